@@ -1,0 +1,72 @@
+# The course's commands. Each sets up what it needs; `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := lessons,course,tests
+LESSONS ?=
+JOBS ?= 2
+export JUPYTER_PLATFORM_DIRS := 1
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-gpu reference bench \
+	lint format retarget clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything, in the versions of constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@touch $@
+
+course: setup ## run every lesson on this machine; report in build/course/report.html
+	$(BIN)/python -m course run $(LESSONS)
+
+lab: setup ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab --notebook-dir notebooks
+
+notebooks: setup ## build the notebooks from lessons/, run them, keep the outputs
+	$(BIN)/python -m course notebooks $(LESSONS)
+
+build: setup ## build the notebooks without running them
+	$(BIN)/python -m course build
+
+test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
+
+test-unit: setup ## the helper and the course's tools
+	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
+
+test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval
+	$(BIN)/python -m pytest tests/notebooks -n $(JOBS) --dist load
+
+test-gpu: setup ## the lessons at full size, on a CUDA machine
+	$(BIN)/python -m course run --require GPU $(LESSONS)
+
+reference: setup ## measure this machine and keep the records in colab_helpers/reference/
+	$(BIN)/python -m course reference $(LESSONS)
+
+bench: setup ## start-up cost of the helper, and its timer beside PyTorch's
+	$(BIN)/python -m course bench
+
+lint: setup ## ruff, and notebooks that are out of date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check colab_helpers course tests
+	$(BIN)/python -m course build --check
+
+format: setup ## ruff's formatting and fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format colab_helpers course tests
+
+retarget: setup ## point badges and set-up cells at a fork: make retarget REPO=owner/name
+	@test -n "$(REPO)" || { echo "Say which: make retarget REPO=owner/name"; exit 1; }
+	$(BIN)/python -m course retarget $(REPO) $(if $(BRANCH),--branch $(BRANCH))
+
+clean: ## remove what the other commands made: .venv, build, caches
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

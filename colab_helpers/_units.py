@@ -1,0 +1,55 @@
+"""Numbers as people read them: seconds, bytes and rates with a fitting unit."""
+
+from __future__ import annotations
+
+import math
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+
+def seconds(value: float) -> str:
+    """Return a duration in s with three figures and a unit from ns to days.
+
+    >>> seconds(0.00123), seconds(75), seconds(10_080)
+    ('1.23 ms', '75.0 s', '2.8 h')
+    """
+    if value >= 86_400:
+        return f"{value / 86_400:.1f} days"
+    if value >= 3_600:
+        return f"{value / 3_600:.1f} h"
+    if value >= 120:
+        return f"{value / 60:.1f} min"
+    return quantity(value, "s")
+
+
+def gib(count: float) -> str:
+    """Return bytes in GiB (2**30), the unit that tools usually mean by "GB".
+
+    >>> gib(15360 * MIB)
+    '15.0 GiB'
+    """
+    return f"{count / GIB:.1f} GiB"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a number with three figures and an SI prefix from nano to peta.
+
+    >>> quantity(8.1e12, "FLOP/s"), quantity(0, "B")
+    ('8.10 TFLOP/s', '0 B')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}"
+    exponent = min(5, max(-3, math.floor(math.log10(abs(value)) / 3 + 1e-9)))
+    scaled = value / 1000**exponent
+    prefix = {-3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P"}[exponent]
+    decimals = max(0, 2 - math.floor(math.log10(abs(scaled)) + 1e-9))
+    return f"{scaled:.{decimals}f} {prefix}{unit}"
+
+
+def times(ratio: float) -> str:
+    """Return a speed-up with two or three figures.
+
+    >>> times(4.237), times(83.2)
+    ('4.2×', '83×')
+    """
+    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:,.0f}×"

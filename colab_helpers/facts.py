@@ -1,0 +1,192 @@
+"""What is true of the platform today, who says so, since when?
+
+Platforms change under a course. Every such sentence stands once, in `facts.toml`, with its source
+and the date it was seen, and is shown together with both.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+
+from colab_helpers.hardware import catalogue
+
+_CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One sentence about a platform, with its source, the date seen and the date to look again."""
+
+    id: str
+    text: str
+    source: str
+    url: str
+    seen: date
+    review: date
+    confidence: str
+
+    def is_due(self, today: date) -> bool:
+        """Say whether this fact is past the date on which to look again."""
+        return today > self.review
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine behind the runtime menu, as users saw it. `chip` is a key of the catalogue."""
+
+    choice: str
+    chip: str
+    vcpus: int
+    ram: str
+    tier: str
+    units_per_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Facts ready to be shown: HTML in a notebook, plain lines elsewhere."""
+
+    facts: tuple[Fact, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"- {fact.text} [{_origin(fact)}]" for fact in self.facts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = (
+            f"<li style='margin:0.4em 0'>{_inline(fact.text)}<br><small><a href='{fact.url}'>"
+            f"{html.escape(fact.source)}</a>, {fact.seen}, {_CONFIDENCE[fact.confidence]}"
+            "</small></li>"
+            for fact in self.facts
+        )
+        return f"<ul style='max-width:46em'>{''.join(rows)}</ul>"
+
+
+def quote(*ids: str) -> Quotes:
+    """Return the facts with these ids, to be shown as the value of a cell.
+
+    >>> print(quote("disk-used"))  # doctest: +ELLIPSIS
+    - A fresh machine has about 38 GB of its disk in use already: ... [..., 2026-10-09]
+    """
+    known = _table().facts
+    unknown = [name for name in ids if name not in known]
+    if unknown:
+        raise KeyError(f"No fact {', '.join(unknown)}. There are: {', '.join(sorted(known))}.")
+    return Quotes(tuple(known[name] for name in ids))
+
+
+@dataclass(frozen=True)
+class Printout:
+    """What a tool printed on some machine, letter for letter, with where and when."""
+
+    id: str
+    text: str
+    source: str
+    url: str
+    seen: date
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def printout(id: str) -> Printout:
+    """Return a recorded printout; raises KeyError with the ids there are.
+
+    >>> "Tesla T4" in printout("nvidia-smi-t4").text
+    True
+    """
+    known = _table().printouts
+    if id not in known:
+        raise KeyError(f"No printout {id}. There are: {', '.join(sorted(known))}.")
+    return known[id]
+
+
+@dataclass(frozen=True)
+class MachineTable:
+    """The machines behind Colab's runtime menu, ready to be shown."""
+
+    machines: tuple[Machine, ...]
+    origin: Fact
+
+    def __str__(self) -> str:
+        rows = [_HEADS, *(_cells(machine) for machine in self.machines)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*(line.rstrip() for line in lines), f"[{_origin(self.origin)}]"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        style = "style='text-align:left;padding:0.2em 1em 0.2em 0'"
+        head = "".join(f"<th {style}>{text}</th>" for text in _HEADS)
+        body = "".join(
+            "<tr>" + "".join(f"<td {style}>{text}</td>" for text in _cells(machine)) + "</tr>"
+            for machine in self.machines
+        )
+        source = f"<a href='{self.origin.url}'>{html.escape(self.origin.source)}</a>"
+        return (
+            f"<table><tr>{head}</tr>{body}</table><p><small>{source}, {self.origin.seen}, "
+            f"{_CONFIDENCE[self.origin.confidence]}</small></p>"
+        )
+
+
+_HEADS = ("choice", "chip memory", "vCPU", "RAM", "tier", "compute units an hour")
+
+
+def machine_table() -> MachineTable:
+    """Return the machines behind Colab's runtime menu as users saw them, to be shown.
+
+    >>> machine_table().machines[1].choice
+    'T4 GPU'
+    """
+    return MachineTable(_table().machines, _table().machines_origin)
+
+
+def all_facts() -> tuple[Fact, ...]:
+    """Return every fact, for tables and for the check of their age."""
+    return (*_table().facts.values(), _table().machines_origin)
+
+
+@dataclass(frozen=True)
+class _Table:
+    facts: Mapping[str, Fact]
+    printouts: Mapping[str, Printout]
+    machines: tuple[Machine, ...]
+    machines_origin: Fact
+
+
+@functools.cache
+def _table() -> _Table:
+    text = resources.files("colab_helpers").joinpath("facts.toml").read_text("utf-8")
+    data = tomllib.loads(text)
+    origin = Fact(id="machines", text="The machines behind the runtime menu.", **data["machines"])
+    return _Table(
+        facts={row["id"]: Fact(**row) for row in data["fact"]},
+        printouts={row["id"]: Printout(**row) for row in data["printout"]},
+        machines=tuple(Machine(**row) for row in data["machine"]),
+        machines_origin=origin,
+    )
+
+
+def _cells(machine: Machine) -> tuple[str, ...]:
+    chip = catalogue().get(machine.chip)
+    memory = f"{chip.memory / 1e9:.0f} GB" if chip else "–"
+    units = "not seen" if machine.units_per_hour is None else f"{machine.units_per_hour:.2f}"
+    return machine.choice, memory, str(machine.vcpus), machine.ram, machine.tier, units
+
+
+def _origin(fact: Fact) -> str:
+    return f"{fact.source}, {fact.seen}"
+
+
+def _inline(text: str) -> str:
+    """Escape, and set `code` between backticks as code."""
+    parts = html.escape(text, quote=False).split("`")
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))

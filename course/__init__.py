@@ -1,0 +1,1 @@
+"""What maintainers run: build, execute, verify and report. Lessons never import it."""

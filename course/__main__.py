@@ -1,0 +1,175 @@
+"""The maintainers' command: build, run and record the course from a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from course.table import Course, CourseError, Lesson, load
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 when everything went well."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(load(), options)
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="course", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    def add(name: str, command, help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help)
+        sub.set_defaults(command=command)
+        return sub
+
+    build = add("build", _build, "write notebooks and generated pages; runs nothing")
+    build.add_argument("--check", action="store_true", help="change nothing, fail if out of date")
+    for name, command, help in (
+        ("run", _run, "run lessons on this machine and write build/course/report.html"),
+        ("notebooks", _notebooks, "build, run at full size, keep the outputs in notebooks/"),
+        ("reference", _reference, "run at full size and keep the records as reference"),
+    ):
+        sub = add(name, command, help)
+        sub.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+        sub.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
+        sub.add_argument("--require", choices=("GPU", "TPU"), help="fail where this is missing")
+    retarget = add("retarget", _retarget, "point every badge and set-up cell at a fork")
+    retarget.add_argument("repository", help="owner/name")
+    retarget.add_argument("--branch", default=None)
+    add("bench", _bench, "measure the helper itself")
+    return parser
+
+
+def _build(course: Course, options: argparse.Namespace) -> int:
+    from course import build, pages, verify
+
+    if options.check:
+        problems = [p for lesson in course.lessons for p in verify.stale(course, lesson)]
+        problems += [
+            f"{path.name}: its generated part is out of date. Run `make notebooks`."
+            for path, text in pages.render(course).items()
+            if path.read_text("utf-8") != text
+        ]
+        print(*problems or ["Up to date."], sep="\n")
+        return 1 if problems else 0
+    for lesson in course.lessons:
+        print(build.write(course, lesson).relative_to(course.root))
+    for path in pages.write(course):
+        print(path.relative_to(course.root))
+    return 0
+
+
+def _run(course: Course, options: argparse.Namespace) -> int:
+    from course import report
+
+    folder = course.root / "build" / "course"
+    outcomes = _run_lessons(course, options, folder)
+    if outcomes is None:
+        return 1
+    print(f"\n{report.as_text(outcomes)}\n")
+    print(f"Report: {report.write(course, outcomes, folder / 'report.html')}")
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+def _notebooks(course: Course, options: argparse.Namespace) -> int:
+    from course import build, pages
+
+    folder = course.root / "build" / "notebooks"
+    outcomes = _run_lessons(course, options, folder)
+    if outcomes is None:
+        return 1
+    for outcome in outcomes:
+        if outcome.ok:
+            lesson = course.select([outcome.name])[0]
+            build.store_outputs(course, lesson, outcome.notebook)
+            print(f"notebooks/{course.notebook(lesson).name}")
+    pages.write_timings(course, outcomes)
+    pages.write(course)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+def _reference(course: Course, options: argparse.Namespace) -> int:
+    from colab_helpers import reference
+    from course import execute
+
+    outcomes = _run_lessons(course, options, course.root / "build" / "reference")
+    if outcomes is None:
+        return 1
+    for outcome in outcomes:
+        for data in execute.records(outcome.notebook):
+            if data["kind"] == "record":
+                print(reference.write(reference.Record.from_dict(data, outcome.name)))
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+def _run_lessons(course: Course, options: argparse.Namespace, folder: Path) -> list | None:
+    """Build the chosen lessons fresh, run each, and show how far it is."""
+    from colab_helpers import runtime
+    from course import build, execute
+
+    accelerator = runtime.describe().accelerator
+    if options.require and accelerator != options.require:
+        print(f"This needs a {options.require}; this machine has: {accelerator}.", file=sys.stderr)
+        return None
+    settings = execute.Settings(parameters=dict(map(_parameter, options.parameter)))
+    outcomes = []
+    for lesson in course.select(options.lessons):
+        with tempfile.TemporaryDirectory() as scratch:
+            source = Path(scratch) / f"{lesson.slug}.ipynb"
+            source.write_text(build.dumps(build.build(course, lesson)), "utf-8")
+            outcome = execute.run(source, folder / source.name, settings, _progress(lesson))
+        print(f"\r{lesson.slug}: {outcome.problem or 'ok'}, {outcome.seconds:.1f} s" + " " * 20)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _progress(lesson: Lesson):
+    """Show the cell that runs: on one line in a terminal, in steps of ten elsewhere."""
+
+    def show(cell: int, of: int) -> None:
+        if sys.stdout.isatty():
+            print(f"\r{lesson.slug}: cell {cell} of {of}", end="", flush=True)
+        elif cell % 10 == 1:
+            print(f"{lesson.slug}: cell {cell} of {of}", flush=True)
+
+    return show
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise CourseError(f"-p {text}: write NAME=VALUE, such as -p FAST=true.")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _retarget(course: Course, options: argparse.Namespace) -> int:
+    from course import retarget
+
+    for path in retarget.retarget(course, options.repository, options.branch):
+        print(path.relative_to(course.root))
+    return 0
+
+
+def _bench(course: Course, options: argparse.Namespace) -> int:
+    from course import bench
+
+    print(bench.report())
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
+    raise SystemExit(main())

@@ -1,0 +1,125 @@
+"""Which parts of README and docs are written by the course itself, and what do they say?
+
+A part between `<!-- NAME: ... -->` and `<!-- end NAME -->` is generated: edit the course table or
+the timings, not the page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from colab_helpers import hardware, reference
+from course.execute import Outcome
+from course.table import Course, CourseError, Lesson
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds that one lesson took at full size, on which device, when."""
+
+    seconds: float
+    device: str
+    date: str
+
+
+def timings_path(course: Course) -> Path:
+    """The file that holds the measured run times."""
+    return course.root / "docs" / "timings.json"
+
+
+def read_timings(course: Course) -> dict[str, Timing]:
+    """Return the measured run time of each lesson by slug; empty before the first run."""
+    path = timings_path(course)
+    if not path.exists():
+        return {}
+    return {slug: Timing(**entry) for slug, entry in json.loads(path.read_text("utf-8")).items()}
+
+
+def write_timings(course: Course, outcomes: Sequence[Outcome]) -> None:
+    """Keep the run times of lessons that ran to their end at full size."""
+    device = reference.short_name(hardware.list_devices().main)
+    kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
+    for outcome in outcomes:
+        if outcome.ok:
+            seconds = round(outcome.seconds, 1)
+            kept[outcome.name] = vars(Timing(seconds, device, date.today().isoformat()))
+    text = json.dumps(kept, indent=1, sort_keys=True)
+    timings_path(course).write_text(text + "\n", "utf-8")
+
+
+def render(course: Course) -> dict[Path, str]:
+    """Return the text that every page with generated parts should have."""
+    pages = {
+        course.root / "README.md": {"lessons": lesson_table(course), "fork": fork_lines(course)}
+    }
+    timings = read_timings(course)
+    for lesson in course.lessons:
+        page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
+        pages[page] = {"facts": teaching_facts(course, lesson, timings)}
+    return {path: _fill(path, parts) for path, parts in pages.items()}
+
+
+def write(course: Course) -> list[Path]:
+    """Bring the generated parts up to date and return the pages that changed."""
+    changed = []
+    for path, text in render(course).items():
+        if path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            changed.append(path)
+    return changed
+
+
+def lesson_table(course: Course) -> str:
+    """The table of lessons: badge, title, hardware, minutes, what the reader measures."""
+    rows = [
+        f"| {course.badge(lesson)} | [{lesson.number:02d} {lesson.title}](notebooks/{lesson.slug}.ipynb) "
+        f"| {lesson.hardware} | {lesson.minutes} | {lesson.measures} |"
+        for lesson in course.lessons
+    ]
+    head = "| open | lesson | asks for | minutes | you measure |\n|---|---|---|---|---|"
+    return "\n".join([head, *rows])
+
+
+def fork_lines(course: Course) -> str:
+    """The lines of the README that name the repository."""
+    return (
+        f"```bash\ngit clone {course.repository.url}\ncd {course.repository.slug.split('/')[1]}\n"
+        "make course   # set up, run every lesson, write the report\n"
+        "make test     # everything the course promises, checked\n```"
+    )
+
+
+def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]) -> str:
+    """Objectives, class time, measured run time and addresses of one lesson."""
+    timing = timings.get(lesson.slug)
+    ran = (
+        f"{timing.seconds:.0f} s on {timing.device} ({timing.date})"
+        if timing
+        else "not measured yet"
+    )
+    lines = [
+        f"{course.badge(lesson)} · [as slides]({course.colab_url(lesson)}#slideshowMode=true)",
+        "",
+        f"- class time: {lesson.minutes} minutes; Run all: {ran}",
+        f"- asks for: {lesson.hardware}; runs on any machine",
+        "- afterwards the learner can:",
+        *(f"    - {objective}" for objective in lesson.objectives),
+    ]
+    return "\n".join(lines)
+
+
+def _fill(path: Path, parts: Mapping[str, str]) -> str:
+    text = path.read_text("utf-8")
+    for name, content in parts.items():
+        pattern = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end {name} -->)", re.S)
+        text, count = pattern.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)
+        if count != 1:
+            raise CourseError(
+                f"{path.name} needs one part '<!-- {name}: … -->' to '<!-- end {name} -->'; it has {count}."
+            )
+    return text

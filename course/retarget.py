@@ -1,0 +1,27 @@
+"""How does a fork make every badge and set-up cell point at itself?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from course import build, pages
+from course.table import Course, CourseError, load
+
+
+def retarget(course: Course, repository: str, branch: str | None = None) -> list[Path]:
+    """Write owner/name (and a branch) into pyproject.toml, rebuild, and return the changed files.
+
+    Raises `CourseError` when `repository` is not owner/name.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repository):
+        raise CourseError(f"REPO={repository}: write owner/name, as in REPO=ada/gpu-course.")
+    project = course.root / "pyproject.toml"
+    text = project.read_text("utf-8")
+    text = re.sub(r'(?m)^(Repository = )".*"$', rf'\1"https://github.com/{repository}"', text)
+    if branch:
+        text = re.sub(r'(?m)^(branch = )"[^"]*"', rf'\1"{branch}"', text)
+    project.write_text(text, "utf-8")
+    moved = load(course.root)
+    changed = [project, *(build.write(moved, lesson) for lesson in moved.lessons)]
+    return changed + pages.write(moved)

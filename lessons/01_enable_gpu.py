@@ -1,0 +1,383 @@
+# %%
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from colab_helpers import benchmark, exercises, facts, figures, hardware, models, reference, runtime
+
+# %% tags=["parameters"]
+FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+SECONDS_PER_POINT = 0.3  # time budget of one measurement; the repeat count follows from it
+GPT_SECONDS = 10  # time budget for the training steps near the end
+
+# %% [markdown]
+# ## Where are you, and on what?
+#
+# The card above has looked at the machine from outside. Now ask from inside: first Python, then the
+# framework that will use the chip.
+
+# %%
+place = runtime.describe()
+place.platform_name, place.accelerator
+
+# %%
+device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+device
+
+# %% [markdown]
+# That line picks `cuda`, `mps` or whatever else PyTorch can use here, and `cpu` if there is nothing.
+# Everything below runs on `device`, so the same lesson works on every machine.
+
+# %% [markdown]
+# ## Get a GPU
+#
+# If you have none, this is the way. Read the second point before you rely on it.
+
+# %% tags=["nbval-check-output"]
+facts.quote("switch-runtime", "request-not-guarantee", "no-backend")
+
+# %% [markdown]
+# ## Three kinds of processor
+#
+# A CPU has a few fast lanes, made to finish one thing after another. A GPU has thousands of slower
+# ones. A TPU is a field of multipliers that can do little else.
+#
+# **Predict.** How many lanes does a T4 have for each core of your CPU?
+
+# %%
+lanes_per_core = 100  # @param {type:"integer"}
+
+# %%
+chips = hardware.catalogue()
+inventory = hardware.list_devices()
+cpu = inventory.cpu
+figures.lanes(cpu, [chips["T4"], chips["v5e"]])
+
+# %%
+f"{chips['T4'].lanes / cpu.cores:,.0f} lanes a core; you said {lanes_per_core:,}"
+
+# %% [markdown]
+# More lanes do not make one step faster. They make thousands of *equal, independent* steps happen at
+# once. Two races show what that means.
+
+# %% [markdown]
+# ## Race 1: where lanes win
+#
+# Multiplying two n × n matrices is n² independent sums: work for any number of lanes. But handing
+# work over costs time, whatever its size.
+#
+# **Predict.** From which n on does the second contender win?
+
+# %%
+prediction = 128  # @param {type:"slider", min:16, max:2048, step:16}
+
+# %%
+def multiply(n, device):
+    a = torch.randn(n, n, device=device)
+    return lambda: a @ a
+
+
+# %% [markdown]
+# Without a GPU the race is between one lane of your CPU and two. The second lane is a worker thread
+# that gets half of the rows: it has to be woken up, so here too handing over costs time.
+
+# %%
+worker = ThreadPoolExecutor(max_workers=1)
+
+
+def multiply_in_halves(n, device):
+    a = torch.randn(n, n, device=device)
+    top, bottom = a[: n // 2], a[n // 2 :]
+
+    def both():
+        handed_over = worker.submit(torch.matmul, top, a)
+        return bottom @ a, handed_over.result()
+
+    return both
+
+
+# %%
+if device.type == "cpu":
+    contenders = {"one lane": multiply, "two lanes": multiply_in_halves}
+    places = {"one lane": "cpu", "two lanes": "cpu"}
+else:
+    contenders = {"CPU": multiply, "GPU": multiply}
+    places = {"CPU": "cpu", "GPU": device}
+
+# %% [markdown]
+# `benchmark.measure` warms up, waits until the device is done, and repeats until its time budget is
+# used. Lesson 03 shows what goes wrong without that.
+
+# %%
+threads = torch.get_num_threads()
+if device.type == "cpu":
+    torch.set_num_threads(1)  # one lane is one lane
+
+budget = 0.05 if FAST else SECONDS_PER_POINT
+sizes = [2**k for k in range(4, 10 if FAST else 12)]
+race = {
+    name: [benchmark.measure(start(n, places[name]), budget=budget) for n in sizes]
+    for name, start in contenders.items()
+}
+torch.set_num_threads(threads)
+
+# %%
+medians = {name: [result.median for result in results] for name, results in race.items()}
+first, second = medians
+crossing = benchmark.crossover(sizes, medians[first], medians[second])
+crossing and round(crossing)
+
+# %% [markdown]
+# The dashed line is no measurement. It is what the T4's data sheet allows: 2n³ operations at its
+# peak. No T4 gets below it. Grey curves are recorded on other machines.
+
+# %%
+limit = {"T4, data-sheet limit": [2 * n**3 / chips["T4"].peak["fp32"] for n in sizes]}
+recorded = {
+    f"{name} ({record.label})": (curve.x, curve.y)
+    for record in reference.load("01_enable_gpu")
+    for name, curve in record.series.items()
+}
+finding = f"win from n = {crossing:.0f} on" if crossing else "never win here"
+figures.race(
+    sizes, medians, title=f"{second[0].upper()}{second[1:]} {finding}", xlabel="matrix size n", limits=limit, recorded=recorded,
+    crossing=crossing, prediction=prediction,
+)
+
+# %% [markdown]
+# Left of the crossing you pay for handing over; right of it you are paid for the lanes. A GPU moves
+# the crossing and the gain, not the shape.
+
+# %% [markdown]
+# ## Race 2: what no lane can speed up
+#
+# In a recurrence each step needs the one before. Extra lanes have nothing to do, and every step pays
+# for the hand-over.
+#
+# **Predict.** How many times slower is the tensor than a plain Python number?
+
+# %%
+times_slower = 2  # @param {type:"integer"}
+
+# %%
+STEPS = 1_000
+
+
+def grow(x):
+    for _ in range(STEPS):
+        x = 3.7 * x * (1 - x)  # each step waits for the last
+    return x
+
+
+# %%
+growth = {
+    "Python float": benchmark.measure(lambda: grow(0.5), budget=budget),
+    "tensor, CPU": benchmark.measure(lambda: grow(torch.tensor(0.5)), budget=budget),
+}
+if device.type != "cpu":
+    on_device = torch.tensor(0.5, device=device)
+    growth[f"tensor, {device}"] = benchmark.measure(lambda: grow(on_device), budget=budget)
+
+# %%
+chain = {name: result.median for name, result in growth.items()}
+slower = chain["tensor, CPU"] / chain["Python float"]
+figures.bars(
+    chain, unit="s",
+    title=f"1,000 steps in a chain: the tensor takes {slower:.0f} times as long (you said {times_slower})",
+)
+
+# %% [markdown]
+# ## What waits for a file
+#
+# Reading is the disk's and the CPU's work. If half of your time goes there, an infinitely fast GPU
+# makes the whole only twice as fast. That is Amdahl's law (1967).
+
+# %%
+megabytes = 8 if FAST else 64
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "numbers.bin"
+    path.write_bytes(os.urandom(megabytes * 10**6))
+    reading = benchmark.measure(path.read_bytes, budget=budget)
+    numbers = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+computing = benchmark.measure(lambda: numbers.float().square().sum(), budget=budget)
+
+# %%
+whole = reading.median + computing.median
+amdahl = whole / reading.median
+print(f"read {reading}\ncompute {computing}")
+print(f"If computing took no time at all, the whole would be {amdahl:.1f} times as fast.")
+
+# %% [markdown]
+# Find out where the time goes before you pay for a faster chip.
+
+# %% [markdown]
+# ## The headline: how long do 1,000 training steps take?
+#
+# You may have read: "an hour or more on a CPU, 2 to 5 minutes on a GPU". Take a small GPT with about
+# ten million parameters and see.
+
+# %%
+config = models.GPTConfig()
+model = models.GPT(config).to(device)
+f"{model.parameter_count:,} parameters"
+
+# %% [markdown]
+# **Predict.** Minutes for 1,000 steps on this machine?
+
+# %%
+minutes = 30  # @param {type:"number"}
+
+# %% [markdown]
+# One step: predict the next token everywhere, compare, go back through the network, correct the
+# weights. The tokens are random; the clock does not care.
+
+# %%
+BATCH = 1 if FAST else 32
+tokens = torch.randint(config.vocabulary, (BATCH, config.context + 1), device=device)
+optimizer = torch.optim.AdamW(model.parameters())
+
+
+def step():
+    optimizer.zero_grad()
+    logits = model(tokens[:, :-1])
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+# %%
+one_step = benchmark.measure(step, budget=1 if FAST else GPT_SECONDS, name="GPT step")
+print(one_step)
+
+# %% [markdown]
+# A few steps are enough: every step does the same work. Multiply, and write down that it is an
+# estimate. Counting operations gives the limit of other chips.
+
+# %%
+flops = models.training_flops(config, BATCH)
+here = 1000 * one_step.median
+limits = {
+    f"{key}, limit in {number_format}": 1000 * flops / chips[key].peak[number_format]
+    for key in ("T4", "A100-40")
+    for number_format in ("fp32", "fp16")
+}
+
+# %%
+figures.bars(
+    {f"this machine, {device}": here, **limits}, paper=limits, unit="s", log=True,
+    claims={"claim: GPU, 2 to 5 min": (120, 300), "claim: CPU, 1 h or more": (3600, float("inf"))},
+    title=f"1,000 steps take {here / 60:.0f} minutes here (you said {minutes:g})",
+)
+
+# %% [markdown]
+# Hollow bars are limits from data sheets, not measurements: real runs take a multiple of them.
+# Whether the claim holds depends on network, batch and chip. Now you can say for which.
+
+# %% [markdown]
+# ## And if you have no GPU?
+#
+# Then it is slower, not broken, unless the code insists.
+#
+# ### WRONG: insist
+# On a machine without an NVIDIA GPU this line stops the notebook.
+
+# %%
+try:
+    insisted = torch.zeros(2, device="cuda").device
+except (RuntimeError, AssertionError) as error:
+    insisted = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+insisted
+
+# %% [markdown]
+# ### RIGHT: ask, and fall back
+
+# %%
+best = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+torch.zeros(2, device=best).device
+
+# %% [markdown]
+# ## What it costs
+#
+# Some machines are free, none is guaranteed. The figures come with a date because they change.
+
+# %% tags=["nbval-check-output"]
+facts.machine_table()
+
+# %% tags=["nbval-check-output"]
+facts.quote("free-tier", "session-length", "idle-timeout", "compute-units", "end-session", "free-rules")
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1 · Read the race
+# How many times faster is the second contender at the largest size? `race` holds a list of results
+# for each contender; `race[first][-1].median` is in seconds.
+
+# %% tags=["exercise"]
+speedup = ...  # one line: a slow time divided by a fast one
+### BEGIN SOLUTION
+speedup = race[first][-1].median / race[second][-1].median
+### END SOLUTION
+exercises.check("01.speedup", speedup, race=race)
+
+# %% [markdown]
+# ### 2 · Predict a crossing on paper
+# Suppose handing over costs 50 µs, one contender computes 100 GFLOP/s, the other 400 GFLOP/s. From
+# which n on does the second one win?
+
+# %% tags=["exercise"]
+hand_over, slow, fast = 50e-6, 100e9, 400e9
+n = ...  # solve hand_over + 2n³/fast = 2n³/slow
+### BEGIN SOLUTION
+n = (hand_over / (2 / slow - 2 / fast)) ** (1 / 3)
+### END SOLUTION
+exercises.check("01.crossover", n, hand_over=hand_over, slow=slow, fast=fast)
+
+# %% [markdown]
+# ### 3 · Choose a runtime
+# Replace the dots by `"CPU"`, `"T4"`, `"A100"` or `"v5e-1"`.
+
+# %% tags=["exercise"]
+choice = {
+    "clean a table with pandas": ...,
+    "train the GPT of this lesson, free of charge": ...,
+    "simulate 10,000 days, each from the day before": ...,
+    "fine-tune a 30 GB model in bf16": ...,
+    "train a JAX model in bf16 on big batches, free of charge": ...,
+}
+### BEGIN SOLUTION
+choice = dict(zip(choice, ["CPU", "T4", "CPU", "A100", "v5e-1"]))
+### END SOLUTION
+exercises.check("01.runtimes", choice)
+
+# %% [markdown]
+# ## What you measured
+#
+# Your numbers, beside those recorded on reference machines.
+
+# %%
+n_largest = sizes[-1]
+reference.record(
+    "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else inventory.main,
+    crossing=reference.Value(crossing or 0, "", f"{second} win from n = (0: never)"),
+    speedup=reference.Value(
+        medians[first][-1] / medians[second][-1], "×", f"{second} against {first} at n = {n_largest}"
+    ),
+    chain=reference.Value(slower, "×", "slower: a chain of steps in tensors, against Python"),
+    amdahl=reference.Value(amdahl, "×", "most you can gain by computing faster, file included"),
+    gpt_1000_steps=reference.Value(here, "s", f"1,000 GPT steps, batch {BATCH} (estimate)"),
+    **{
+        f"matmul, {name}": reference.series(sizes, times, "s", f"n × n product, {name}")
+        for name, times in medians.items()
+    },
+)
+
+# %% [markdown]
+# ## What comes next
+#
+# You know *that* a chip wins and from where on. The next lesson looks inside: what is this chip, what
+# is the most it can do, and how close do you get?

@@ -1,0 +1,198 @@
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from colab_helpers import hardware, runtime
+
+MIB = 2**20
+GPU_MACHINE = runtime.Evidence(
+    nvidia_smi=True, paths=("/dev/nvidia0",), cores=2, ram_total=8 * 2**30
+)
+TPU_MACHINE = runtime.Evidence(pci=((0x1AE0, 0x0063),), cores=24)
+PLAIN_MACHINE = runtime.Evidence(cores=2)
+
+# What NVML and nvidia-smi answered for these chips (names and MiB from public logs of 2026).
+RECORDED = {
+    "T4": ("Tesla T4", 15360, "7.5", "580.82.07"),
+    "L4": ("NVIDIA L4", 23034, "8.9", "580.95.05"),
+    "A100-40": ("NVIDIA A100-SXM4-40GB", 40960, "8.0", "580.82.07"),
+    "A100-80": ("NVIDIA A100-SXM4-80GB", 81920, "8.0", "580.95.05"),
+    "H100": ("NVIDIA H100 80GB HBM3", 81559, "9.0", "580.95.05"),
+    "H200": ("NVIDIA H200", 143771, "9.0", "580.159.03"),
+    "G4": ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, "12.0", "580.95.05"),
+}
+
+
+class FakeNVML:
+    """Answers as nvidia-ml-py does, for one recorded GPU."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, name, mib, capability, driver, fails_at=None, as_bytes=False):
+        self.answers = name, mib, capability, driver
+        self.fails_at, self.as_bytes, self.open = fails_at, as_bytes, 0
+
+    def _answer(self, call, value):
+        if call == self.fails_at:
+            raise self.NVMLError("Driver/library version mismatch")
+        return value
+
+    def nvmlInit(self):  # noqa: N802
+        self._answer("init", None)
+        self.open += 1
+
+    def nvmlShutdown(self):  # noqa: N802
+        self.open -= 1
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return self._answer("count", 1)
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        return index
+
+    def nvmlDeviceGetName(self, handle):  # noqa: N802
+        return self.answers[0].encode() if self.as_bytes else self.answers[0]
+
+    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
+        return self._answer("memory", SimpleNamespace(total=self.answers[1] * MIB, used=3 * MIB))
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):  # noqa: N802
+        return tuple(map(int, self.answers[2].split(".")))
+
+    def nvmlSystemGetDriverVersion(self):  # noqa: N802
+        return self.answers[3]
+
+
+def fake_smi(stdout="", returncode=0, error=None):
+    def run(command, **options):
+        assert options["timeout"], "nvidia-smi may hang: it needs a time limit"
+        if error:
+            raise error
+        return subprocess.CompletedProcess(command, returncode, stdout, "")
+
+    return run
+
+
+def smi_line(name, mib, capability, driver):
+    return f"{name}, {mib}, 3, {driver}, {capability}\n"
+
+
+@pytest.mark.parametrize("key", RECORDED)
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_recorded_gpus_are_found_through_nvml(key, as_bytes):
+    nvml = FakeNVML(*RECORDED[key], as_bytes=as_bytes)
+    found = hardware.list_devices(
+        GPU_MACHINE, nvml=nvml, run=fake_smi(error=AssertionError("asked"))
+    )
+    device = found.main
+    assert (device.source, device.chip.key) == ("NVML", key)
+    assert device.capability == device.chip.capability
+    assert device.memory_total == RECORDED[key][1] * MIB == device.chip.memory_mib * MIB
+    assert found.problems == () and nvml.open == 0
+
+
+@pytest.mark.parametrize("key", RECORDED)
+def test_recorded_gpus_are_found_through_nvidia_smi_when_nvml_fails(key):
+    nvml = FakeNVML(*RECORDED[key], fails_at="init")
+    found = hardware.list_devices(GPU_MACHINE, nvml=nvml, run=fake_smi(smi_line(*RECORDED[key])))
+    assert (found.main.source, found.main.chip.key) == ("nvidia-smi", key)
+    assert "Driver/library version mismatch" in found.problems[0]
+
+
+@pytest.mark.parametrize("call", ["count", "memory"])
+def test_nvml_is_closed_after_an_error_too(call):
+    nvml = FakeNVML(*RECORDED["T4"], fails_at=call)
+    hardware.list_devices(GPU_MACHINE, nvml=nvml, run=fake_smi(smi_line(*RECORDED["T4"])))
+    assert nvml.open == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (fake_smi(error=subprocess.TimeoutExpired("nvidia-smi", 5)), "did not answer within 5 s"),
+        (fake_smi(error=FileNotFoundError("nvidia-smi")), "could not be started"),
+        (
+            fake_smi("Failed to initialize NVML: Unknown Error\n", returncode=255),
+            "code 255: Failed",
+        ),
+        (fake_smi("", returncode=9), "code 9: no message"),
+        (fake_smi("<html>what?</html>\n"), "something unexpected"),
+        (fake_smi("Tesla T4, lots, 3, 580, 7.5\n"), "something unexpected"),
+    ],
+)
+def test_nvidia_smi_that_fails_is_reported_in_words(run, said):
+    nvml = FakeNVML(*RECORDED["T4"], fails_at="init")
+    found = hardware.list_devices(GPU_MACHINE, nvml=nvml, run=run)
+    assert found.accelerator is None and found.main.kind == "CPU"
+    assert said in found.problems[1]
+
+
+def test_two_gpus():
+    nvml = FakeNVML(*RECORDED["T4"], fails_at="init")
+    found = hardware.list_devices(
+        GPU_MACHINE, nvml=nvml, run=fake_smi(smi_line(*RECORDED["T4"]) * 2)
+    )
+    assert [device.kind for device in found.devices] == ["GPU", "GPU", "CPU"]
+
+
+def test_tpu_is_found_on_the_pci_bus_without_touching_it():
+    found = hardware.list_devices(TPU_MACHINE, run=fake_smi(error=AssertionError("asked")))
+    assert (found.main.kind, found.main.chip.key) == ("TPU", "v5e")
+
+
+def test_no_accelerator_asks_nobody():
+    found = hardware.list_devices(PLAIN_MACHINE, run=fake_smi(error=AssertionError("asked")))
+    assert found.main is found.cpu and found.cpu.cores == 2
+
+
+def test_a_chip_that_is_not_in_the_catalogue():
+    nvml = FakeNVML("NVIDIA GeForce RTX 3060", 12288, "8.6", "580.1")
+    assert hardware.list_devices(GPU_MACHINE, nvml=nvml).main.chip is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA L40S", "NVIDIA T400", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "Quadro T4000", ""],
+)
+def test_similar_names_are_not_confused(name):
+    assert hardware.find_chip(name, 80 * 2**30) is None
+
+
+def test_memory_decides_between_variants():
+    assert hardware.find_chip("GRID A100", 40960 * MIB).key == "A100-40"
+    assert hardware.find_chip("GRID A100", 81920 * MIB).key == "A100-80"
+
+
+def test_every_data_sheet_is_complete():
+    for chip in hardware.catalogue().values():
+        assert chip.source and chip.url.startswith("https://") and chip.confidence in "HML"
+        assert set(chip.native) <= set(chip.peak)
+        assert 1e11 < chip.bandwidth < 1e13 and 4e12 < max(chip.peak.values()) < 1e16
+        assert (chip.capability is None) == (chip.kind == "TPU")
+
+
+def test_roofline_has_its_bend_at_the_ridge():
+    for chip in hardware.catalogue().values():
+        ridge = chip.ridge()
+        assert chip.attainable(ridge / 2) == pytest.approx(chip.peak[chip.best_format] / 2)
+        assert chip.attainable(ridge * 2) == chip.peak[chip.best_format]
+
+
+def test_ridges_of_the_fact_sheet():
+    expected = {
+        "T4": 203,
+        "L4": 403,
+        "A100-40": 201,
+        "A100-80": 153,
+        "H100": 295,
+        "v5e": 241,
+        "v6e": 560,
+    }
+    assert {key: round(hardware.catalogue()[key].ridge()) for key in expected} == expected
+
+
+def test_a_device_reads_well():
+    text = str(hardware.Device("GPU", "Tesla T4", "NVML", 15360 * MIB, 0, "580.82.07", "7.5"))
+    assert text == "GPU: Tesla T4, 15.0 GiB, driver 580.82.07, compute capability 7.5 (says NVML)"

@@ -1,0 +1,189 @@
+"""A check that cannot fail checks nothing: each is shown a notebook broken in just its way."""
+
+import nbformat
+import pytest
+
+from course import build, execute, verify
+from tests.toy import edit_lesson, publish_toy, run_toy
+
+
+def problems_of(course):
+    return verify.static_problems(course, course.lessons[0])
+
+
+@pytest.fixture
+def quiet_shape(monkeypatch):
+    """The toy is far shorter than a lesson."""
+    monkeypatch.setattr(verify, "CODE_CELLS", range(1, 20))
+
+
+def test_sound_toy_passes_everything(toy_course, quiet_shape):
+    path = publish_toy(toy_course)
+    assert problems_of(toy_course) == []
+    assert verify.compare_stored_outputs(path) == []
+    assert verify.run_problems(run_toy(toy_course, build.SOLVED)) == []
+
+
+def test_lesson_that_raises(toy_course):
+    edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
+    [problem] = verify.run_problems(run_toy(toy_course))
+    assert "cell 7 (total = 1 / 0) raised ZeroDivisionError" in problem
+
+
+def test_lesson_that_warns(toy_course):
+    edit_lesson(toy_course, "total = sum(", "import warnings\nwarnings.warn('old')\ntotal = sum(")
+    [problem] = verify.run_problems(run_toy(toy_course))
+    assert "wrote to stderr" in problem and "UserWarning: old" in problem
+
+
+def test_missing_record(toy_course):
+    edit_lesson(
+        toy_course, 'reference.record("01_toy"', 'str("01_toy") or reference.record("01_toy"'
+    )
+    [problem] = verify.run_problems(run_toy(toy_course))
+    assert "no record of its measurements" in problem
+
+
+def test_stored_output_that_changed(toy_course):
+    path = publish_toy(toy_course)
+    notebook = nbformat.read(path, as_version=4)
+    [cell] = [c for c in notebook.cells if c.source.startswith("total = ")]
+    cell.outputs[0].data["text/plain"] = "46"
+    path.write_text(build.dumps(notebook), "utf-8")
+    [problem] = verify.compare_stored_outputs(path)
+    assert "a stored output differs" in problem and "46" in problem and "45" in problem
+
+
+def test_solution_that_is_wrong(toy_course):
+    edit_lesson(toy_course, "224 * 4 / 2**20", "224 / 2**20")
+    [problem] = verify.run_problems(run_toy(toy_course, build.SOLVED))
+    assert "the solution is judged ['wrong']" in problem
+
+
+def test_stub_that_is_not_open(toy_course):
+    edit_lesson(toy_course, "mib = ...", "mib = 1")
+    [problem] = verify.run_problems(run_toy(toy_course))
+    assert "the untouched stub is judged ['wrong']" in problem
+
+
+def test_notebook_edited_by_hand(toy_course, quiet_shape):
+    path = publish_toy(toy_course)
+    path.write_text(path.read_text("utf-8").replace("range(10)", "range(11)"), "utf-8")
+    [problem] = problems_of(toy_course)
+    assert "differs from its source" in problem and "Edit lessons/01_toy.py" in problem
+
+
+def test_metadata_edited_by_hand(toy_course, quiet_shape):
+    path = publish_toy(toy_course)
+    path.write_text(
+        path.read_text("utf-8").replace('"gpuType": "T4"', '"gpuType": "A100"'), "utf-8"
+    )
+    [problem] = problems_of(toy_course)
+    assert "metadata differs from course.toml" in problem
+
+
+def test_unknown_parameter(toy_course):
+    settings = execute.Settings(parameters={"FASTER": True})
+    [problem] = verify.run_problems(run_toy(toy_course, settings=settings))
+    assert "no parameter FASTER; the parameters cell has FAST" in problem
+
+
+def test_lesson_that_changes_a_package(toy_course, tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    environment = {"PYTHONPATH": str(site)}
+    edit_lesson(
+        toy_course,
+        "total = sum(range(10))",
+        "from pathlib import Path\n"
+        f"folder = Path({str(site)!r}) / 'sneaky-1.0.dist-info'\n"
+        "folder.mkdir()\n"
+        "_ = (folder / 'METADATA').write_text('Name: sneaky\\nVersion: 1.0\\n')\n"
+        "total = sum(range(10))",
+    )
+    before = execute.packages(environment)
+    assert run_toy(toy_course, settings=execute.Settings(environment=environment)).ok
+    changed = execute.changed_packages(before, execute.packages(environment))
+    assert changed == ["sneaky 1.0 was installed"]
+
+
+def test_lesson_that_installs(toy_course, quiet_shape):
+    edit_lesson(
+        toy_course, "total = sum(range(10))", "# %pip install numpy\ntotal = sum(range(10))"
+    )
+    publish_toy(toy_course)
+    [problem] = problems_of(toy_course)
+    assert "installs a package" in problem
+
+
+def test_figure_without_alt_text(toy_course, quiet_shape):
+    edit_lesson(
+        toy_course,
+        "picture\n\n",
+        "import IPython.display\nIPython.display.Image(data=picture.png)\n\n",
+    )
+    publish_toy(toy_course)
+    [problem] = problems_of(toy_course)
+    assert "a figure without alt text" in problem
+
+
+def test_image_without_alt_text(toy_course, quiet_shape):
+    edit_lesson(toy_course, "# ## A figure", "# ## A figure\n#\n# ![](https://example.org/x.png)")
+    publish_toy(toy_course)
+    [problem] = problems_of(toy_course)
+    assert "an image without alt text" in problem
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "02_gone.ipynb",
+        "../docs/gone.md",
+        "https://github.com/somebody/toy/blob/main/docs/gone.md",
+        "https://colab.research.google.com/github/somebody/toy/blob/main/notebooks/02_gone.ipynb",
+    ],
+)
+def test_link_that_leads_nowhere(toy_course, quiet_shape, target):
+    build.write(toy_course, toy_course.lessons[0])
+    text = f"see [there]({target}) and [here](01_toy.ipynb)"
+    [problem] = verify.markdown_link_problems(toy_course, text)
+    assert "leads nowhere" in problem
+
+
+def test_cell_that_was_never_run(toy_course, quiet_shape):
+    build.write(toy_course, toy_course.lessons[0])
+    problems = problems_of(toy_course)
+    assert any("was not run" in problem for problem in problems)
+    assert any("0 stored outputs are compared" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("torch.cuda.amp.autocast()", "torch.amp.autocast"),
+        ("properties.total_mem", ".total_memory"),
+        ("os.environ['COLAB_TPU_ADDR']", "COLAB_TPU_ADDR is gone"),
+        ("model.cuda()", "use .to(device)"),
+        ("a = time.perf_counter()\nb = time.perf_counter() - a", "without waiting for the device"),
+        ("!apt-get install x", "installs a package"),
+    ],
+)
+def test_code_that_fails_or_misleads_elsewhere(code, said):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    [problem] = verify.code_problems(notebook)
+    assert said in problem
+
+
+def test_timing_without_waiting_may_stand_under_wrong():
+    code = "a = time.perf_counter()\nb = time.perf_counter() - a"
+    cells = [
+        nbformat.v4.new_markdown_cell("### WRONG: stop too early"),
+        nbformat.v4.new_code_cell(code),
+    ]
+    assert verify.code_problems(nbformat.v4.new_notebook(cells=cells)) == []
+
+
+def test_long_cells_are_named(toy_course, quiet_shape):
+    edit_lesson(toy_course, "total = sum(range(10))", "total = sum(range(10))\n" + "x = 1\n" * 40)
+    notebook = build.build(toy_course, toy_course.lessons[0])
+    assert any("30 are the most" in problem for problem in verify.shape_problems(notebook))

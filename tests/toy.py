@@ -1,0 +1,108 @@
+"""A course of one tiny lesson, sound in every respect, for tests that break one thing."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from course import build, execute
+from course.table import Course, load
+
+LESSON = """\
+# %%
+import os
+
+from colab_helpers import exercises, figures, reference
+
+# %% tags=["parameters"]
+FAST = bool(os.environ.get("FAST"))  # small sizes
+
+# %% [markdown]
+# ## A figure
+
+# %%
+with figures.canvas(2, 2) as (figure, axes):
+    axes.plot([1, 2], [3, 4])
+    picture = figures.finish(figure, alt="A line that rises from 3 to 4.")
+picture
+
+# %% tags=["nbval-check-output"]
+total = sum(range(10))
+total
+
+# %% tags=["nbval-check-output"]
+"the same everywhere"
+
+# %% [markdown]
+# ## Exercise
+
+# %% tags=["exercise"]
+mib = ...  # the bytes
+### BEGIN SOLUTION
+mib = 64 * 3 * 224 * 224 * 4 / 2**20
+### END SOLUTION
+exercises.check("02.tensor_bytes", mib)
+
+# %%
+reference.record("01_toy", FAST, total=reference.Value(total, "", "the total"))
+"""
+
+TABLE = """\
+[[lesson]]
+number = 1
+slug = "01_toy"
+title = "A toy"
+accelerator = "GPU"
+gpu_type = "T4"
+chip = "T4"
+minutes = 1
+packages = ["matplotlib"]
+objectives = ["Fail in one way."]
+measures = "nothing"
+"""
+
+PROJECT = """\
+[project.urls]
+Repository = "https://github.com/somebody/toy"
+[tool.course]
+branch = "main"
+"""
+
+
+def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
+    """Write a toy course below `root`; nothing is built yet."""
+    for name, text in {
+        "course/course.toml": TABLE,
+        "pyproject.toml": PROJECT,
+        "lessons/01_toy.py": lesson,
+        "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n",
+        "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return dataclasses.replace(load(root), root=root)
+
+
+def edit_lesson(course: Course, old: str, new: str) -> None:
+    """Replace text in the toy lesson; the text must be there."""
+    path = course.source(course.lessons[0])
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def run_toy(
+    course: Course, variant: build.Variant = build.LEARNER, settings: execute.Settings | None = None
+) -> execute.Outcome:
+    """Build and run the toy lesson."""
+    source = course.root / "toy.ipynb"
+    source.write_text(build.dumps(build.build(course, course.lessons[0], variant)), "utf-8")
+    return execute.run(source, course.root / "out" / "toy.ipynb", settings)
+
+
+def publish_toy(course: Course) -> Path:
+    """Run the toy lesson and store its notebook, as `make notebooks` does."""
+    outcome = run_toy(course)
+    assert outcome.ok, outcome.problem
+    return build.store_outputs(course, course.lessons[0], outcome.notebook)
