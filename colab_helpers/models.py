@@ -86,7 +86,7 @@ def training_flops(config: GPTConfig, batch: int) -> float:
     Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted.
 
     >>> round(training_flops(GPTConfig(), batch=32) / 1e9)
-    584
+    582
     """
     weights = config.layers * 12 * config.width**2 + config.vocabulary * config.width
     attention = 12 * config.layers * config.context * config.width

@@ -94,6 +94,7 @@ def _notebooks(course: Course, options: argparse.Namespace) -> int:
             build.store_outputs(course, lesson, outcome.notebook)
             print(f"notebooks/{course.notebook(lesson).name}")
     pages.write_timings(course, outcomes)
+    pages.write_picture(course, course.root / "docs" / "images" / "race.png")
     pages.write(course)
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 

@@ -100,16 +100,16 @@ def _set_up(course: Course, lesson: Lesson) -> NotebookNode:
     archive = course.repository.archive
     text = f"""\
 # @title Set up: run this cell first
-try:
-    import colab_helpers
-except ImportError:
-    %pip install -qqq --no-deps --retries 1 "colab-helpers @ {archive}"
-try:
-    from colab_helpers import preflight
-except ImportError:
+from importlib.util import find_spec
+from IPython.utils.capture import capture_output
+if not find_spec("colab_helpers"):
+    with capture_output():
+        %pip install -qqq --no-deps --retries 1 "colab-helpers @ {archive}"
+if not find_spec("colab_helpers"):
     stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
-    raise stop("The course's helper is missing, and installing it failed: see the address below.",
-               "Check your connection, then run this cell again: {archive}") from None
+    raise stop("The course's helper is not installed, and this address did not give it: {archive}",
+               "Check your connection, then run this cell again.")
+from colab_helpers import preflight
 preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
 {" ".join(lesson.packages)!r})"""
     metadata = {"cellView": "form", "tags": ["set-up"]}

@@ -6,12 +6,15 @@ the timings, not the page.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+import nbformat
 
 from colab_helpers import hardware, reference
 from course.execute import Outcome
@@ -72,6 +75,18 @@ def write(course: Course) -> list[Path]:
             path.write_text(text, "utf-8")
             changed.append(path)
     return changed
+
+
+def write_picture(course: Course, path: Path) -> Path | None:
+    """Write the first race plot of the stored notebooks to `path`: the README's picture."""
+    for lesson in course.lessons:
+        for cell in nbformat.read(course.notebook(lesson), as_version=4).cells:
+            for output in cell.get("outputs", []):
+                alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
+                if alt.startswith("Log-log plot"):
+                    path.write_bytes(base64.b64decode(output["data"]["image/png"]))
+                    return path
+    return None
 
 
 def lesson_table(course: Course) -> str:

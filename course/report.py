@@ -40,7 +40,7 @@ figcaption, small { opacity: 0.75; } pre { white-space: pre-wrap; }
 {% endfor %}</table>
 {% for lesson in lessons %}<section id="{{ lesson.name }}"><h2>{{ lesson.name }}</h2>
 {% if lesson.exercises %}<p>Exercises: {{ lesson.exercises }}</p>{% endif %}
-{% if lesson.values %}<table>{% for meaning, value in lesson.values %}
+{% if lesson.measured %}<table>{% for meaning, value in lesson.measured %}
 <tr><td>{{ meaning }}</td><td class="number">{{ value }}</td></tr>{% endfor %}</table>{% endif %}
 {% for image, alt in lesson.images %}<figure><img src="data:image/png;base64,{{ image }}"
 alt="{{ alt }}"></figure>{% endfor %}
@@ -73,7 +73,7 @@ def _lesson(outcome: execute.Outcome) -> dict:
         "seconds": outcome.seconds,
         "slowest": _slowest(notebook),
         "exercises": ", ".join(checks),
-        "values": [(v.meaning, str(v)) for record in measured for v in record.values.values()],
+        "measured": [(v.meaning, str(v)) for record in measured for v in record.values.values()],
         "images": list(_images(notebook)),
     }
 

@@ -1,0 +1,39 @@
+from datetime import date
+
+import pytest
+
+from colab_helpers import facts, hardware
+
+
+def test_every_fact_has_source_dates_and_address():
+    for fact in facts.all_facts():
+        assert fact.text and fact.source and fact.url.startswith("https://")
+        assert date(2026, 1, 1) < fact.seen < fact.review
+        assert fact.confidence in ("H", "M", "L")
+
+
+def test_a_fact_is_due_after_its_review_date():
+    fact = facts.quote("disk-used").facts[0]
+    assert not fact.is_due(fact.review)
+    assert fact.is_due(date(fact.review.year + 1, 1, 1))
+
+
+def test_facts_are_shown_with_source_and_date():
+    shown = facts.quote("tensorflow-cuda", "free-tier")
+    for text in (str(shown), shown._repr_html_()):
+        assert "2026-10-09" in text and "#106653" in text
+    assert "<code>nvidia-smi</code>" in shown._repr_html_()
+
+
+def test_unknown_names_say_which_there_are():
+    with pytest.raises(KeyError, match="disk-used"):
+        facts.quote("no-such-fact")
+    with pytest.raises(KeyError, match="nvidia-smi-t4"):
+        facts.printout("no-such-printout")
+
+
+def test_machines_name_chips_of_the_catalogue():
+    table = facts.machine_table()
+    known = {"", *hardware.catalogue()}
+    assert {machine.chip for machine in table.machines} <= known
+    assert "T4 GPU" in str(table) and "16 GB" in table._repr_html_()
