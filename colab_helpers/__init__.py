@@ -15,7 +15,9 @@ The rooms, one question each:
     figures     How do I show it?
     reference   What did other hardware measure?
     facts       What is true of the platform today, who says so, since when?
+    parts       Which parts of a lesson can run here, and what did the others show elsewhere?
     models      Which networks do the lessons share?
+    data        Which data do they train on?
 """
 
 __version__ = "0.1.0"

@@ -42,9 +42,9 @@ class Machine:
 
     choice: str
     chip: str
-    vcpus: int
-    ram: str
     tier: str
+    vcpus: int | None = None
+    ram: str | None = None
     units_per_hour: float | None = None
 
 
@@ -89,7 +89,6 @@ class Printout:
     id: str
     text: str
     source: str
-    url: str
     seen: date
 
     def __str__(self) -> str:
@@ -178,8 +177,13 @@ def _table() -> _Table:
 def _cells(machine: Machine) -> tuple[str, ...]:
     chip = catalogue().get(machine.chip)
     memory = f"{chip.memory / 1e9:.0f} GB" if chip else "–"
-    units = "not seen" if machine.units_per_hour is None else f"{machine.units_per_hour:.2f}"
-    return machine.choice, memory, str(machine.vcpus), machine.ram, machine.tier, units
+    seen = (
+        str(machine.vcpus) if machine.vcpus else None,
+        machine.ram,
+        f"{machine.units_per_hour:.2f}" if machine.units_per_hour else None,
+    )
+    vcpus, ram, units = (text or "not seen" for text in seen)
+    return machine.choice, memory, vcpus, ram, machine.tier, units
 
 
 def _origin(fact: Fact) -> str:

@@ -126,14 +126,15 @@ def race(
             axes.plot(sizes, seconds, color=INK, lw=1.2, ls=_DASHES[i % 4], label=name)
         for i, (name, (x, y)) in enumerate((recorded or {}).items()):
             axes.plot(x, y, color="#9ca3af", lw=1.2, marker=MARKERS[-1 - i], ms=4, label=name)
+        lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
-        _mark(axes, prediction, "your prediction", 0.03, ":")
-        _mark(axes, crossing, "crossing", 0.97, "-")
+        axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom
+        _mark(axes, prediction, "you said", 0.13, ":")
+        _mark(axes, crossing, "crossing", 0.05, "-")
         _size_ticks(axes, sizes)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short_seconds(value)))
         axes.set_ylabel("time for one call")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.set_figwidth(8.4)
+        axes.legend(loc="upper left")
         return finish(figure, _race_alt(title, sizes, curves, limits, recorded))
 
 
@@ -147,26 +148,32 @@ def bars(
     claims: Mapping[str, tuple[float, float]] | None = None,
     log: bool = False,
 ) -> Picture:
-    """Plot one horizontal bar a value, with its number.
+    """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
 
     `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not
-    measured: their bars are hollow. `claims` maps a text to the range (low, high) it speaks of.
+    measured: they are hollow. `claims` maps a text to the range (low, high) it speaks of.
     """
     names = list(values)
     extra = 0.45 if claims else 0
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
         for i, name in enumerate(names):
-            hollow = {"fill": False, "hatch": "///", "edgecolor": GREY} if name in paper else {}
-            axes.barh(i, values[name], height=0.6, **(hollow or {"color": COLOURS[0]}))
-            text = " " + _with_unit(values[name], unit)
+            _one(axes, i, values[name], hollow=name in paper, dot=log)
+            text = "  " + _with_unit(values[name], unit)
             axes.text(values[name], i, text, va="center", fontsize=9)
             if limits and name in limits:
-                axes.plot([limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4)
-        top = max([*values.values(), *(limits or {}).values()])
+                mark = axes.plot(
+                    [limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4
+                )
+                mark[0].set_label(
+                    "_" if axes.get_legend_handles_labels()[0] else "data-sheet limit"
+                )
+        top = max([*values.values(), *(limits or {}).values(), *(7200 for _ in claims or ())])
         axes.set_yticks(range(len(names)), names)
         axes.set(title=title, xlabel=_axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         axes.set_xscale("log" if log else "linear")
-        axes.set_xlim(right=top * (6 if log else 1.2))
+        axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
+        if limits:
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
         _claims(axes, claims or {})
         if unit == "s" and log:
             _time_ticks(axes)
@@ -245,11 +252,12 @@ def roofline(
 def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
     """Draw processors as what they are: a few large lanes, or thousands of small ones.
 
-    Every square is a core of the CPU, or an fp32 lane (GPU) or multiplier (TPU) of a chip.
+    Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
     """
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
     with canvas(8.4, 3.9, columns=1 + len(chips)) as (figure, axes):
-        _grid(axes[0], cpu.cores, COLOURS[0], f"your CPU\n{cpu.cores} cores", ram)
+        title = f"your CPU, {cpu.cores} cores\n{cpu.lanes} fp32 lanes"
+        _grid(axes[0], cpu.lanes, COLOURS[0], title, ram)
         for i, chip in enumerate(chips):
             text = (
                 f"{chip.memory / 1e9:.0f} GB memory\n{_units.quantity(chip.bandwidth, 'B/s')}\n"
@@ -260,7 +268,10 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
                 axes[i + 1], chip.lanes, COLOURS[i + 1], f"{chip.name}\n{chip.lanes:,} {what}", text
             )
         counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
-        alt = f"Squares for the lanes of each processor: your CPU {cpu.cores} cores; {counts}."
+        alt = f"Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
+        figure.suptitle(
+            "One square is one lane. Those of the TPU are too small to draw apart.", size=10
+        )
         return finish(figure, alt)
 
 
@@ -287,12 +298,24 @@ def _mark(axes: Axes, size: float | None, text: str, height: float, dash: str) -
     if size is None:
         return
     axes.axvline(size, color=COLOURS[3], ls=dash, lw=1.4)
-    side, shift = ("left", 4) if height > 0.5 else ("right", -4)
+    low, high = axes.get_xlim()
+    left_half = size < (low * high) ** 0.5
     axes.annotate(
         f"{text}: {size:,.0f}", (size, height), xycoords=("data", "axes fraction"),
-        xytext=(shift, 0), textcoords="offset points", ha=side, va="center",
+        xytext=(4 if left_half else -4, 0), textcoords="offset points",
+        ha="left" if left_half else "right", va="center",
         fontsize=9, color="#9b3f75", bbox={"fc": "white", "ec": "none", "pad": 1},
     )  # fmt: skip
+
+
+def _one(axes: Axes, row: int, value: float, hollow: bool, dot: bool) -> None:
+    """A bar or a dot; hollow for what nobody measured."""
+    if dot:
+        face = "white" if hollow else COLOURS[0]
+        axes.plot(value, row, "o", ms=9, mfc=face, mec=GREY if hollow else COLOURS[0], mew=1.6)
+        return
+    look = {"fill": False, "hatch": "///", "edgecolor": GREY} if hollow else {"color": COLOURS[0]}
+    axes.barh(row, value, height=0.6, **look)
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
@@ -301,13 +324,14 @@ def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
     for i, (text, (low, high)) in enumerate(claims.items()):
         high = min(high, high_edge)
         axes.axvspan(low, high, color=COLOURS[3 + i], alpha=0.2, lw=0)
+        middle = (max(low, low_edge) * high) ** 0.5
         axes.annotate(
-            text, (max(low, low_edge), 0), xycoords=("data", "axes fraction"), xytext=(2, 4),
-            textcoords="offset points", fontsize=8.5, color=INK,
+            text, (middle, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
+            textcoords="offset points", fontsize=8.5, color=INK, linespacing=1.1,
         )  # fmt: skip
     if claims:
         top, bottom = axes.get_ylim()[::-1]
-        axes.set_ylim(bottom + 0.5, top)
+        axes.set_ylim(bottom + 0.7, top)
 
 
 def _time_ticks(axes: Axes) -> None:
@@ -356,7 +380,7 @@ def _bars_alt(
         for name, value in values.items()
     )
     dashed = " Dashed marks: limits from data sheets." if limits else ""
-    shaded = f" Shaded: {'; '.join(claims)}." if claims else ""
+    shaded = f" Shaded: {'; '.join(claims)}.".replace("\n", " ") if claims else ""
     return f"Bar chart. {title}. {readings}.{dashed}{shaded}"
 
 

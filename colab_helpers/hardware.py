@@ -92,6 +92,17 @@ class Device:
     features: tuple[str, ...] = ()
 
     @property
+    def lanes(self) -> int | None:
+        """Numbers in float32 that are worked on at once: vector width times cores, or the chip's.
+
+        A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4; some cores have two units.
+        """
+        if self.kind != "CPU":
+            return self.chip.lanes if self.chip else None
+        width = 16 if "avx512f" in self.features else 8 if "avx2" in self.features else 4
+        return width * (self.cores or 1)
+
+    @property
     def chip(self) -> Chip | None:
         """The data sheet of this device, or None when the catalogue has none."""
         return find_chip(self.name, self.memory_total)
@@ -223,7 +234,7 @@ def _from_nvml(nvml: Any) -> list[Device]:
 
 def _nvml_device(nvml: Any, index: int) -> Device:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    memory = _nvml_memory(nvml, handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     return Device(
         kind="GPU",
@@ -234,6 +245,14 @@ def _nvml_device(nvml: Any, index: int) -> Device:
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         capability=f"{major}.{minor}",
     )
+
+
+def _nvml_memory(nvml: Any, handle: Any) -> Any:
+    """Memory as nvidia-smi counts it: version 2 leaves out what the driver keeps for itself."""
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    except (AttributeError, TypeError, nvml.NVMLError):
+        return nvml.nvmlDeviceGetMemoryInfo(handle)
 
 
 def _from_nvidia_smi(run: Callable) -> list[Device]:
@@ -283,13 +302,21 @@ def _cpu(seen: runtime.Evidence) -> Device:
     present = set(flags.group(1).split()) if flags else set()
     return Device(
         kind="CPU",
-        name=name.group(1) if name else platform.processor() or seen.machine,
+        name=name.group(1) if name else _name_without_proc(seen),
         source="/proc/cpuinfo" if name else "platform",
         memory_total=seen.ram_total or None,
         memory_used=(seen.ram_total - seen.ram_available) or None,
         cores=seen.cores or os.cpu_count(),
         features=tuple(feature for feature in CPU_FEATURES if feature in present),
     )
+
+
+def _name_without_proc(seen: runtime.Evidence) -> str:
+    if platform.system() == "Darwin":
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() or "Apple"
+    return platform.processor() or seen.machine
 
 
 def _chip(row: dict) -> Chip:

@@ -2,6 +2,7 @@
 
 A small GPT in plain PyTorch, after Radford et al., "Language Models are Unsupervised Multitask
 Learners" (2019): pre-norm blocks, causal self-attention, GELU, tied input and output embedding.
+Simpler than theirs in three places: attention without biases, exact GELU, one scale of initial weights.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ class Wants:
     accelerator: str = ""
     chip: str = ""
     packages: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,41 +59,68 @@ def no_accelerator(state: State) -> Finding | None:
     """The lesson wants an accelerator and the machine has none."""
     if not state.wants.accelerator or state.runtime.accelerator != "none":
         return None
-    on_colab = state.runtime.platform.startswith("colab")
-    menu = {"GPU": "T4 GPU", "TPU": "v5e-1 TPU"}.get(state.wants.accelerator, "T4 GPU")
-    remedy = (
-        f"Runtime > Change runtime type > {menu} > Save, then run from the top."
-        if on_colab
-        else f"On Colab, choose {menu}."
-    )
     return Finding(
         "no-accelerator",
         "note",
-        f"No {state.wants.accelerator} here. Every cell still runs: on the CPU, at smaller sizes.",
-        remedy,
+        f"No {state.wants.accelerator} here. Every cell still runs: on the CPU, more slowly.",
+        _menu(state),
     )
+
+
+def _menu(state: State) -> str:
+    """Where to click for the accelerator that the lesson wants."""
+    choice = {"GPU": "T4 GPU", "TPU": "v5e-1 TPU"}.get(state.wants.accelerator, "T4 GPU")
+    if state.runtime.platform.startswith("colab"):
+        return f"Runtime > Change runtime type > {choice} > Save, then run from the top."
+    if state.runtime.platform == "kaggle":
+        return f"Settings > Accelerator > {state.wants.accelerator}, then run from the top."
+    return f"On Colab, choose {choice}."
 
 
 def other_chip(state: State) -> Finding | None:
     """The lesson asked for one chip and got another: Colab does not say so itself."""
     device = state.inventory.accelerator
-    if device is None or not state.wants.chip:
+    if device is None or device.chip is None or device.kind != state.wants.accelerator:
         return None
-    found = device.chip.key if device.chip else device.name
-    if found == state.wants.chip:
+    if state.wants.chip in ("", device.chip.key):
         return None
     return Finding(
         "other-chip",
         "note",
-        f"The lesson asks for {state.wants.chip}, you have {found}. It measures what is there.",
-        "Nothing to do. Colab treats the wish as a request and may give another chip.",
+        f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours.",
+        "Nothing to do: the wish is a request, and Colab may give another chip.",
+    )
+
+
+def other_kind(state: State) -> Finding | None:
+    """The lesson computes on a GPU with PyTorch, which does not use this machine's TPU."""
+    if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
+        return None
+    return Finding(
+        "other-kind",
+        "note",
+        "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here.",
+        _menu(state),
+    )
+
+
+def old_torch(state: State) -> Finding | None:
+    """PyTorch from before torch.accelerator."""
+    version = state.runtime.frameworks.get("torch", "")
+    if not version or tuple(int(part) for part in version.split(".")[:2]) >= (2, 6):
+        return None
+    return Finding(
+        "old-torch",
+        "stop",
+        f"PyTorch {version} is older than 2.6, which has torch.accelerator.",
+        "On Colab: Runtime > Change runtime type > Runtime version > Latest. Elsewhere: update it.",
     )
 
 
 def unknown_chip(state: State) -> Finding | None:
     """A chip that the catalogue does not have: measured, but without its data-sheet limit."""
     device = state.inventory.accelerator
-    if device is None or device.chip:
+    if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
         return None
     return Finding(
         "unknown-chip",
@@ -150,6 +178,20 @@ def package_missing(state: State) -> Finding | None:
         "stop",
         f"The lesson imports {', '.join(missing)}, and that is not installed.",
         f"Run %pip install {names}; on your own machine, `make setup` installs everything.",
+    )
+
+
+def part_missing(state: State) -> Finding | None:
+    """Some cells need a package that is not installed; they show recorded results."""
+    missing = [name for name in state.wants.optional if not _is_installed(name, state)]
+    if not missing:
+        return None
+    names = " ".join(_DISTRIBUTION.get(name, name) for name in missing)
+    return Finding(
+        "part-missing",
+        "note",
+        f"{', '.join(missing)} is not installed. Cells that need it show recorded results.",
+        f"To run them: %pip install {names}. On Colab, a GPU or CPU runtime has it.",
     )
 
 
@@ -212,11 +254,14 @@ def old_python(state: State) -> Finding | None:
 CHECKS: tuple[Check, ...] = (
     old_python,
     package_missing,
+    part_missing,
+    old_torch,
     restart_needed,
     silent_driver,
     cpu_build,
     no_accelerator,
     other_chip,
+    other_kind,
     unknown_chip,
     tpu_without_tensorflow,
     little_ram,
@@ -313,16 +358,17 @@ _NOTE = "margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid {}"
 
 
 def status_card(
-    lesson: str = "", accelerator: str = "", chip: str = "", packages: str = ""
+    lesson: str = "", accelerator: str = "", chip: str = "", packages: str = "", optional: str = ""
 ) -> StatusCard:
     """Inspect this machine and return the card to show, for the lesson's wishes.
 
-    `packages` lists import names, separated by blanks.
+    `packages` and `optional` list import names, separated by blanks.
 
     >>> status_card(packages="no_such_package").findings[0].id
     'package-missing'
     """
-    state = inspect(Wants(accelerator, chip, tuple(packages.split())))
+    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
+    state = inspect(wants)
     return StatusCard(lesson, state, find_problems(state))
 
 
@@ -333,7 +379,10 @@ def _device_text(inventory: hardware.Inventory) -> str:
         return cpu
     memory = f", {_units.gib(device.memory_total)}" if device.memory_total else ""
     driver = f", driver {device.driver}" if device.driver else ""
-    return f"{device.name}{memory}{driver}; {cpu}"
+    twins = sum(other.name == device.name for other in inventory.devices)
+    many = f"{twins} × " if twins > 1 else ""
+    note = " each; the lessons use the first" if twins > 1 else ""
+    return f"{many}{device.name}{memory}{note}{driver}; {cpu}"
 
 
 def _room(place: runtime.Runtime) -> str:

@@ -12,7 +12,9 @@ import os
 import platform as _platform
 import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -159,6 +161,42 @@ def observe() -> Evidence:
         disk_total=disk.total,
         disk_free=disk.free,
     )
+
+
+@dataclass
+class Chatter:
+    """What was written to the process's stderr inside `quiet`."""
+
+    text: str = ""
+
+
+@contextmanager
+def quiet() -> Iterator[Chatter]:
+    """Keep what C++ libraries write to stderr while they start; show it if the block raises.
+
+    Works on the file descriptor, below Python's own `sys.stderr`.
+
+    >>> with quiet() as chatter:
+    ...     _ = os.write(2, b"noise")
+    >>> chatter.text
+    'noise'
+    """
+    chatter = Chatter()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield chatter
+        except BaseException:
+            os.dup2(saved, 2)
+            kept.seek(0)
+            os.write(2, kept.read())
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            kept.seek(0)
+            chatter.text = kept.read().decode(errors="replace")
 
 
 def _platform_of(seen: Evidence) -> str:

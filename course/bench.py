@@ -62,7 +62,8 @@ def gpt_step(batch: int = 32, budget: float = 10) -> benchmark.Measurement:
     """Time one training step of the lessons' GPT on this machine's best device."""
     import torch
 
-    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    found = torch.accelerator.is_available()
+    device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
     model = models.GPT().to(device)
     ids = torch.randint(model.config.vocabulary, (batch, model.config.context + 1), device=device)
     optimizer = torch.optim.AdamW(model.parameters())

@@ -12,6 +12,7 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import jupytext
@@ -19,6 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from colab_helpers import hardware, parts, reference
 from course.table import Course, CourseError, Lesson
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -65,6 +67,7 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     """Write the learner's notebook with the outputs of a run, and nothing else of that run."""
     fresh = build(course, lesson)
     _keep_outputs(fresh, executed)
+    _record_parts(lesson, fresh)
     path = course.notebook(lesson)
     path.parent.mkdir(exist_ok=True)
     path.write_text(dumps(fresh), "utf-8")
@@ -98,6 +101,7 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
 def _set_up(course: Course, lesson: Lesson) -> NotebookNode:
     # The learner may be far from the repository: only the notebook is opened, so it brings us in.
     archive = course.repository.archive
+    optional = f", {' '.join(lesson.optional)!r}" if lesson.optional else ""
     text = f"""\
 # @title Set up: run this cell first
 from importlib.util import find_spec
@@ -108,10 +112,10 @@ if not find_spec("colab_helpers"):
 if not find_spec("colab_helpers"):
     stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
     raise stop("The course's helper is not installed, and this address did not give it: {archive}",
-               "Check your connection, then run this cell again.")
+               "Check your connection (on Kaggle: Settings > Internet), then run this cell again.")
 from colab_helpers import preflight
 preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
-{" ".join(lesson.packages)!r})"""
+{" ".join(lesson.packages)!r}{optional})"""
     metadata = {"cellView": "form", "tags": ["set-up"]}
     return new_code_cell(text, metadata=metadata)
 
@@ -196,6 +200,14 @@ def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
         if cell.cell_type == "code" and _key(cell) in earlier:
             cell.outputs = earlier[_key(cell)].outputs
             cell.execution_count = earlier[_key(cell)].execution_count
+
+
+def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
+    """Keep what cells with needs put out, for machines that lack what they need."""
+    code = [(cell.source, cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
+    if any(parts.needs(source) for source, _ in code):
+        device = reference.short_name(hardware.list_devices().main)
+        parts.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 
 
 def _key(cell: NotebookNode) -> str:

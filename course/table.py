@@ -47,6 +47,7 @@ class Lesson:
     packages: tuple[str, ...]
     objectives: tuple[str, ...]
     measures: str
+    optional: tuple[str, ...] = ()
 
     @property
     def hardware(self) -> str:
@@ -114,5 +115,5 @@ def _repository(root: Path) -> Repository:
 
 
 def _lesson(row: dict) -> Lesson:
-    lists = {key: tuple(row[key]) for key in ("packages", "objectives")}
+    lists = {key: tuple(row[key]) for key in ("packages", "objectives", "optional") if key in row}
     return Lesson(**{**row, **lists})

@@ -24,17 +24,19 @@ place = runtime.describe()
 place.platform_name, place.accelerator
 
 # %%
-device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+found = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
 device
 
 # %% [markdown]
-# That line picks `cuda`, `mps` or whatever else PyTorch can use here, and `cpu` if there is nothing.
+# That picks `cuda`, `mps` or whatever else PyTorch can use here, and `cpu` if there is nothing.
 # Everything below runs on `device`, so the same lesson works on every machine.
 
 # %% [markdown]
 # ## Get a GPU
 #
-# If you have none, this is the way. Read the second point before you rely on it.
+# This notebook asks Colab for a T4 by itself. If the card shows none, this is the way; then run from
+# the top.
 
 # %% tags=["nbval-check-output"]
 facts.quote("switch-runtime", "request-not-guarantee", "no-backend")
@@ -42,13 +44,15 @@ facts.quote("switch-runtime", "request-not-guarantee", "no-backend")
 # %% [markdown]
 # ## Three kinds of processor
 #
-# A CPU has a few fast lanes, made to finish one thing after another. A GPU has thousands of slower
-# ones. A TPU is a field of multipliers that can do little else.
+# Call a *lane* what does one multiplication at a time. A CPU has a few fast ones, made to finish one
+# thing after another. A GPU has thousands of slower ones. A TPU is a field of multipliers that can do
+# little else.
 #
-# **Predict.** How many lanes does a T4 have for each core of your CPU?
+# **Predict.** How many lanes does a T4 have for each lane of your CPU? (The results you see in a
+# notebook that you just opened are another machine's: *Edit > Clear all outputs* hides them.)
 
 # %%
-lanes_per_core = 100  # @param {type:"integer"}
+lanes_per_lane = 1000  # @param {type:"integer"}
 
 # %%
 chips = hardware.catalogue()
@@ -57,17 +61,18 @@ cpu = inventory.cpu
 figures.lanes(cpu, [chips["T4"], chips["v5e"]])
 
 # %%
-f"{chips['T4'].lanes / cpu.cores:,.0f} lanes a core; you said {lanes_per_core:,}"
+f"{chips['T4'].lanes / cpu.lanes:,.0f} lanes for one of yours; you said {lanes_per_lane:,}"
 
 # %% [markdown]
 # More lanes do not make one step faster. They make thousands of *equal, independent* steps happen at
-# once. Two races show what that means.
+# once. (fp32, fp16, bf16: numbers in 32 or 16 bits. FLOP/s: operations a second.) Two races show what
+# that means.
 
 # %% [markdown]
 # ## Race 1: where lanes win
 #
-# Multiplying two n × n matrices is n² independent sums: work for any number of lanes. But handing
-# work over costs time, whatever its size.
+# The product of two n × n matrices is n² sums of n products each: 2n³ operations, independent enough
+# for any number of lanes. But handing work over costs time, whatever its size.
 #
 # **Predict.** From which n on does the second contender win?
 
@@ -81,11 +86,12 @@ def multiply(n, device):
 
 
 # %% [markdown]
-# Without a GPU the race is between one lane of your CPU and two. The second lane is a worker thread
-# that gets half of the rows: it has to be woken up, so here too handing over costs time.
+# With a GPU, the matrices already lie in its memory; what the journey costs is lesson 03. Without one,
+# the race is between one core of your CPU and two: a worker thread gets half of the rows. It has to be
+# woken up, so here too handing over costs time.
 
 # %%
-worker = ThreadPoolExecutor(max_workers=1)
+worker = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def multiply_in_halves(n, device):
@@ -101,11 +107,10 @@ def multiply_in_halves(n, device):
 
 # %%
 if device.type == "cpu":
-    contenders = {"one lane": multiply, "two lanes": multiply_in_halves}
-    places = {"one lane": "cpu", "two lanes": "cpu"}
+    contenders = {"one core": (multiply, "cpu"), "two cores": (multiply_in_halves, "cpu")}
 else:
-    contenders = {"CPU": multiply, "GPU": multiply}
-    places = {"CPU": "cpu", "GPU": device}
+    contenders = {"CPU": (multiply, "cpu"), "GPU": (multiply, device)}
+first, second = contenders  # their names
 
 # %% [markdown]
 # `benchmark.measure` warms up, waits until the device is done, and repeats until its time budget is
@@ -114,50 +119,50 @@ else:
 # %%
 threads = torch.get_num_threads()
 if device.type == "cpu":
-    torch.set_num_threads(1)  # one lane is one lane
+    torch.set_num_threads(1)  # so that one core is one core
 
 budget = 0.05 if FAST else SECONDS_PER_POINT
 sizes = [2**k for k in range(4, 10 if FAST else 12)]
-race = {
-    name: [benchmark.measure(start(n, places[name]), budget=budget) for n in sizes]
-    for name, start in contenders.items()
-}
+race = {name: [] for name in contenders}
+for n in sizes:
+    for name, (prepare, place_of_work) in contenders.items():
+        race[name].append(benchmark.measure(prepare(n, place_of_work), budget=budget))
 torch.set_num_threads(threads)
 
 # %%
 medians = {name: [result.median for result in results] for name, results in race.items()}
-first, second = medians
 crossing = benchmark.crossover(sizes, medians[first], medians[second])
-crossing and round(crossing)
+f"{second}: faster from n = {crossing:.0f} on" if crossing else f"{second}: never faster here"
 
 # %% [markdown]
 # The dashed line is no measurement. It is what the T4's data sheet allows: 2n³ operations at its
-# peak. No T4 gets below it. Grey curves are recorded on other machines.
+# peak in fp32. No T4 gets below it. Grey curves, if any, were recorded on other machines.
 
 # %%
 limit = {"T4, data-sheet limit": [2 * n**3 / chips["T4"].peak["fp32"] for n in sizes]}
 recorded = {
     f"{name} ({record.label})": (curve.x, curve.y)
     for record in reference.load("01_enable_gpu")
+    if record.device != reference.short_name(cpu)
     for name, curve in record.series.items()
 }
-finding = f"win from n = {crossing:.0f} on" if crossing else "never win here"
+finding = f"faster from n = {crossing:.0f} on" if crossing else "never faster here"
 figures.race(
-    sizes, medians, title=f"{second[0].upper()}{second[1:]} {finding}", xlabel="matrix size n", limits=limit, recorded=recorded,
+    sizes, medians, title=f"{second[0].upper()}{second[1:]}: {finding}", xlabel="matrix size n", limits=limit, recorded=recorded,
     crossing=crossing, prediction=prediction,
 )
 
 # %% [markdown]
-# Left of the crossing you pay for handing over; right of it you are paid for the lanes. A GPU moves
-# the crossing and the gain, not the shape.
+# Left of the crossing (estimated between two sizes) you pay for handing over; right of it you are paid
+# for the lanes. No crossing on Colab's CPU? Its two vCPUs are often one core that takes turns.
 
 # %% [markdown]
-# ## Race 2: what no lane can speed up
+# ## Race 2: what more lanes cannot speed up
 #
-# In a recurrence each step needs the one before. Extra lanes have nothing to do, and every step pays
-# for the hand-over.
+# Here each step needs the one before: extra lanes have nothing to do. And a *tensor*, PyTorch's
+# array, is handed to PyTorch anew in each step.
 #
-# **Predict.** How many times slower is the tensor than a plain Python number?
+# **Predict.** How many times slower than a plain Python number is the tensor?
 
 # %%
 times_slower = 2  # @param {type:"integer"}
@@ -183,17 +188,23 @@ if device.type != "cpu":
 
 # %%
 chain = {name: result.median for name, result in growth.items()}
-slower = chain["tensor, CPU"] / chain["Python float"]
+last = list(chain)[-1]
+slower = chain[last] / chain["Python float"]
 figures.bars(
     chain, unit="s",
-    title=f"1,000 steps in a chain: the tensor takes {slower:.0f} times as long (you said {times_slower})",
+    title=f"A chain of steps: {last} takes {slower:.0f} times as long (you said {times_slower})",
 )
+
+# %% [markdown]
+# Most of that is the price of a call, paid 3,000 times for one multiplication each. A GPU makes each
+# call dearer, not cheaper.
 
 # %% [markdown]
 # ## What waits for a file
 #
-# Reading is the disk's and the CPU's work. If half of your time goes there, an infinitely fast GPU
-# makes the whole only twice as fast. That is Amdahl's law (1967).
+# Reading is the CPU's work. If half of your time goes there, an infinitely fast GPU makes the whole
+# only twice as fast: that is Amdahl's law (1967). The file below was just written, so it comes from
+# memory; a first read from a disk is slower still.
 
 # %%
 megabytes = 8 if FAST else 64
@@ -202,7 +213,8 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_bytes(os.urandom(megabytes * 10**6))
     reading = benchmark.measure(path.read_bytes, budget=budget)
     numbers = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-computing = benchmark.measure(lambda: numbers.float().square().sum(), budget=budget)
+numbers = numbers.to(device)
+computing = benchmark.measure(lambda: numbers.sum(), budget=budget)
 
 # %%
 whole = reading.median + computing.median
@@ -211,13 +223,13 @@ print(f"read {reading}\ncompute {computing}")
 print(f"If computing took no time at all, the whole would be {amdahl:.1f} times as fast.")
 
 # %% [markdown]
-# Find out where the time goes before you pay for a faster chip.
+# That number is all that a faster chip can give you here. Find it out before you pay for one.
 
 # %% [markdown]
 # ## The headline: how long do 1,000 training steps take?
 #
-# You may have read: "an hour or more on a CPU, 2 to 5 minutes on a GPU". Take a small GPT with about
-# ten million parameters and see.
+# Take a small GPT, a network that foretells the next piece of a text, with about ten million
+# parameters (numbers that it learns). Don't run the thousand: run a few, and multiply.
 
 # %%
 config = models.GPTConfig()
@@ -231,8 +243,8 @@ f"{model.parameter_count:,} parameters"
 minutes = 30  # @param {type:"number"}
 
 # %% [markdown]
-# One step: predict the next token everywhere, compare, go back through the network, correct the
-# weights. The tokens are random; the clock does not care.
+# One step: foretell the next token (a piece of text, here a random number) at every place, compare, go
+# back through the network, correct its parameters.
 
 # %%
 BATCH = 1 if FAST else 32
@@ -242,10 +254,10 @@ optimizer = torch.optim.AdamW(model.parameters())
 
 def step():
     optimizer.zero_grad()
-    logits = model(tokens[:, :-1])
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-    loss.backward()
-    optimizer.step()
+    guesses = model(tokens[:, :-1])
+    loss = torch.nn.functional.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
+    loss.backward()  # in which direction is less loss?
+    optimizer.step()  # a small step there
     return loss
 
 
@@ -255,7 +267,8 @@ print(one_step)
 
 # %% [markdown]
 # A few steps are enough: every step does the same work. Multiply, and write down that it is an
-# estimate. Counting operations gives the limit of other chips.
+# estimate. The operations of a step, divided by a chip's peak, give its limit. And an old claim is
+# drawn: "an hour or more on a CPU, 2 to 5 minutes on a GPU".
 
 # %%
 flops = models.training_flops(config, BATCH)
@@ -269,13 +282,13 @@ limits = {
 # %%
 figures.bars(
     {f"this machine, {device}": here, **limits}, paper=limits, unit="s", log=True,
-    claims={"claim: GPU, 2 to 5 min": (120, 300), "claim: CPU, 1 h or more": (3600, float("inf"))},
-    title=f"1,000 steps take {here / 60:.0f} minutes here (you said {minutes:g})",
+    claims={"claimed\nfor GPUs": (120, 300), "claimed\nfor CPUs": (3600, float("inf"))},
+    title=f"1,000 steps take {here / 60:,.1f} minutes here (you said {minutes:g})",
 )
 
 # %% [markdown]
-# Hollow bars are limits from data sheets, not measurements: real runs take a multiple of them.
-# Whether the claim holds depends on network, batch and chip. Now you can say for which.
+# Hollow marks are limits from data sheets, not measurements: real runs take a multiple of them.
+# Whether the claim holds depends on network, batch and chip; so name all three when you make one.
 
 # %% [markdown]
 # ## And if you have no GPU?
@@ -283,7 +296,7 @@ figures.bars(
 # Then it is slower, not broken, unless the code insists.
 #
 # ### WRONG: insist
-# On a machine without an NVIDIA GPU this line stops the notebook.
+# Without an NVIDIA GPU this line would stop the notebook; here the error is caught and shown.
 
 # %%
 try:
@@ -296,7 +309,7 @@ insisted
 # ### RIGHT: ask, and fall back
 
 # %%
-best = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
 torch.zeros(2, device=best).device
 
 # %% [markdown]
@@ -308,17 +321,17 @@ torch.zeros(2, device=best).device
 facts.machine_table()
 
 # %% tags=["nbval-check-output"]
-facts.quote("free-tier", "session-length", "idle-timeout", "compute-units", "end-session", "free-rules")
+facts.quote("free-tier", "session-length", "compute-units", "end-session", "free-rules")
 
 # %% [markdown]
 # ## Exercises
 #
 # ### 1 · Read the race
-# How many times faster is the second contender at the largest size? `race` holds a list of results
-# for each contender; `race[first][-1].median` is in seconds.
+# How many times faster than the first is the second contender, at the largest size? (Below 1 means:
+# slower.) `race[first][-1].median` is the first one's time there, in seconds.
 
 # %% tags=["exercise"]
-speedup = ...  # one line: a slow time divided by a fast one
+speedup = ...  # one line: the first one's time divided by the second one's
 ### BEGIN SOLUTION
 speedup = race[first][-1].median / race[second][-1].median
 ### END SOLUTION
@@ -326,8 +339,8 @@ exercises.check("01.speedup", speedup, race=race)
 
 # %% [markdown]
 # ### 2 · Predict a crossing on paper
-# Suppose handing over costs 50 µs, one contender computes 100 GFLOP/s, the other 400 GFLOP/s. From
-# which n on does the second one win?
+# Suppose handing over costs 50 µs, one contender does 100 GFLOP/s (10⁹ operations a second), the
+# other 400. From which n on does the second one win?
 
 # %% tags=["exercise"]
 hand_over, slow, fast = 50e-6, 100e9, 400e9
@@ -339,14 +352,15 @@ exercises.check("01.crossover", n, hand_over=hand_over, slow=slow, fast=fast)
 
 # %% [markdown]
 # ### 3 · Choose a runtime
-# Replace the dots by `"CPU"`, `"T4"`, `"A100"` or `"v5e-1"`.
+# Replace the dots by `"CPU"`, `"T4"`, `"A100"` or `"v5e-1"`. The T4 computes in fp32 and fp16, A100 and
+# v5e also in bf16. A TPU's framework is JAX; this GPT is in PyTorch.
 
 # %% tags=["exercise"]
 choice = {
     "clean a table with pandas": ...,
     "train the GPT of this lesson, free of charge": ...,
     "simulate 10,000 days, each from the day before": ...,
-    "fine-tune a 30 GB model in bf16": ...,
+    "run (not train) a 30 GB model in bf16": ...,
     "train a JAX model in bf16 on big batches, free of charge": ...,
 }
 ### BEGIN SOLUTION
@@ -360,14 +374,16 @@ exercises.check("01.runtimes", choice)
 # Your numbers, beside those recorded on reference machines.
 
 # %%
-n_largest = sizes[-1]
+pair = "cores" if device.type == "cpu" else "gpu"
 reference.record(
     "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else inventory.main,
-    crossing=reference.Value(crossing or 0, "", f"{second} win from n = (0: never)"),
-    speedup=reference.Value(
-        medians[first][-1] / medians[second][-1], "×", f"{second} against {first} at n = {n_largest}"
-    ),
-    chain=reference.Value(slower, "×", "slower: a chain of steps in tensors, against Python"),
+    **{
+        f"{pair}_crossing": reference.Value(crossing or 0, "", f"{second}: faster from n = (0: never)"),
+        f"{pair}_speedup": reference.Value(
+            medians[first][-1] / medians[second][-1], "×", f"{second} against {first}, n = {sizes[-1]}"
+        ),
+    },
+    chain=reference.Value(slower, "×", f"longer: a chain of steps, {last} against Python"),
     amdahl=reference.Value(amdahl, "×", "most you can gain by computing faster, file included"),
     gpt_1000_steps=reference.Value(here, "s", f"1,000 GPT steps, batch {BATCH} (estimate)"),
     **{

@@ -11,10 +11,11 @@ from colab_helpers import benchmark, exercises, facts, figures, hardware, refere
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
-SECONDS_PER_POINT = 0.5  # time budget of one measurement
+SECONDS_PER_POINT = 1.0  # time budget of one measurement
 
 # %%
-device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+found = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
 inventory = hardware.list_devices()
 machine = inventory.cpu if device.type == "cpu" else inventory.main  # what PyTorch computes on
 budget = 0.05 if FAST else SECONDS_PER_POINT
@@ -39,26 +40,29 @@ print("This machine:" if own else f"Recorded: {recorded.source}", printout, sep=
 #
 # | you see | it means |
 # |---|---|
-# | `Driver Version` | the driver: part of the machine, nothing that `pip` can change |
-# | `CUDA Version` | the newest CUDA this *driver* can run, not what is installed |
+# | `Driver Version` | the program that runs the chip: part of the machine, nothing that `pip` changes |
+# | `CUDA Version` | the newest CUDA this *driver* fully supports, not what is installed; newer drivers print `CUDA UMD Version` |
 # | `Name` | the chip |
-# | `Temp`, `Perf` | degrees; P0 is full speed, P8 is resting |
+# | `Temp`, `Perf` | degrees; P0 is the fastest state, a higher number rests |
 # | `Pwr:Usage/Cap` | watts now, watts allowed |
 # | `Memory-Usage` | used and total, in MiB (2²⁰ bytes) |
 # | `GPU-Util` | share of time in which *something* ran, however small |
 # | `Processes` | who holds memory; in a container often empty |
 
 # %%
-used, total = re.search(r"(\d+)MiB\s*/\s*(\d+)MiB", printout).groups()
-watts, allowed = re.search(r"(\d+|N/A)W?\s*/\s*(\d+|N/A)W?", printout).groups()
-f"{int(total) - int(used)} MiB free, {watts} of {allowed} watts"
+readings = {
+    name: re.search(rf"(\d+){unit}\s*/\s*(\d+){unit}", printout)
+    for name, unit in {"MiB used": "MiB", "watts used": "W"}.items()
+}
+{name: " of ".join(found.groups()) if found else "not said" for name, found in readings.items()}
 
 # %% [markdown]
 # ## One memory, three sizes
 #
-# The shop says 16 GB, `nvidia-smi` says 15360 MiB, PyTorch says 14.56 GiB: all for the same T4.
+# The shop's "16 GB" of a T4 are memory chips of 16 GiB. One part in sixteen goes to check bits that
+# repair errors (ECC). `nvidia-smi` shows the rest, in MiB.
 #
-# **Predict.** How many MiB are 16 GiB, less one part in sixteen?
+# **Predict.** What does it show?
 
 # %%
 prediction = 16000  # @param {type:"integer"}
@@ -70,8 +74,8 @@ print(f"{left / 2**20:.0f} MiB = {left / GIB:.2f} GiB = {left / 1e9:.2f} GB; you
 facts.quote("t4-memory")
 
 # %% [markdown]
-# MiB and GiB are powers of two, MB and GB powers of ten: 7 % apart at this size. Then the check bits
-# go, then the driver's share. Believe the framework: that is what you can allocate.
+# MiB and GiB are powers of two, MB and GB powers of ten: 5 and 7 % apart. PyTorch shows least: the
+# driver keeps a share for itself. More than PyTorch shows you cannot have.
 
 # %% [markdown]
 # ## The same numbers from a program
@@ -96,8 +100,8 @@ except Exception as error:  # no package, no driver, or no GPU
 nvml_says
 
 # %% [markdown]
-# `hardware.list_devices` asks NVML, then `nvidia-smi`, then the PCI bus (TPUs), and always the CPU.
-# What did not answer, it says.
+# `hardware.list_devices` asks NVML and, if that fails, `nvidia-smi`, where there is a driver; the PCI
+# bus for TPUs; and always the CPU.
 
 # %%
 print(*inventory.devices, *inventory.problems, sep="\n")
@@ -105,15 +109,15 @@ print(*inventory.devices, *inventory.problems, sep="\n")
 # %% [markdown]
 # ## What the frameworks see
 #
-# A GPU in `nvidia-smi` is no GPU in PyTorch: the build has to fit the driver. Ask each framework
-# itself.
+# A GPU in `nvidia-smi` is not yet a GPU in PyTorch: the build has to fit the driver. Ask each
+# framework itself.
 
 # %%
 {
     "version": torch.__version__,
     "built for CUDA": torch.version.cuda,
     "sees": str(device),
-    "memory": torch.cuda.get_device_properties(0).total_memory if device.type == "cuda" else None,
+    "GiB": torch.cuda.get_device_properties(0).total_memory / GIB if device.type == "cuda" else None,
 }
 
 # %% [markdown]
@@ -123,28 +127,28 @@ print(*inventory.devices, *inventory.problems, sep="\n")
 question = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())"
 quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 if "tensorflow" in runtime.describe().frameworks:
-    asked = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, env=quiet)
-    tensorflow_sees = asked.stdout.strip() or asked.stderr.strip().splitlines()[-1]
+    asked = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, env=quiet, timeout=120
+    )
+    tensorflow_sees = asked.stdout.strip() or f"no answer: {asked.stderr[-200:]}"
 else:
     tensorflow_sees = "TensorFlow is not installed here"
 tensorflow_sees
 
-# %% tags=["nbval-check-output"]
-facts.quote("tensorflow-cuda")
-
 # %% [markdown]
 # ## Three CUDA versions, and cuDNN
 #
-# They are three different things: what the driver can run, which compiler is installed, what the
-# framework was built with. Only the first and the third have to fit.
+# CUDA names three things here: what the driver can run, which compiler (`nvcc`, part of the
+# *toolkit*) is installed, what the framework was built with. The first and the third have to fit.
+# cuDNN is NVIDIA's library of network layers.
 
 # %%
-header = re.search(r"CUDA Version: *([\d.]+)", printout)
+header = re.search(r"CUDA(?: UMD)? Version: *([\d.]+)", printout)
 nvcc = shutil.which("nvcc")
 compiler = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout if nvcc else ""
 release = re.search(r"release ([\d.]+)", compiler)
 versions = {
-    "driver runs up to": header.group(1) + ("" if own else " (recorded T4)"),
+    "driver supports": (header.group(1) if header else "?") + ("" if own else " (recorded T4)"),
     "toolkit (nvcc)": release.group(1) if release else "not installed",
     "PyTorch built for": torch.version.cuda or "CPU only",
     "cuDNN": torch.backends.cudnn.version() or "not in this build",
@@ -155,30 +159,36 @@ print(*(f"{name:>18}: {version}" for name, version in versions.items()), sep="\n
 facts.quote("cuda-versions", "cuda-compatibility")
 
 # %% [markdown]
-# Try the rule. Which of these pairs of driver and framework run?
+# Try the rule: change both versions, foresee the answer, run.
 
 # %% tags=["nbval-check-output"]
-def runs(driver, built_for):
-    driver, built_for = ([int(part) for part in text.split(".")] for text in (driver, built_for))
-    return built_for[0] <= driver[0]  # within one major version the minor one is forgiven
+driver = "12.4"  # @param ["11.8", "12.4", "12.8", "13.0"]
+built_for = "12.8"  # @param ["11.8", "12.4", "12.8", "13.0"]
+major_of_driver, major_of_build = int(driver.split(".")[0]), int(built_for.split(".")[0])
+"runs" if major_of_build <= major_of_driver else "driver too old"
 
+# %% [markdown]
+# The driver is not all: a framework also loads CUDA's *libraries*. PyTorch's packages bring their own.
+# TensorFlow's may look for those of the machine, and find another version.
 
-[(driver, built_for, runs(driver, built_for))
- for driver, built_for in [("13.0", "12.8"), ("12.4", "12.8"), ("12.8", "13.0")]]
+# %% tags=["nbval-check-output"]
+facts.quote("tensorflow-cuda")
 
 # %% [markdown]
 # ## The CPU beside it
 #
-# The CPU feeds the GPU, so look at it too. A thread is a stream of work, a core does work.
+# The CPU feeds the GPU, so look at it too. A thread is a stream of work; a core does work. What a cloud
+# calls a vCPU is often half a core: two of them take turns.
 #
 # **Predict.** With twice as many threads as cores, how many times faster than one thread?
 
 # %%
-most_gain = 2.0  # @param {type:"number"}
+foreseen_gain = 4.0  # @param {type:"number"}
 
 # %%
 cores = inventory.cpu.cores
-counts = sorted({1, cores, 2 * cores, *(2**k for k in range(cores.bit_length()))})
+powers_of_two = [2**k for k in range(cores.bit_length())]
+counts = sorted({*powers_of_two, cores, 2 * cores})
 a = torch.randn(1024, 1024)
 default = torch.get_num_threads()
 scaling = {}
@@ -191,7 +201,7 @@ torch.set_num_threads(default)
 gain = [scaling[1].median / scaling[count].median for count in counts]
 figures.lines(
     counts, {"measured": gain}, ideal={"one core a thread": [min(n, cores) for n in counts]},
-    title=f"{cores} cores: {max(gain):.1f} times at best (you said {most_gain:g})",
+    title=f"{2 * cores} threads on {cores} cores: {gain[-1]:.1f} times (you said {foreseen_gain:g})",
     xlabel="threads", ylabel="times faster than one thread",
 )
 
@@ -233,14 +243,14 @@ figures.bars(
 )
 
 # %% [markdown]
-# A tera is 10¹². The T4's data sheet says 8.1 TFLOP/s in float32: a limit that no program reaches,
-# and small ones don't come near.
+# A tera is 10¹². The T4's data sheet says 8.1 TFLOP/s in float32: a limit that no program reaches, and
+# n = 64 does not come near.
 
 # %% [markdown]
 # ## What bandwidth is
 #
-# Copy, count the bytes read *and* written, divide. Small arrays stay in the cache; only large ones
-# show the memory.
+# Copy, count the bytes read *and* written, divide. On a CPU small arrays stay in its *cache*, a small
+# fast memory; on a GPU small copies are over before they got going. Large ones show the memory.
 
 # %%
 megabytes = [1, 16, 64] if FAST else [1, 4, 16, 64, 256] + [1024] * (device.type != "cpu")
@@ -256,23 +266,25 @@ bandwidth = copied[megabytes[-1]]
 sheet = {f"{size} MB": chip.bandwidth for size in megabytes} if chip else None
 figures.bars(
     {f"{size} MB": value for size, value in copied.items()}, unit="B/s", limits=sheet,
-    title=f"The memory moves {bandwidth / 1e9:.0f} GB/s; the cache up to {max(copied.values()) / 1e9:.0f}",
+    title=f"Large copies move {bandwidth / 1e9:.0f} GB/s, 1 MB moves {copied[1] / 1e9:.0f} GB/s",
 )
 
 # %% [markdown]
 # ## The roofline
 #
 # Two ceilings: how fast you compute, and how fast the numbers arrive. Which one you hit depends on
-# the operations you do for each byte you move: the *arithmetic intensity*.
+# the operations you do for each byte you move: the *arithmetic intensity*. A float32 has 4 bytes;
+# `a + b` reads two and writes one, so 12 bytes for one addition.
 
 # %%
 N = 1024 if FAST else 2048
-A, B, v = (torch.randn(*shape, device=device) for shape in [(N, N), (N, N), (N,)])
-a, b, out = (torch.randn(8 * N * N, device=device) for _ in range(3))  # too large for the cache
-tall = a.view(8 * N, N)
+A, B, v = torch.randn(N, N, device=device), torch.randn(N, N, device=device), torch.randn(N, device=device)
+tall = torch.randn(8 * N, N, device=device)  # too large for the cache
+a, b, out = tall.flatten(), torch.randn_like(tall).flatten(), torch.empty_like(tall).flatten()
+numbers = tall.numel()
 workloads = {  # name: (call, operations, bytes moved)
-    "a + b": (lambda: torch.add(a, b, out=out), a.numel(), 12 * a.numel()),
-    "A @ v": (lambda: tall @ v, 2 * tall.numel(), 4 * tall.numel()),
+    "a + b": (lambda: torch.add(a, b, out=out), numbers, 12 * numbers),
+    "A @ v": (lambda: tall @ v, 2 * numbers, 4 * numbers),
     "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),
 }
 
@@ -290,6 +302,7 @@ for name, (call, operations, moved) in workloads.items():
 
 # %%
 t4 = hardware.catalogue()["T4"]
+peak = max(peak, points["A @ B"][1])  # a measured ceiling is the best of all runs
 roofs = [figures.Roof(reference.short_name(machine), peak, bandwidth, measured=True)]
 roofs.append(figures.Roof("T4 in fp32", t4.peak["fp32"], t4.bandwidth))
 if chip and chip is not t4 and "fp32" in chip.peak:
@@ -312,12 +325,17 @@ print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16"
 # %% [markdown]
 # ## The chips side by side
 #
-# All from data sheets, in each chip's best format for training. Dense figures: where a sheet counts
-# zeros it skips ("with sparsity"), they are halved.
+# Numbers come in formats: fp32 has 32 bits; tf32, bf16 and fp16 keep fewer, fp8 has 8; int8 and int4
+# are whole numbers. Fewer bits, more speed; lesson 07 shows the price. Each chip in its best format
+# for training, from its data sheet ("with sparsity" halved; ≈: not printed there, inferred).
 
 # %%
 sheets = [sheet for sheet in hardware.catalogue().values() if sheet.where in ("free", "paid")]
-peaks = {f"{sheet.key} in {sheet.best_format}": sheet.peak[sheet.best_format] for sheet in sheets}
+sheets.sort(key=lambda sheet: sheet.peak[sheet.best_format])
+peaks = {
+    f"{'≈ ' * (sheet.confidence == 'L')}{sheet.key} in {sheet.best_format}": sheet.peak[sheet.best_format]
+    for sheet in sheets
+}
 factor = max(peaks.values()) / min(peaks.values())
 figures.bars(
     peaks, paper=peaks, unit="FLOP/s",
@@ -351,7 +369,7 @@ print("TPU here:", place.tpu or "none")
 facts.quote("one-process-a-tpu", "no-tensorflow-on-tpu")
 
 # %% [markdown]
-# So look, don't touch, from a second process. In *this* process JAX may have it. Without a TPU it
+# So look, don't touch, from a second process. In *this* process JAX may have the TPU. Without one it
 # says what it found instead.
 
 # %%
@@ -359,7 +377,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave the GPU
 if "jax" in place.frameworks:
     import jax
 
-    jax_sees = jax.devices()
+    try:
+        jax_sees = jax.devices()
+    except RuntimeError as error:  # another notebook has the TPU
+        jax_sees = str(error)
 else:
     jax_sees = "JAX is not installed here"
 jax_sees
@@ -379,12 +400,13 @@ exercises.check("02.tensor_bytes", mib)
 
 # %% [markdown]
 # ### 2 · What limits it?
-# On a T4 in float32, with n = 4096: `"compute"` or `"bandwidth"`?
+# On a T4 in float32 (ridge: 25 FLOP a byte): `"compute"` or `"bandwidth"`? A product of two n × n
+# matrices does 2n³ operations on 3 · 4n² bytes.
 
 # %% tags=["exercise"]
-limit = {"a + b": ..., "A @ B": ..., "A @ v": ...}
+limit = {"a * b + c": ..., "sum(a * b)": ..., "A @ B, n = 64": ..., "A @ B, n = 4096": ...}
 ### BEGIN SOLUTION
-limit = {"a + b": "bandwidth", "A @ B": "compute", "A @ v": "bandwidth"}
+limit = dict(zip(limit, ["bandwidth", "bandwidth", "bandwidth", "compute"]))
 ### END SOLUTION
 exercises.check("02.limits", limit)
 
@@ -396,13 +418,13 @@ exercises.check("02.limits", limit)
 print(facts.printout("nvidia-smi-stranger"))
 
 # %% [markdown]
-# How many MiB are free? Which share of its power does it use (0 to 1)? Is the CUDA 13.0 toolkit
-# installed there: `"yes"`, `"no"` or `"cannot tell"`?
+# How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed
+# there: `"yes"`, `"no"` or `"cannot tell"`?
 
 # %% tags=["exercise"]
-reading = {"free MiB": ..., "share of power": ..., "CUDA 13.0 toolkit": ...}
+reading = {"MiB not in use": ..., "PID": ..., "CUDA 13.0 toolkit": ...}
 ### BEGIN SOLUTION
-reading = {"free MiB": 15360 - 1047, "share of power": 26 / 70, "CUDA 13.0 toolkit": "cannot tell"}
+reading = {"MiB not in use": 23034 - 7532, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 ### END SOLUTION
 exercises.check("02.read_smi", reading)
 

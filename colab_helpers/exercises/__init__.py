@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -141,4 +142,12 @@ def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str
 def _untouched(answer: Any) -> bool:
     if isinstance(answer, dict):
         return bool(answer) and all(value is ... for value in answer.values())
+    if inspect.isfunction(answer):
+        return _returns_dots(answer)
     return answer is ... or answer is None
+
+
+def _returns_dots(function: Callable) -> bool:
+    """A stub `def f(…): return ...` that nobody has filled in."""
+    code = function.__code__
+    return ... in code.co_consts and len(set(code.co_names)) == 0

@@ -12,24 +12,24 @@ from colab_helpers.exercises import NotYet, choices, close, exercise, number
 @exercise(
     "01.speedup",
     hint="Replace the dots. race[first][-1].median is seconds at the largest size; "
-    "a speed-up is the slow time divided by the fast one.",
+    "a speed-up is the first one's time divided by the second one's.",
 )
 def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
     """How many times faster the second contender is at the largest size."""
     first, second = list(race.values())[:2]
-    slow, fast = first[-1].median, second[-1].median
-    ratio, given = slow / fast, number(answer)
+    before, after = first[-1].median, second[-1].median
+    ratio, given = before / after, number(answer)
     if close(given, ratio):
         return f"{_units.times(ratio)} at the largest size."
-    if close(given, fast / slow):
-        raise NotYet("That is fast divided by slow. A speed-up is slow divided by fast.")
-    if close(given, slow - fast):
+    if close(given, after / before):
+        raise NotYet("That is the second divided by the first. Turn it round.")
+    if close(given, before - after):
         raise NotYet("That is a difference, in seconds. A speed-up is a ratio, without a unit.")
     if close(given, first[0].median / second[0].median):
         raise NotYet("That is the smallest size. The largest is the last one: index -1.")
     if close(given, 100 * ratio) or close(given, 100 * (ratio - 1)):
         raise NotYet("That is in per cent. Give the plain ratio.")
-    raise NotYet("Take both medians at the last size, and divide the slow one by the fast one.")
+    raise NotYet("Take both medians at the last size, and divide the first by the second.")
 
 
 @exercise(
@@ -42,7 +42,7 @@ def crossover(answer: float, hand_over: float, slow: float, fast: float) -> str:
     gain = 1 / slow - 1 / fast
     n, given = (hand_over / (2 * gain)) ** (1 / 3), number(answer)
     if close(given, n):
-        return f"From n = {n:.0f} on, the hand-over is repaid. Compare it with the plot above."
+        return f"From n = {n:.0f} on, the hand-over is repaid. Try it with your own three numbers."
     if close(given, (hand_over / gain) ** (1 / 3)):
         raise NotYet("A product of two n × n matrices is 2n³ operations, not n³.")
     if close(given, hand_over / (2 * gain)):
@@ -56,7 +56,7 @@ RUNTIMES = {
     "clean a table with pandas": "CPU",
     "train the GPT of this lesson, free of charge": "T4",
     "simulate 10,000 days, each from the day before": "CPU",
-    "fine-tune a 30 GB model in bf16": "A100",
+    "run (not train) a 30 GB model in bf16": "A100",
     "train a JAX model in bf16 on big batches, free of charge": "v5e-1",
 }
 _WHYS = {
@@ -67,13 +67,15 @@ _WHYS = {
     ("train the GPT of this lesson, free of charge", "cpu"): "it works, but look at the hours that "
     "you measured.",
     ("train the GPT of this lesson, free of charge", "a100"): "an A100 is not free of charge.",
+    ("train the GPT of this lesson, free of charge", "v5e-1"): "it is free too, but this GPT is in "
+    "PyTorch, and the TPU's framework is JAX.",
     ("simulate 10,000 days, each from the day before", "t4"): "each step waits for the last one: "
     "thousands of lanes have nothing to do.",
     ("simulate 10,000 days, each from the day before", "a100"): "a bigger GPU has more lanes, and "
     "one chain of steps keeps one lane busy.",
-    ("fine-tune a 30 GB model in bf16", "t4"): "the T4 has 16 GB and no bf16 units.",
-    ("fine-tune a 30 GB model in bf16", "v5e-1"): "one v5e chip has 16 GB.",
-    ("fine-tune a 30 GB model in bf16", "cpu"): "it would run for days.",
+    ("run (not train) a 30 GB model in bf16", "t4"): "the T4 has 16 GB and no bf16 units.",
+    ("run (not train) a 30 GB model in bf16", "v5e-1"): "one v5e chip has 16 GB.",
+    ("run (not train) a 30 GB model in bf16", "cpu"): "it would run for days.",
     ("train a JAX model in bf16 on big batches, free of charge", "t4"): "the T4 has no bf16 units: "
     "it emulates them.",
     ("train a JAX model in bf16 on big batches, free of charge", "a100"): "an A100 is not free of "

@@ -37,17 +37,21 @@ def tensor_bytes(answer: float) -> str:
     "ridge of the T4 in float32, about 25 FLOP a byte.",
 )
 def limits(answer: Mapping[str, str]) -> str:
-    """What limits three operations on a T4 in float32."""
-    wanted = {"a + b": "bandwidth", "A @ B": "compute", "A @ v": "bandwidth"}
+    """What limits four operations on a T4 in float32."""
+    wanted = {
+        "a * b + c": "bandwidth",
+        "sum(a * b)": "bandwidth",
+        "A @ B, n = 64": "bandwidth",
+        "A @ B, n = 4096": "compute",
+    }
     whys = {
+        ("a * b + c", "compute"): "two operations for 16 bytes: 1/8 FLOP a byte.",
+        ("sum(a * b)", "compute"): "two operations for 8 bytes: 1/4 FLOP a byte.",
         (
-            "a + b",
+            "A @ B, n = 64",
             "compute",
-        ): "one addition for 12 bytes is 1/12 FLOP a byte, far left of the ridge.",
-        ("A @ B", "bandwidth"): "2n³ operations on 12n² bytes: n/6 FLOP a byte, at n = 4096 far "
-        "right of the ridge.",
-        ("A @ v", "compute"): "it is a product, yet each number of A is read for two operations "
-        "only: 1/2 FLOP a byte.",
+        ): "the same operation, but n/6 is 11 FLOP a byte here, left of 25.",
+        ("A @ B, n = 4096", "bandwidth"): "n/6 is 683 FLOP a byte, far right of 25.",
     }
     choices(answer, wanted, whys)
     return "The ratio decides, not the name of the operation."
@@ -55,43 +59,42 @@ def limits(answer: Mapping[str, str]) -> str:
 
 @exercise(
     "02.read_smi",
-    hint="Read the printout above: 'Memory-Usage', 'Pwr:Usage/Cap', 'CUDA Version'. The last answer "
-    'is "yes", "no" or "cannot tell".',
+    hint="Read the printout above: 'Memory-Usage', 'Processes', 'CUDA Version'. The last answer is "
+    '"yes", "no" or "cannot tell".',
 )
 def read_smi(answer: Mapping[str, object]) -> str:
-    """Three readings of somebody else's nvidia-smi: 1047 of 15360 MiB, 26 of 70 W, CUDA 13.0."""
+    """Three readings of somebody else's nvidia-smi: 7532 of 23034 MiB, process 3485, CUDA 13.0."""
     given = dict(answer)
-    left = [
-        name
-        for name in ("free MiB", "share of power", "CUDA 13.0 toolkit")
-        if given.get(name, ...) is ...
-    ]
+    names = ("MiB not in use", "PID", "CUDA 13.0 toolkit")
+    left = [name for name in names if given.get(name, ...) is ...]
     if left:
         raise NotYet(f"Still without an answer: {', '.join(left)}.")
-    _free(number(given["free MiB"]))
-    _power(number(given["share of power"]))
+    _unused(number(given["MiB not in use"]))
+    _process(number(given["PID"]))
     _toolkit(str(given["CUDA 13.0 toolkit"]).strip().lower())
     return "You can read a stranger's machine."
 
 
-def _free(mib: float) -> None:
-    if close(mib, 15360 - 1047, 0.001):
+def _unused(mib: float) -> None:
+    if mib == 23034 - 7532:
         return
-    if close(mib, 1047, 0.001):
-        raise NotYet("free MiB: 1047 MiB is what is used. Subtract it from the total.")
-    if close(mib, 15360, 0.001):
-        raise NotYet("free MiB: 15360 MiB is the total. Subtract what is used.")
-    raise NotYet("free MiB: total minus used, both in the column Memory-Usage.")
+    if mib == 7532:
+        raise NotYet("MiB not in use: 7532 MiB is what is used. Subtract it from the total.")
+    if mib == 23034:
+        raise NotYet("MiB not in use: 23034 MiB is the total. Subtract what is used.")
+    if mib == 23034 - 7524:
+        raise NotYet("MiB not in use: 7524 MiB is one process. The line above it counts all.")
+    raise NotYet("MiB not in use: total minus used, both in the column Memory-Usage.")
 
 
-def _power(share: float) -> None:
-    if close(share, 26 / 70, 0.03):
+def _process(pid: float) -> None:
+    if pid == 3485:
         return
-    if close(share, 0.12):
-        raise NotYet("share of power: 12 % is GPU-Util, the share of time in which a kernel ran.")
-    if close(share, 100 * 26 / 70, 0.03):
-        raise NotYet("share of power: give it as a fraction, between 0 and 1.")
-    raise NotYet("share of power: watts used divided by watts allowed, column Pwr:Usage/Cap.")
+    if pid == 0:
+        raise NotYet("PID: 0 is the number of the GPU. The process has its own column.")
+    if pid == 7524:
+        raise NotYet("PID: 7524 is MiB, what the process holds.")
+    raise NotYet("PID: look at the last line, column PID.")
 
 
 def _toolkit(word: str) -> None:

@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from colab_helpers import _units, hardware, runtime
+from colab_helpers import _units, hardware, parts, runtime
 from colab_helpers._output import bundle
 
 SCHEMA = 1
@@ -69,6 +69,7 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -130,6 +131,7 @@ def record(
         versions={"python": place.python, **place.frameworks},
         values={k: v for k, v in measured.items() if isinstance(v, Value)},
         series={k: v for k, v in measured.items() if isinstance(v, Series)},
+        parts=parts.tally(),
     )
 
 

@@ -16,16 +16,22 @@ RACE = {
 CROSSING = {"hand_over": 50e-6, "slow": 100e9, "fast": 400e9}
 CHOICES = lesson_01.RUNTIMES
 PANDAS, GPT, CHAIN, LARGE, JAX = CHOICES
-LIMITS = {"a + b": "bandwidth", "A @ B": "compute", "A @ v": "bandwidth"}
-READING = {"free MiB": 14313, "share of power": 0.371, "CUDA 13.0 toolkit": "cannot tell"}
+LIMITS = {
+    "a * b + c": "bandwidth",
+    "sum(a * b)": "bandwidth",
+    "A @ B, n = 64": "bandwidth",
+    "A @ B, n = 4096": "compute",
+}
+STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
+READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 OPEN = "open", ""
 
 #: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
 CASES = {
     "01.speedup": (
         {"race": RACE}, ..., 1.6,
-        [(0.625, "fast divided by slow"), (0.75e-3, "a difference"), (3 / 80, "smallest size"),
-         (160, "per cent"), (60, "per cent"), (2.9, "divide the slow one"), ("fast", "A number is wanted")],
+        [(0.625, "Turn it round"), (0.75e-3, "a difference"), (3 / 80, "smallest size"),
+         (160, "per cent"), (60, "per cent"), (2.9, "divide the first"), ("fast", "A number is wanted")],
     ),
     "01.crossover": (
         CROSSING, ..., 149.4,
@@ -38,6 +44,7 @@ CASES = {
          ({**CHOICES, LARGE: "T4"}, "16 GB"),
          ({**CHOICES, JAX: "T4"}, "no bf16 units"),
          ({**CHOICES, GPT: "cpu"}, "hours that you measured"),
+         ({**CHOICES, GPT: "v5e-1"}, "framework is JAX"),
          ({**CHOICES, GPT: "abacus"}, "Read that one again"),
          ({**CHOICES, GPT: ...}, "Still without an answer"),
          ("T4", "cannot be read")],
@@ -49,18 +56,57 @@ CASES = {
     ),
     "02.limits": (
         {}, dict.fromkeys(LIMITS, ...), LIMITS,
-        [({**LIMITS, "a + b": "compute"}, "12 bytes"), ({**LIMITS, "A @ B": "bandwidth"}, "n/6"),
-         ({**LIMITS, "A @ v": "compute"}, "two operations only")],
+        [({**LIMITS, "a * b + c": "compute"}, "16 bytes"), ({**LIMITS, "sum(a * b)": "compute"}, "1/4"),
+         ({**LIMITS, "A @ B, n = 64": "compute"}, "left of 25"),
+         ({**LIMITS, "A @ B, n = 4096": "bandwidth"}, "683")],
     ),
     "02.read_smi": (
         {}, dict.fromkeys(READING, ...), READING,
-        [({**READING, "free MiB": 1047}, "what is used"), ({**READING, "free MiB": 15360}, "the total"),
-         ({**READING, "free MiB": 1}, "total minus used"),
-         ({**READING, "share of power": 0.12}, "GPU-Util"), ({**READING, "share of power": 37.1}, "fraction"),
-         ({**READING, "share of power": 0.9}, "watts"),
+        [({**READING, "MiB not in use": 7532}, "what is used"),
+         ({**READING, "MiB not in use": 23034}, "the total"),
+         ({**READING, "MiB not in use": 15510}, "one process"),
+         ({**READING, "MiB not in use": 1}, "total minus used"),
+         ({**READING, "PID": 0}, "number of the GPU"), ({**READING, "PID": 7524}, "is MiB"),
+         ({**READING, "PID": 12}, "last line"),
          ({**READING, "CUDA 13.0 toolkit": "yes"}, "newest that this driver"),
          ({**READING, "CUDA 13.0 toolkit": "no"}, "the driver only"),
          ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
+    ),
+    "03.beside": (
+        {}, lambda model, x: ..., lambda model, x: x.to(next(model.parameters()).device),
+        [(lambda model, x: x, "returned cpu"), (lambda model, x: x.to("cpu"), "returned cpu"),
+         (lambda model, x: x.to("cuda"), "Did you name a device"), (lambda model, x: None, "returns nothing"),
+         (lambda model, x: (model.to_empty(device="cpu"), x)[1], "You moved the model"),
+         (lambda model, x: model(x.to(next(model.parameters()).device)).sum(), "Return x itself"),
+         (3, "A function is wanted")],
+    ),
+    "03.move_less": (
+        {}, ..., 47.04,
+        [(188.16, "float32"), (44.86, "MiB"), (376.32, "Mbit"), (0, "cross once"), (60, "one byte each")],
+    ),
+    "03.hidden_stops": (
+        {}, ..., {3, 5, 7},
+        [({3, 7}, "line 5"), ({5, 7}, "line 3"), ({3, 5}, "line 7"), ({1, 3, 5, 7}, "line 1 only adds"),
+         ({3, 4, 5, 7}, "nobody asks"), ({2, 3, 5, 7}, "line 2"), ({3, 5, 6, 7}, "line 6"),
+         ({3, 5, 7, 9}, "there is none"), (3, "cannot be read")],
+    ),
+    "04.wrong_device": (
+        {}, ..., 4,
+        [(3, "the CPU's work"), (1, "where it belongs"), (5, "where it belongs"), (9, "1 to 5"),
+         ("four", "A number is wanted")],
+    ),
+    "04.pipeline": (
+        {}, ..., STEPS,
+        [(["cache", "decode", *STEPS[2:]], "decoded again"),
+         (["decode", "shuffle", "cache", *STEPS[3:]], "one order"),
+         (["decode", "cache", "batch", "shuffle", "prefetch"], "whole batches"),
+         (["decode", "cache", "shuffle", "prefetch", "batch"], "stands last"),
+         (STEPS[:4], "each of these once"), ("decode cache", "not one text")],
+    ),
+    "04.fusion": (
+        {}, ..., 5,
+        [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
+         (7, "2 passes each")],
     ),
 }  # fmt: skip
 

@@ -55,7 +55,9 @@ class FakeNVML:
     def nvmlDeviceGetName(self, handle):  # noqa: N802
         return self.answers[0].encode() if self.as_bytes else self.answers[0]
 
-    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
+    nvmlMemory_v2 = 2  # noqa: N815
+
+    def nvmlDeviceGetMemoryInfo(self, handle, version=1):  # noqa: N802
         return self._answer("memory", SimpleNamespace(total=self.answers[1] * MIB, used=3 * MIB))
 
     def nvmlDeviceGetCudaComputeCapability(self, handle):  # noqa: N802

@@ -40,7 +40,9 @@ TPU = machine(nvidia_smi=False, paths=(), pci=((0x1AE0, 0x0063),), packages={"ja
 
 FIRES = {
     "no-accelerator": (state(NO_GPU, (CPU,)), "Runtime > Change runtime type > T4 GPU > Save"),
-    "other-chip": (state(chip="L4"), "Colab treats the wish as a request"),
+    "other-chip": (state(chip="L4"), "the wish is a request"),
+    "other-kind": (state(TPU, (V5E, CPU)), "Runtime > Change runtime type > T4 GPU"),
+    "old-torch": (state(machine(packages={"torch": "2.5.1+cu121"})), "Latest"),
     "unknown-chip": (state(devices=(RTX, CPU)), "accelerators.toml"),
     "silent-driver": (
         state(devices=(CPU,), problems=("nvidia-smi hangs.",)),
@@ -52,6 +54,7 @@ FIRES = {
         "KERAS_BACKEND",
     ),
     "package-missing": (state(packages=("jax",)), "%pip install jax"),
+    "part-missing": (state(TPU, (V5E, CPU), optional=("tensorflow",)), "%pip install tensorflow"),
     "restart-needed": (state(loaded={"numpy": "2.0.2"}), "Runtime > Restart session"),
     "little-ram": (state(machine(ram_available=GIB)), "Restart session"),
     "little-disk": (state(machine(disk_free=GIB // 2)), "huggingface"),
@@ -86,6 +89,19 @@ def test_no_gpu_outside_colab_does_not_speak_of_a_menu():
     seen = state(machine(nvidia_smi=False, paths=(), env={}, shell=""), (CPU,))
     [finding] = preflight.find_problems(seen)
     assert "Runtime >" not in finding.remedy
+
+
+def test_no_gpu_on_kaggle_speaks_of_kaggles_menu():
+    kaggle = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
+    [finding] = preflight.find_problems(
+        state(machine(nvidia_smi=False, paths=(), env=kaggle), (CPU,))
+    )
+    assert finding.remedy.startswith("Settings > Accelerator > GPU")
+
+
+def test_two_gpus_are_counted():
+    card = preflight.StatusCard("01", state(devices=(T4, T4, CPU)), ())
+    assert "2 × Tesla T4, 15.0 GiB each; the lessons use the first" in str(card)
 
 
 def test_packages_are_found_under_their_import_names():

@@ -89,7 +89,7 @@ def test_unbalanced_solution_markers_are_named(toy_course, broken):
 
 def test_missing_source_is_named(toy_course):
     toy_course.source(toy_course.lessons[0]).unlink()
-    with pytest.raises(CourseError, match="in course.toml but not in lessons"):
+    with pytest.raises(CourseError, match=r"in course\.toml but not in lessons"):
         cells(toy_course)
 
 

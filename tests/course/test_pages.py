@@ -7,7 +7,7 @@ from course.__main__ import main
 from course.table import CourseError, load
 from tests.toy import publish_toy
 
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/teaching/README.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md"]
 
 
 def test_readme_has_a_badge_a_lesson(course):
@@ -47,7 +47,7 @@ def test_generated_parts_are_up_to_date(course):
 
 def test_page_without_its_part_is_named(toy_course):
     (toy_course.root / "README.md").write_text("nothing")
-    with pytest.raises(CourseError, match="README.md needs one part '<!-- lessons"):
+    with pytest.raises(CourseError, match=r"README\.md needs one part '<!-- lessons"):
         pages.render(toy_course)
 
 

@@ -66,7 +66,7 @@ def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
     assert lines == [
         "The course's helper is not installed, and this address did not give it: "
         + (tmp_path / "gone.zip").as_uri(),
-        "Check your connection, then run this cell again.",
+        "Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
     ]
     assert "Traceback" not in done.stdout + done.stderr
     assert freeze(python) == before

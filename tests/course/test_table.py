@@ -20,7 +20,7 @@ def test_no_name_means_all(course):
 
 
 def test_unknown_lesson_says_which_there_are(course):
-    with pytest.raises(CourseError, match="No lesson 99. There are: 01_enable_gpu"):
+    with pytest.raises(CourseError, match=r"No lesson 99\. There are: 01_enable_gpu"):
         course.select(["99"])
 
 

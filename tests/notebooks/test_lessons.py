@@ -1,10 +1,14 @@
 """Every lesson, on every change: static checks, a run with FAST, solutions, stored outputs."""
 
+from pathlib import Path
+
 import pytest
 
+from colab_helpers import parts
 from course import build, execute, table, verify
 
 COURSE = table.load()
+WITHOUT = str(Path(__file__).parents[1] / "without")
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
 
@@ -20,7 +24,7 @@ def test_runs_with_fast_and_solutions(lesson, tmp_path):
     source = tmp_path / f"{lesson.slug}.ipynb"
     source.write_text(build.dumps(build.build(COURSE, lesson, build.SOLVED)), "utf-8")
     before = execute.packages()
-    settings = execute.Settings(parameters={"FAST": True}, cell_limit=120)
+    settings = execute.Settings({"FAST": True}, execute.QUICK_COMPILE, cell_limit=120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert verify.run_problems(outcome) == []
     assert execute.changed_packages(before, execute.packages()) == []
@@ -32,3 +36,25 @@ def test_runs_with_fast_and_solutions(lesson, tmp_path):
 @pytest.mark.timeout(600)
 def test_stored_outputs_are_what_a_run_gives(lesson):
     assert verify.compare_stored_outputs(COURSE.notebook(lesson)) == []
+
+
+@pytest.mark.parametrize(
+    ("lesson", "missing"),
+    [(lesson, name) for lesson in COURSE.lessons for name in lesson.optional],
+    ids=lambda value: getattr(value, "slug", value),
+)
+@pytest.mark.timeout(600)
+def test_reaches_its_end_without_an_optional_package(lesson, missing, tmp_path):
+    """Cells that need it show recorded results and say so; all others run."""
+    source = tmp_path / f"{lesson.slug}.ipynb"
+    source.write_text(build.dumps(build.build(COURSE, lesson)), "utf-8")
+    lacking = {"PYTHONPATH": WITHOUT, "WITHOUT": missing}
+    settings = execute.Settings({"FAST": True}, lacking | execute.QUICK_COMPILE, cell_limit=120)
+    outcome = execute.run(source, tmp_path / "out" / source.name, settings)
+    assert verify.run_problems(outcome) == []
+    cells = [cell for cell in outcome.notebook.cells if missing in parts.needs(cell.source)]
+    said = ["".join(o.get("text", "") for o in cell.outputs) for cell in cells]
+    assert all(text.startswith(f"Not run here: {missing} is not installed. Recorded on") for text in said)
+    [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
+    assert record["parts"] == {missing: {"replayed": len(cells)}} and len(cells) >= 10
+    assert f"{missing} is not installed" in str(outcome.notebook.cells[1].outputs)

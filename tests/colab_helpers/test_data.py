@@ -1,0 +1,29 @@
+import numpy as np
+
+from colab_helpers import data
+
+
+def test_digits_are_split_without_overlap_and_evenly():
+    split = data.digits()
+    assert (
+        split.x_train.dtype == np.float32 and 0 <= split.x_train.min() <= split.x_train.max() <= 1
+    )
+    assert len(split.x_train) + len(split.x_test) == 1797
+    shares = np.bincount(split.y_test) / np.bincount(split.y_train)
+    assert shares.max() - shares.min() < 0.02
+
+
+def test_every_sum_stands_once_and_is_right():
+    sums = data.sums()
+    rows = {data.spell(row) for row in np.concatenate([sums.train, sums.test])}
+    assert len(rows) == 10_000
+    for text in rows:
+        left, rest = text.split("+")
+        right, answer = rest.split("=")
+        assert int(left) + int(right) == int(answer[::-1])
+    assert not {data.spell(r) for r in sums.train} & {data.spell(r) for r in sums.test}
+
+
+def test_answer_begins_behind_the_equals_sign():
+    sums = data.sums(digits=3)
+    assert data.spell(sums.test[0])[sums.answer - 1] == "="
