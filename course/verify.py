@@ -42,6 +42,7 @@ RETIRED = {
     r"is_bf16_supported\(\)": "says True on a T4: is_bf16_supported(including_emulation=False)",
     r"time\.time\(\)": "time.perf_counter(), which never jumps",
 }
+_CHATTER = re.compile(r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor")
 _INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
 _WAITS = re.compile(r"synchronize|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)")
 
@@ -198,6 +199,12 @@ def stored_output_problems(notebook: NotebookNode) -> list[str]:
     problems += [
         f"{execute.describe_cell(notebook, i)}: a warning is stored."
         for i, _ in execute.stderr(notebook)
+    ]
+    problems += [
+        f"{execute.describe_cell(notebook, i)}: a framework's chatter is stored."
+        for i, cell in code
+        for output in cell.outputs
+        if output.output_type == "stream" and _CHATTER.search(output.text)
     ]
     compared = [c for _, c in code if build.COMPARE in build._tags(c) and c.outputs]
     if len(compared) < LEAST_COMPARED:

@@ -196,7 +196,7 @@ figures.bars(
 )
 
 # %% [markdown]
-# Most of that is the price of a call, paid 3,000 times for one multiplication each. A GPU makes each
+# Most of that is the price of a call, paid 3,000 times for one operation each. A GPU makes each
 # call dearer, not cheaper.
 
 # %% [markdown]

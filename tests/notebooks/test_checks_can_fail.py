@@ -150,6 +150,13 @@ def test_link_that_leads_nowhere(toy_course, quiet_shape, target):
     assert "leads nowhere" in problem
 
 
+def test_chatter_of_a_framework_in_a_stored_output(toy_course, quiet_shape):
+    edit_lesson(toy_course, "total = sum(", "print('INFO:tensorflow:Using a strategy')\ntotal = sum(")
+    publish_toy(toy_course)
+    [problem] = problems_of(toy_course)
+    assert "a framework's chatter is stored" in problem
+
+
 def test_cell_that_was_never_run(toy_course, quiet_shape):
     build.write(toy_course, toy_course.lessons[0])
     problems = problems_of(toy_course)

@@ -1,0 +1,52 @@
+"""What the lessons promise about their results, read from the records of full runs."""
+
+import pytest
+
+from colab_helpers import reference
+
+BY_DEVICE: dict = {}
+for path in sorted(reference.FOLDER.glob("*.json")):
+    record = reference.read(path)
+    BY_DEVICE.setdefault(record.device, {})[record.lesson] = record
+
+devices = pytest.mark.parametrize("device", BY_DEVICE)
+
+
+def value(device, lesson, name):
+    record = BY_DEVICE[device].get(lesson)
+    if record is None:
+        pytest.skip(f"{lesson} has no record on {device}")
+    return record.values[name].number
+
+
+def test_there_is_a_machine_with_every_lesson(course):
+    lessons = {lesson.slug for lesson in course.lessons}
+    assert any(set(records) >= lessons for records in BY_DEVICE.values())
+
+
+@devices
+def test_digits_reach_95_percent_in_both_frameworks_and_agree(device):
+    torch = value(device, "03_pytorch_on_gpu", "digits")
+    tensorflow = value(device, "04_tensorflow_on_gpu", "digits")
+    assert min(torch, tensorflow) >= 95
+    assert abs(torch - tensorflow) <= 2
+
+
+@devices
+def test_network_adds_sums_it_never_saw(device):
+    assert value(device, "03_pytorch_on_gpu", "sums") >= 95
+
+
+@devices
+def test_clock_that_does_not_wait_is_far_off(device):
+    assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 5
+
+
+@devices
+def test_two_devices_and_one_give_the_same_gradient(device):
+    assert value(device, "04_tensorflow_on_gpu", "gradient_gap") < 1e-6
+
+
+@devices
+def test_results_stay_close_to_float64(device):
+    assert value(device, "03_pytorch_on_gpu", "gap") < 1e-5
