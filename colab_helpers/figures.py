@@ -129,12 +129,12 @@ def race(
         lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
         axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom
-        _mark(axes, prediction, "you said", 0.13, ":")
-        _mark(axes, crossing, "crossing", 0.05, "-")
+        _mark(axes, prediction, "you said", 0.13, ":", before=True)
+        _mark(axes, crossing, "crossing", 0.05, "-", before=False)
         _size_ticks(axes, sizes)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short_seconds(value)))
         axes.set_ylabel("time for one call")
-        axes.legend(loc="upper left")
+        axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="white")
         return finish(figure, _race_alt(title, sizes, curves, limits, recorded))
 
 
@@ -169,11 +169,13 @@ def bars(
                 )
         top = max([*values.values(), *(limits or {}).values(), *(7200 for _ in claims or ())])
         axes.set_yticks(range(len(names)), names)
-        axes.set(title=title, xlabel=_axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
+        axes.set(xlabel=_axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
+        # Over the whole picture: beside long names there is no room for a long title.
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.set_xscale("log" if log else "linear")
         axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
         if limits:
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5)
         _claims(axes, claims or {})
         if unit == "s" and log:
             _time_ticks(axes)
@@ -294,12 +296,16 @@ def _grid(axes: Axes, count: int, colour: str, title: str, text: str) -> None:
     axes.text(0.5, -0.06, text, transform=axes.transAxes, ha="center", va="top", fontsize=9)
 
 
-def _mark(axes: Axes, size: float | None, text: str, height: float, dash: str) -> None:
+def _mark(
+    axes: Axes, size: float | None, text: str, height: float, dash: str, before: bool
+) -> None:
+    """Mark a size; its text stands before or behind the line, unless an edge is near."""
     if size is None:
         return
-    axes.axvline(size, color=COLOURS[3], ls=dash, lw=1.4)
+    axes.axvline(size, color=COLOURS[3], ls=dash, lw=1.4, zorder=1)
     low, high = axes.get_xlim()
-    left_half = size < (low * high) ** 0.5
+    share = math.log(size / low) / math.log(high / low)
+    left_half = share < 0.25 or (not before and share < 0.75)
     axes.annotate(
         f"{text}: {size:,.0f}", (size, height), xycoords=("data", "axes fraction"),
         xytext=(4 if left_half else -4, 0), textcoords="offset points",

@@ -63,7 +63,10 @@ def replay(lesson: str, key: str, missing: Sequence[str], folder: Path = FOLDER)
     if outputs is None:
         print(f"{why} Nothing is recorded for this cell.")
         return
-    print(f"{why} Recorded on {recorded['device']}, {recorded['date']}:")
+    if not outputs:
+        print(f"{why} It puts nothing out.")
+        return
+    print(f"{why} Recorded on {recorded['device']}, {recorded['date']}, predictions included:")
     for output in outputs:
         _show(output)
 

@@ -77,7 +77,7 @@ f"{chips['T4'].lanes / cpu.lanes:,.0f} lanes for one of yours; you said {lanes_p
 # **Predict.** From which n on does the second contender win?
 
 # %%
-prediction = 128  # @param {type:"slider", min:16, max:2048, step:16}
+prediction = 1024  # @param {type:"slider", min:16, max:2048, step:16}
 
 # %%
 def multiply(n, device):

@@ -50,7 +50,7 @@ def _judge_place(moved: Any, model: Any, place: str, x: Any) -> None:
 
 @exercise(
     "03.move_less",
-    hint="Let bytes cross, and make floats of them on the device: how many bytes has a uint8?",
+    hint="Which of the two formats crosses with fewer bytes? Where do you convert?",
 )
 def move_less(answer: float) -> str:
     """MB that cross for one epoch when uint8 pixels are sent and converted on the device."""

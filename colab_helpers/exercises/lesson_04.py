@@ -66,7 +66,7 @@ def fusion(answer: float) -> str:
     """Bytes of four operations on their own, over those of one fused pass."""
     given = number(answer)
     if close(given, 5):
-        return "Ten passes become two. That is why XLA wins where memory is the limit."
+        return "Ten passes become two. Fusing pays where memory is the limit."
     if close(given, 4):
         raise NotYet("Four is the number of operations. Count what each reads and writes.")
     if close(given, 10):

@@ -193,7 +193,9 @@ def short_name(device: hardware.Device) -> str:
 def _as_text(mine: Record, others: Sequence[Record]) -> str:
     rows = [(value.meaning, str(value)) for value in mine.values.values()]
     width = max((len(meaning) for meaning, _ in rows), default=0)
-    lines = [f"{meaning:<{width}}  {text}" for meaning, text in rows]
+    lines = [f"{meaning:<{width}}  {text}" for meaning, text in rows] or [
+        "nothing was measured here"
+    ]
     return "\n".join([f"Measured on {mine.label}:", *lines])
 
 
@@ -206,6 +208,8 @@ def _as_html(mine: Record, others: Sequence[Record]) -> str:
         cells = "".join(f"<td {cell}>{html.escape(t)}</td>" for t in [str(value), *theirs])
         body.append(f"<tr><td {cell}>{html.escape(value.meaning)}</td>{cells}</tr>")
     head = "".join(f"<th {cell}>{html.escape(text)}</th>" for text in heads)
+    if not mine.values:
+        return "<p>Nothing was measured here.</p>"
     small = "<p><small>Small sizes (FAST): these numbers are no reference.</small></p>"
     return f"<table><tr>{head}</tr>{''.join(body)}</table>" + (small if mine.fast else "")
 

@@ -24,6 +24,15 @@ def test_every_sum_stands_once_and_is_right():
     assert not {data.spell(r) for r in sums.train} & {data.spell(r) for r in sums.test}
 
 
+def test_a_pair_is_held_out_in_both_orders():
+    sums = data.sums()
+    pairs = [
+        {frozenset((data.spell(r)[:2], data.spell(r)[3:5])) for r in p}
+        for p in (sums.train, sums.test)
+    ]
+    assert not pairs[0] & pairs[1] and 0.08 < len(sums.test) / 10_000 < 0.12
+
+
 def test_answer_begins_behind_the_equals_sign():
     sums = data.sums(digits=3)
     assert data.spell(sums.test[0])[sums.answer - 1] == "="

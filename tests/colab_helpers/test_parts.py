@@ -54,7 +54,8 @@ def test_replay_shows_what_was_recorded_and_says_where(tmp_path, capsys):
     parts.replay("04_toy", parts.digest(CELL), ["tensorflow"], tmp_path)
     told = capsys.readouterr().out
     assert told.startswith(
-        "Not run here: tensorflow is not installed. Recorded on Tesla T4, 2026-11-20:\nran\n"
+        "Not run here: tensorflow is not installed. Recorded on Tesla T4, 2026-11-20, "
+        "predictions included:\nran\n"
     )
 
 
@@ -63,6 +64,12 @@ def test_replay_without_a_record_says_so(tmp_path, capsys):
     assert capsys.readouterr().out == (
         "Not run here: tensorflow is not installed. Nothing is recorded for this cell.\n"
     )
+
+
+def test_replay_of_a_cell_without_output_says_so(tmp_path, capsys):
+    parts.record_outputs("04_toy", "T4", "2026", [(CELL, [])], tmp_path)
+    parts.replay("04_toy", parts.digest(CELL), ["tensorflow"], tmp_path)
+    assert capsys.readouterr().out.endswith("is not installed. It puts nothing out.\n")
 
 
 def test_only_cells_with_needs_are_recorded(tmp_path):

@@ -7,7 +7,7 @@ def test_lessons_come_in_order(course):
     assert [lesson.number for lesson in course.lessons] == list(range(1, len(course.lessons) + 1))
     for lesson in course.lessons:
         assert lesson.slug.startswith(f"{lesson.number:02d}_")
-        assert len(lesson.objectives) == 3 and lesson.minutes <= 60
+        assert len(lesson.objectives) == 3 and lesson.minutes <= 90
 
 
 @pytest.mark.parametrize("name", ["2", "02", "02_check_hardware"])
