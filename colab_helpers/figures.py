@@ -175,7 +175,9 @@ def bars(
         axes.set_xscale("log" if log else "linear")
         axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
         if limits:
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5)
+            axes.legend(
+                loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
+            )
         _claims(axes, claims or {})
         if unit == "s" and log:
             _time_ticks(axes)
@@ -257,7 +259,7 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
     Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
     """
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
-    with canvas(8.4, 3.9, columns=1 + len(chips)) as (figure, axes):
+    with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
         title = f"your CPU, {cpu.cores} cores\n{cpu.lanes} fp32 lanes"
         _grid(axes[0], cpu.lanes, COLOURS[0], title, ram)
         for i, chip in enumerate(chips):
@@ -271,8 +273,11 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
             )
         counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
         alt = f"Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
+        figure.get_layout_engine().set(rect=(0.01, 0.05, 0.98, 0.87))  # room for the text below
         figure.suptitle(
-            "One square is one lane. Those of the TPU are too small to draw apart.", size=10
+            "One square is one lane. Those of the TPU are too small to draw apart.",
+            size=10,
+            y=0.985,
         )
         return finish(figure, alt)
 

@@ -28,6 +28,7 @@ from nbformat import NotebookNode
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
+from colab_helpers import parts
 from colab_helpers._output import RECORD_MIME
 
 CELL_LIMIT = 600  # seconds a cell
@@ -144,7 +145,8 @@ def describe_cell(notebook: NotebookNode, index: int) -> str:
     >>> describe_cell(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), 0)
     'cell 1 (x = 1)'
     """
-    first = notebook.cells[index].source.strip().splitlines() or [""]
+    lines = notebook.cells[index].source.strip().splitlines()
+    first = [line for line in lines if not parts.needs(line)] or [""]
     injected = sum(
         "injected-parameters" in c.metadata.get("tags", []) for c in notebook.cells[:index]
     )
