@@ -1,10 +1,11 @@
 import base64
 import io
 
+import matplotlib
+import matplotlib.image
 import pytest
 
 from colab_helpers import figures, hardware
-from colab_helpers.figures import matplotlib
 
 PNG = b"\x89PNG\r\n"
 CHIPS = hardware.catalogue()

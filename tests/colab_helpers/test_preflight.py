@@ -5,6 +5,7 @@ import pytest
 
 from colab_helpers import hardware, preflight, runtime
 from colab_helpers.__main__ import main
+from colab_helpers.preflight import checks
 
 GIB = 2**30
 MIB = 2**20
@@ -153,6 +154,6 @@ def test_doctor_speaks_json(capsys):
 
 
 def test_doctor_ends_with_1_on_a_machine_that_does_not_fit(capsys, monkeypatch):
-    monkeypatch.setattr(preflight, "MIN_DISK", 2**60)
+    monkeypatch.setattr(checks, "MIN_DISK", 2**60)
     assert main(["doctor"]) == 1
     assert "Delete downloads" in capsys.readouterr().out

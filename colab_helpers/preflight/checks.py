@@ -1,56 +1,19 @@
-"""Does this machine fit the lesson, and if not, which click or line mends it?
-
-One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. No check
-starts a framework or a child process, so the card is there before anything slow or fragile begins.
-"""
+"""Which problems are known? One small check each, in the order in which findings are shown."""
 
 from __future__ import annotations
 
-import html
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from importlib.util import find_spec
 
-from colab_helpers import _units, hardware, runtime
+from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
+from colab_helpers.preflight.state import Finding, State
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
 
 #: Import name -> distribution, where they differ.
 _DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
-
-
-@dataclass(frozen=True)
-class Wants:
-    """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names."""
-
-    accelerator: str = ""
-    chip: str = ""
-    packages: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a check may look at. `loaded` maps a package to the version already imported."""
-
-    runtime: runtime.Runtime
-    inventory: hardware.Inventory
-    wants: Wants = field(default_factory=Wants)
-    packages: Mapping[str, str] = field(default_factory=dict)
-    loaded: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A problem with its way out. `severity` is "stop", "warn" or "note"."""
-
-    id: str
-    severity: str
-    seen: str
-    remedy: str
-
 
 Check = Callable[[State], Finding | None]
 
@@ -269,140 +232,9 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def inspect(wants: Wants | None = None) -> State:
-    """Collect the state of this machine for the checks. Starts no framework."""
-    seen = runtime.observe()
-    return State(
-        runtime=runtime.describe(seen),
-        inventory=hardware.list_devices(seen),
-        wants=wants or Wants(),
-        packages=dict(seen.packages),
-        loaded=_loaded(seen.packages),
-    )
-
-
-def find_problems(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """Run every check on `state` and return what they found, worst first."""
-    order = {"stop": 0, "warn": 1, "note": 2}
-    found = [finding for check in checks if (finding := check(state))]
-    return tuple(sorted(found, key=lambda finding: order[finding.severity]))
-
-
-@dataclass(frozen=True)
-class StatusCard:
-    """Where you are, what you got, what the lesson wants, what to do."""
-
-    lesson: str
-    state: State
-    findings: tuple[Finding, ...]
-
-    @property
-    def fits(self) -> bool:
-        """Whether nothing stands in the way: notes do not."""
-        return all(finding.severity == "note" for finding in self.findings)
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Return the card's lines as (label, text)."""
-        place, inventory = self.state.runtime, self.state.inventory
-        frameworks = ", ".join(f"{name} {v}" for name, v in place.frameworks.items()) or "none"
-        rows = [
-            ("You are on", f"{place.platform_name}, Python {place.python}"),
-            ("You have", _device_text(inventory)),
-            ("Memory", _room(place)),
-            ("Frameworks", frameworks),
-        ]
-        wants = " ".join(filter(None, (self.state.wants.accelerator, self.state.wants.chip)))
-        return [*rows, ("The lesson asks for", wants)] if wants else rows
-
-    def to_dict(self) -> dict:
-        """Return plain data, ready for JSON."""
-        return {
-            "lesson": self.lesson,
-            "fits": self.fits,
-            "runtime": self.state.runtime.to_dict(),
-            "inventory": self.state.inventory.to_dict(),
-            "findings": [asdict(finding) for finding in self.findings],
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{label:>19}  {text}" for label, text in self.rows()]
-        for finding in self.findings:
-            lines += [
-                f"{_MARK[finding.severity]:>19}  {finding.seen}",
-                f"{'':>19}  {finding.remedy}",
-            ]
-        return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to mend."])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        # No colour of text or page is set: the card takes both from the theme around it.
-        cells = "".join(
-            f"<tr><td style='{_LABEL}'>{label}</td><td style='{_CELL}'>{html.escape(text)}</td></tr>"
-            for label, text in self.rows()
-        )
-        notes = "".join(
-            f"<div style='{_NOTE.format(_EDGE[finding.severity])}'><b>{_MARK[finding.severity]}:</b> "
-            f"{html.escape(finding.seen)}<br>{html.escape(finding.remedy)}</div>"
-            for finding in self.findings
-        )
-        ready = notes or f"<div style='{_NOTE.format(_EDGE['note'])}'>Nothing to mend.</div>"
-        return f"<div style='max-width:46em'><table>{cells}</table>{ready}</div>"
-
-
-_MARK = {"stop": "mend first", "warn": "watch out", "note": "good to know"}
-_EDGE = {"stop": "#d55e00", "warn": "#e69f00", "note": "#0b7a5e"}
-_CELL = "text-align:left;padding:0.15em 0.6em"
-_LABEL = _CELL + ";opacity:0.75;white-space:nowrap"
-_NOTE = "margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid {}"
-
-
-def status_card(
-    lesson: str = "", accelerator: str = "", chip: str = "", packages: str = "", optional: str = ""
-) -> StatusCard:
-    """Inspect this machine and return the card to show, for the lesson's wishes.
-
-    `packages` and `optional` list import names, separated by blanks.
-
-    >>> status_card(packages="no_such_package").findings[0].id
-    'package-missing'
-    """
-    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
-    state = inspect(wants)
-    return StatusCard(lesson, state, find_problems(state))
-
-
-def _device_text(inventory: hardware.Inventory) -> str:
-    cpu = f"{inventory.cpu.cores} CPU cores ({inventory.cpu.name})"
-    device = inventory.accelerator
-    if device is None:
-        return cpu
-    memory = f", {_units.gib(device.memory_total)}" if device.memory_total else ""
-    driver = f", driver {device.driver}" if device.driver else ""
-    twins = sum(other.name == device.name for other in inventory.devices)
-    many = f"{twins} × " if twins > 1 else ""
-    note = " each; the lessons use the first" if twins > 1 else ""
-    return f"{many}{device.name}{memory}{note}{driver}; {cpu}"
-
-
-def _room(place: runtime.Runtime) -> str:
-    if not place.ram_total:
-        return "unknown"
-    ram = f"{_units.gib(place.ram_available)} of {_units.gib(place.ram_total)} free"
-    return f"{ram}; disk {_units.gib(place.disk_free)} of {_units.gib(place.disk_total)} free"
-
-
 def _is_installed(name: str, state: State) -> bool:
     if name in state.runtime.frameworks or _DISTRIBUTION.get(name, name) in state.packages:
         return True
     if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
         return False
-    from importlib.util import find_spec  # only for packages that nothing else watches
-
     return find_spec(name) is not None
-
-
-def _loaded(packages: Mapping[str, str]) -> dict[str, str]:
-    names = [name for name in packages if name in sys.modules]
-    versions = {name: getattr(sys.modules[name], "__version__", None) for name in names}
-    return {name: version for name, version in versions.items() if isinstance(version, str)}

@@ -1,0 +1,27 @@
+"""How do I show it? The course's plots: one style, units on the axes, the finding in the title.
+
+Every plot is a `Picture`: the value of a cell, with alt text for those who hear it. Pictures stand
+on a white card, so that they read the same in light and dark themes. Colour is never the only
+difference: every curve has its own marker or dash. No pyplot, so no backend and no global state.
+"""
+
+from __future__ import annotations
+
+from colab_helpers.figures.bars import bars
+from colab_helpers.figures.plots import Roof, lanes, lines, roofline
+from colab_helpers.figures.race import race
+from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
+
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "Picture",
+    "Roof",
+    "bars",
+    "canvas",
+    "finish",
+    "lanes",
+    "lines",
+    "race",
+    "roofline",
+]

@@ -1,0 +1,111 @@
+"""How much is each? One bar or dot a value, beside its limits and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from colab_helpers.figures.style import (
+    COLOURS,
+    GREY,
+    INK,
+    Picture,
+    axis_unit,
+    canvas,
+    finish,
+    time_ticks,
+    with_unit,
+)
+
+
+def bars(
+    values: Mapping[str, float],
+    *,
+    title: str,
+    unit: str,
+    limits: Mapping[str, float] | None = None,
+    paper: Collection[str] = (),
+    claims: Mapping[str, tuple[float, float]] | None = None,
+    log: bool = False,
+) -> Picture:
+    """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
+
+    `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not
+    measured: they are hollow. `claims` maps a text to the range (low, high) it speaks of.
+    """
+    names = list(values)
+    extra = 0.45 if claims else 0
+    with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
+        for i, name in enumerate(names):
+            _one(axes, i, values[name], hollow=name in paper, dot=log)
+            text = "  " + with_unit(values[name], unit)
+            axes.text(values[name], i, text, va="center", fontsize=9)
+            if limits and name in limits:
+                mark = axes.plot(
+                    [limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4
+                )
+                mark[0].set_label(
+                    "_" if axes.get_legend_handles_labels()[0] else "data-sheet limit"
+                )
+        top = max([*values.values(), *(limits or {}).values(), *(7200 for _ in claims or ())])
+        axes.set_yticks(range(len(names)), names)
+        axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
+        # Over the whole picture: beside long names there is no room for a long title.
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        axes.set_xscale("log" if log else "linear")
+        axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
+        if limits:
+            axes.legend(
+                loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
+            )
+        _claims(axes, claims or {})
+        if unit == "s" and log:
+            time_ticks(axes)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.grid(axis="y", visible=False)
+        return finish(figure, _bars_alt(title, values, unit, limits, paper, claims))
+
+
+def _one(axes: Axes, row: int, value: float, hollow: bool, dot: bool) -> None:
+    """A bar or a dot; hollow for what nobody measured."""
+    if dot:
+        face = "white" if hollow else COLOURS[0]
+        axes.plot(value, row, "o", ms=9, mfc=face, mec=GREY if hollow else COLOURS[0], mew=1.6)
+        return
+    look = {"fill": False, "hatch": "///", "edgecolor": GREY} if hollow else {"color": COLOURS[0]}
+    axes.barh(row, value, height=0.6, **look)
+
+
+def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
+    """Shade the ranges that somebody claims, with the text above the bars."""
+    low_edge, high_edge = axes.get_xlim()
+    for i, (text, (low, high)) in enumerate(claims.items()):
+        high = min(high, high_edge)
+        axes.axvspan(low, high, color=COLOURS[3 + i], alpha=0.2, lw=0)
+        middle = (max(low, low_edge) * high) ** 0.5
+        axes.annotate(
+            text, (middle, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
+            textcoords="offset points", fontsize=8.5, color=INK, linespacing=1.1,
+        )  # fmt: skip
+    if claims:
+        top, bottom = axes.get_ylim()[::-1]
+        axes.set_ylim(bottom + 0.7, top)
+
+
+def _bars_alt(
+    title: str,
+    values: Mapping[str, float],
+    unit: str,
+    limits: Mapping[str, float] | None,
+    paper: Collection[str],
+    claims: Mapping[str, tuple[float, float]] | None,
+) -> str:
+    readings = "; ".join(
+        f"{name} {with_unit(value, unit)}{' (data sheet)' if name in paper else ''}"
+        for name, value in values.items()
+    )
+    dashed = " Dashed marks: limits from data sheets." if limits else ""
+    shaded = f" Shaded: {'; '.join(claims)}.".replace("\n", " ") if claims else ""
+    return f"Bar chart. {title}. {readings}.{dashed}{shaded}"

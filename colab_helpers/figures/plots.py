@@ -1,0 +1,137 @@
+"""Curves, rooflines, and processors drawn lane by lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.ticker import FuncFormatter
+
+from colab_helpers import _units
+from colab_helpers.figures.style import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKERS,
+    Picture,
+    canvas,
+    finish,
+    with_unit,
+)
+from colab_helpers.hardware import Chip, Device
+
+
+def lines(
+    x: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    ideal: Mapping[str, Sequence[float]] | None = None,
+) -> Picture:
+    """Plot curves on plain axes; `ideal` curves are dashed."""
+    with canvas() as (figure, axes):
+        for i, (name, y) in enumerate(curves.items()):
+            axes.plot(x, y, color=COLOURS[i], marker=MARKERS[i], label=name)
+        for i, (name, y) in enumerate((ideal or {}).items()):
+            axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i], label=name)
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        axes.set_ylim(bottom=0)
+        if all(float(value).is_integer() for value in x) and len(x) <= 12:
+            axes.set_xticks(list(x))
+        axes.legend(loc="best")
+        ends = "; ".join(f"{name} from {y[0]:.3g} to {y[-1]:.3g}" for name, y in curves.items())
+        return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.")
+
+
+@dataclass(frozen=True)
+class Roof:
+    """Two ceilings of one chip: FLOP/s and bytes/s. `measured` tells it from a data sheet's."""
+
+    name: str
+    peak: float
+    bandwidth: float
+    measured: bool = False
+
+
+def roofline(
+    roofs: Sequence[Roof], points: Mapping[str, tuple[float, float]], *, title: str
+) -> Picture:
+    """Plot FLOP/s over arithmetic intensity (FLOP per byte): ceilings, and measured points.
+
+    `points` maps a name to (intensity, FLOP/s). Source of the plot: Williams, Waterman, Patterson,
+    "Roofline", CACM 52(4), 2009.
+    """
+    intensities = [2.0**k for k in range(-5, 13)]
+    with canvas(8.4, 4.4) as (figure, axes):
+        for i, roof in enumerate(roofs):
+            x = sorted([*intensities, roof.peak / roof.bandwidth])  # with the ridge itself
+            top = [min(roof.peak, value * roof.bandwidth) for value in x]
+            dash = "-" if roof.measured else DASHES[i % 4]
+            kind = "measured" if roof.measured else "data sheet"
+            axes.plot(x, top, color=INK, ls=dash, lw=1.4, label=f"{roof.name} ({kind})")
+        for i, (name, (x, y)) in enumerate(points.items()):
+            axes.plot(x, y, color=COLOURS[i], marker=MARKERS[i], ms=9, ls="", label=name)
+        axes.set(xscale="log", yscale="log", title=title)
+        axes.set_xlabel("arithmetic intensity: operations for each byte moved (FLOP/byte)")
+        axes.set_ylabel("speed reached")
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda v, _: with_unit(v, "FLOP/s", short=True))
+        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        found = "; ".join(
+            f"{name} at {x:.3g} FLOP/byte reaches {_units.quantity(y, 'FLOP/s')}"
+            for name, (x, y) in points.items()
+        )
+        return finish(figure, f"Roofline plot. {title}. {found}.")
+
+
+def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
+    """Draw processors as what they are: a few large lanes, or thousands of small ones.
+
+    Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
+    """
+    ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
+    with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
+        title = f"your CPU, {cpu.cores} cores\n{cpu.lanes} fp32 lanes"
+        _grid(axes[0], cpu.lanes, COLOURS[0], title, ram)
+        for i, chip in enumerate(chips):
+            text = (
+                f"{chip.memory / 1e9:.0f} GB memory\n{_units.quantity(chip.bandwidth, 'B/s')}\n"
+                f"{_units.quantity(chip.peak[chip.best_format], 'FLOP/s')} in {chip.best_format}"
+            )
+            what = "fp32 lanes" if chip.kind == "GPU" else "multipliers"
+            _grid(
+                axes[i + 1], chip.lanes, COLOURS[i + 1], f"{chip.name}\n{chip.lanes:,} {what}", text
+            )
+        counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
+        alt = f"Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
+        figure.get_layout_engine().set(rect=(0.01, 0.05, 0.98, 0.87))  # room for the text below
+        figure.suptitle(
+            "One square is one lane. Those of the TPU are too small to draw apart.",
+            size=10,
+            y=0.985,
+        )
+        return finish(figure, alt)
+
+
+def _grid(axes: Axes, count: int, colour: str, title: str, text: str) -> None:
+    """One square a lane, in a square field: few are large, many are small."""
+    side = math.isqrt(count - 1) + 1
+    edge = 0.8 if side < 100 else 1.0
+    corners = np.array([(0, 0), (edge, 0), (edge, edge), (0, edge)]) - edge / 2
+    places = np.array([(i % side, -(i // side)) for i in range(count)])
+    squares = places[:, None, :] + corners
+    axes.set_title(title, fontsize=10, loc="center")
+    axes.set_xlim(-0.6, side - 0.4)
+    axes.set_ylim(-side + 0.4, 0.6)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    axes.add_collection(PolyCollection(squares, facecolor=colour, edgecolor="none"))
+    axes.text(0.5, -0.06, text, transform=axes.transAxes, ha="center", va="top", fontsize=9)

@@ -1,0 +1,131 @@
+"""What do the course's pictures have in common? Style, alt text, units on the axes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from colab_helpers import _units
+
+#: Okabe and Ito's colours, which colour-blind readers can tell apart (jfly.uni-koeln.de/color).
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, GREY = "#1f2933", "#6b7280"
+_DPI = 160
+_STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.grid": True,
+    "grid.color": "#e5e7eb",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+}
+DASHES = ("--", "-.", ":", (0, (6, 2)))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished figure as PNG bytes, its alt text, and its width in pixels on the page."""
+
+    png: bytes
+    alt: str
+    width: int
+
+    def __repr__(self) -> str:
+        return f"[figure] {self.alt}"
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
+        data = {"image/png": self.png, "text/plain": repr(self)}
+        return data, {"image/png": {"alt": self.alt, "width": self.width}}
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a PNG file."""
+        Path(path).write_bytes(self.png)
+
+
+@contextmanager
+def canvas(width: float = 7.2, height: float = 4.0, columns: int = 1) -> Iterator[Any]:
+    """Give a figure and its axes in the course's style; sizes in inches.
+
+    >>> with canvas(3, 2) as (figure, axes):
+    ...     _ = axes.plot([1, 2], [3, 4])
+    ...     picture = finish(figure, alt="A line from 3 up to 4.")
+    >>> picture
+    [figure] A line from 3 up to 4.
+    """
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(1, columns)
+        yield figure, axes
+
+
+def finish(figure: Figure, alt: str) -> Picture:
+    """Turn a figure into a picture. `alt` says what a reader would see; it must not be empty."""
+    if not alt.strip():
+        raise ValueError("A picture needs alt text: one sentence that says what it shows.")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    return Picture(buffer.getvalue(), alt, round(figure.get_figwidth() * 100))
+
+
+def time_ticks(axes: Axes) -> None:
+    """Ticks at ten, sixty and so on: people count long times in minutes and hours."""
+    low, high = axes.get_xlim()
+    ticks = [*(10.0**k for k in range(-9, 2)), 60, 600, 3600, 36_000, 360_000]
+    axes.set_xticks([tick for tick in ticks if low <= tick <= high])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def size_ticks(axes: Axes, sizes: Sequence[float]) -> None:
+    """Ticks at the sizes that were measured, or at every so-many-th of them."""
+    shown = list(sizes)[:: max(1, len(sizes) // 7)]
+    axes.set_xticks(shown, [f"{size:g}" for size in shown])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def short_seconds(value: float) -> str:
+    """A duration for an axis: no figures that say nothing."""
+    if value == 60:
+        return "1 min"
+    return re.sub(r"(\.\d*?)0+ ", r"\1 ", _units.seconds(value)).replace(". ", " ")
+
+
+def with_unit(value: float, unit: str, short: bool = False) -> str:
+    """A number with its unit; `short` for an axis."""
+    if unit == "s":
+        return short_seconds(value) if short else _units.seconds(value)
+    if unit in ("FLOP/s", "B/s", "B"):
+        text = _units.quantity(value, unit)
+        return re.sub(r"(\.\d*?)0+ ", r"\1 ", text).replace(". ", " ") if short else text
+    return f"{value:,.3g}" if short else f"{value:,.3g} {unit}".rstrip()
+
+
+def axis_unit(unit: str) -> str:
+    """What an axis in this unit shows."""
+    return {"s": "time", "B/s": "bandwidth", "FLOP/s": "speed", "B": "memory"}.get(unit, unit)

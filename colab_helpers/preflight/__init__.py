@@ -1,0 +1,66 @@
+"""Does this machine fit the lesson, and if not, which click or line mends it?
+
+One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. No check
+starts a framework or a child process, so the card is there before anything slow or fragile begins.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+
+from colab_helpers import hardware, runtime
+from colab_helpers.preflight.card import StatusCard
+from colab_helpers.preflight.checks import CHECKS, Check
+from colab_helpers.preflight.state import Finding, State, Wants
+
+__all__ = [
+    "CHECKS",
+    "Finding",
+    "State",
+    "StatusCard",
+    "Wants",
+    "find_problems",
+    "inspect",
+    "status_card",
+]
+
+
+def inspect(wants: Wants | None = None) -> State:
+    """Collect the state of this machine for the checks. Starts no framework."""
+    seen = runtime.observe()
+    return State(
+        runtime=runtime.describe(seen),
+        inventory=hardware.list_devices(seen),
+        wants=wants or Wants(),
+        packages=dict(seen.packages),
+        loaded=_loaded(seen.packages),
+    )
+
+
+def find_problems(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
+    """Run every check on `state` and return what they found, worst first."""
+    order = {"stop": 0, "warn": 1, "note": 2}
+    found = [finding for check in checks if (finding := check(state))]
+    return tuple(sorted(found, key=lambda finding: order[finding.severity]))
+
+
+def status_card(
+    lesson: str = "", accelerator: str = "", chip: str = "", packages: str = "", optional: str = ""
+) -> StatusCard:
+    """Inspect this machine and return the card to show, for the lesson's wishes.
+
+    `packages` and `optional` list import names, separated by blanks.
+
+    >>> status_card(packages="no_such_package").findings[0].id
+    'package-missing'
+    """
+    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
+    state = inspect(wants)
+    return StatusCard(lesson, state, find_problems(state))
+
+
+def _loaded(packages: Mapping[str, str]) -> dict[str, str]:
+    names = [name for name in packages if name in sys.modules]
+    versions = {name: getattr(sys.modules[name], "__version__", None) for name in names}
+    return {name: version for name, version in versions.items() if isinstance(version, str)}

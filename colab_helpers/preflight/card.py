@@ -1,0 +1,98 @@
+"""How is the state of a machine shown? HTML in a notebook, plain lines in a terminal."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict, dataclass
+
+from colab_helpers import _units, hardware, runtime
+from colab_helpers.preflight.state import Finding, State
+
+
+@dataclass(frozen=True)
+class StatusCard:
+    """Where you are, what you got, what the lesson wants, what to do."""
+
+    lesson: str
+    state: State
+    findings: tuple[Finding, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing stands in the way: notes do not."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the card's lines as (label, text)."""
+        place, inventory = self.state.runtime, self.state.inventory
+        frameworks = ", ".join(f"{name} {v}" for name, v in place.frameworks.items()) or "none"
+        rows = [
+            ("You are on", f"{place.platform_name}, Python {place.python}"),
+            ("You have", _device_text(inventory)),
+            ("Memory", _room(place)),
+            ("Frameworks", frameworks),
+        ]
+        wants = " ".join(filter(None, (self.state.wants.accelerator, self.state.wants.chip)))
+        return [*rows, ("The lesson asks for", wants)] if wants else rows
+
+    def to_dict(self) -> dict:
+        """Return plain data, ready for JSON."""
+        return {
+            "lesson": self.lesson,
+            "fits": self.fits,
+            "runtime": self.state.runtime.to_dict(),
+            "inventory": self.state.inventory.to_dict(),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{label:>19}  {text}" for label, text in self.rows()]
+        for finding in self.findings:
+            lines += [
+                f"{_MARK[finding.severity]:>19}  {finding.seen}",
+                f"{'':>19}  {finding.remedy}",
+            ]
+        return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to mend."])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        # No colour of text or page is set: the card takes both from the theme around it.
+        cells = "".join(
+            f"<tr><td style='{_LABEL}'>{label}</td><td style='{_CELL}'>{html.escape(text)}</td></tr>"
+            for label, text in self.rows()
+        )
+        notes = "".join(
+            f"<div style='{_NOTE.format(_EDGE[finding.severity])}'><b>{_MARK[finding.severity]}:</b> "
+            f"{html.escape(finding.seen)}<br>{html.escape(finding.remedy)}</div>"
+            for finding in self.findings
+        )
+        ready = notes or f"<div style='{_NOTE.format(_EDGE['note'])}'>Nothing to mend.</div>"
+        return f"<div style='max-width:46em'><table>{cells}</table>{ready}</div>"
+
+
+_MARK = {"stop": "mend first", "warn": "watch out", "note": "good to know"}
+_EDGE = {"stop": "#d55e00", "warn": "#e69f00", "note": "#0b7a5e"}
+_CELL = "text-align:left;padding:0.15em 0.6em"
+_LABEL = _CELL + ";opacity:0.75;white-space:nowrap"
+_NOTE = "margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid {}"
+
+
+def _device_text(inventory: hardware.Inventory) -> str:
+    cpu = f"{inventory.cpu.cores} CPU cores ({inventory.cpu.name})"
+    device = inventory.accelerator
+    if device is None:
+        return cpu
+    memory = f", {_units.gib(device.memory_total)}" if device.memory_total else ""
+    driver = f", driver {device.driver}" if device.driver else ""
+    twins = sum(other.name == device.name for other in inventory.devices)
+    many = f"{twins} × " if twins > 1 else ""
+    note = " each; the lessons use the first" if twins > 1 else ""
+    return f"{many}{device.name}{memory}{note}{driver}; {cpu}"
+
+
+def _room(place: runtime.Runtime) -> str:
+    if not place.ram_total:
+        return "unknown"
+    ram = f"{_units.gib(place.ram_available)} of {_units.gib(place.ram_total)} free"
+    return f"{ram}; disk {_units.gib(place.disk_free)} of {_units.gib(place.disk_total)} free"

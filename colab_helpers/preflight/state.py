@@ -1,0 +1,39 @@
+"""What may a check look at, and what does it find?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from colab_helpers import hardware, runtime
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names."""
+
+    accelerator: str = ""
+    chip: str = ""
+    packages: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a check may look at. `loaded` maps a package to the version already imported."""
+
+    runtime: runtime.Runtime
+    inventory: hardware.Inventory
+    wants: Wants = field(default_factory=Wants)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    loaded: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem with its way out. `severity` is "stop", "warn" or "note"."""
+
+    id: str
+    severity: str
+    seen: str
+    remedy: str
