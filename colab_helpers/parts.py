@@ -66,7 +66,9 @@ def replay(lesson: str, key: str, missing: Sequence[str], folder: Path = FOLDER)
     if not outputs:
         print(f"{why} It puts nothing out.")
         return
-    print(f"{why} Recorded on {recorded['device']}, {recorded['date']}, predictions included:")
+    print(
+        f"{why}\nRecorded on {recorded['device']}, {recorded['date']}, with the predictions made there:"
+    )
     for output in outputs:
         _show(output)
 

@@ -70,7 +70,7 @@ def _build(course: Course, options: argparse.Namespace) -> int:
 
 
 def _run(course: Course, options: argparse.Namespace) -> int:
-    from course import report
+    from course import report, verify
 
     folder = course.root / "build" / "course"
     outcomes = _run_lessons(course, options, folder)
@@ -78,7 +78,11 @@ def _run(course: Course, options: argparse.Namespace) -> int:
         return 1
     print(f"\n{report.as_text(outcomes)}\n")
     print(f"Report: {report.write(course, outcomes, folder / 'report.html')}")
-    return 0 if all(outcome.ok for outcome in outcomes) else 1
+    kind = options.require
+    beside = [p for o in outcomes for p in verify.device_problems(o, kind)] if kind else []
+    for problem in beside:
+        print(problem)
+    return 0 if not beside and all(outcome.ok for outcome in outcomes) else 1
 
 
 def _notebooks(course: Course, options: argparse.Namespace) -> int:

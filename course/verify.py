@@ -229,6 +229,19 @@ def run_problems(outcome: execute.Outcome) -> list[str]:
     return problems + exercise_problems(notebook)
 
 
+def device_problems(outcome: execute.Outcome, kind: str) -> list[str]:
+    """Check that a lesson was measured on an accelerator of this kind, and not beside it."""
+    if not outcome.ok:
+        return []  # said already
+    handed = execute.records(outcome.notebook)
+    return [
+        f"{outcome.name}: measured on {record['device']}, not on a {kind}: "
+        "its framework does not use the one that is there."
+        for record in handed
+        if record["kind"] == "record" and record["device_kind"] != kind
+    ]
+
+
 def exercise_problems(notebook: NotebookNode) -> list[str]:
     """Check exercises of a run: an untouched stub is open, a solution is right."""
     problems = []

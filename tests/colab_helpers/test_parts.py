@@ -54,8 +54,8 @@ def test_replay_shows_what_was_recorded_and_says_where(tmp_path, capsys):
     parts.replay("04_toy", parts.digest(CELL), ["tensorflow"], tmp_path)
     told = capsys.readouterr().out
     assert told.startswith(
-        "Not run here: tensorflow is not installed. Recorded on Tesla T4, 2026-11-20, "
-        "predictions included:\nran\n"
+        "Not run here: tensorflow is not installed.\nRecorded on Tesla T4, 2026-11-20, "
+        "with the predictions made there:\nran\n"
     )
 
 

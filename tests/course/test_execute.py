@@ -105,6 +105,18 @@ def test_required_accelerator_that_is_missing(toy_command, capsys, monkeypatch):
     assert "This needs a GPU; this machine has: none." in capsys.readouterr().err
 
 
+def test_required_accelerator_that_a_lesson_did_not_use(toy_command, capsys, monkeypatch):
+    """The machine has a GPU, and the lesson measured on the CPU."""
+    import colab_helpers.runtime as runtime
+
+    with_gpu = runtime.describe(runtime.Evidence(nvidia_smi=True, paths=("/dev/nvidia0",)))
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime, "describe", lambda *_: with_gpu)
+        assert main(["run", "02", "--require", "GPU"]) == 1
+    told = capsys.readouterr().out
+    assert "02_toy: ok" in told and "not on a GPU: its framework does not use" in told
+
+
 def test_report_shows_numbers_figures_and_alt_text(toy_course, tmp_path):
     outcome = run_toy(toy_course)
     page = report.write(toy_course, [outcome], tmp_path / "report.html").read_text()
