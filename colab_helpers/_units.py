@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+MIB, GIB = 2**20, 2**30
 
 
 def seconds(value: float) -> str:

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "reference" / "outputs"
+#: How the words begin that a replayed cell shows.
+NOT_RUN = "Not run here:"
 _NEEDS = re.compile(r"#\s*needs:\s*([\w ,]+?)\s*$")
 _tally: dict[str, Counter] = {}
+_watched: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
 
 
 def watch(lesson: str, shell: Any = None) -> None:
@@ -30,8 +33,12 @@ def watch(lesson: str, shell: Any = None) -> None:
     if shell is None:
         return
     _tally.clear()
-    shell.events.register("pre_run_cell", lambda info: _count(info.raw_cell))
-    shell.input_transformers_cleanup.append(lambda lines: _transformed(lesson, lines))
+    if id(shell) not in _watched:  # the cell that calls this may run again
+        shell.events.register("pre_run_cell", lambda info: _count(info.raw_cell))
+        shell.input_transformers_cleanup.append(
+            lambda lines: _transformed(_watched[id(shell)], lines)
+        )
+    _watched[id(shell)] = lesson
 
 
 def needs(source: str) -> tuple[str, ...]:
@@ -44,6 +51,15 @@ def needs(source: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in found.group(1).split(",")) if found else ()
 
 
+def missing(source: str) -> tuple[str, ...]:
+    """Return what a cell needs and this machine lacks.
+
+    >>> missing("# needs: json, no_such_package")
+    ('no_such_package',)
+    """
+    return tuple(name for name in needs(source) if find_spec(name) is None)
+
+
 def tally() -> dict[str, dict[str, int]]:
     """Return, for each need, how many cells ran and how many were replayed since `watch`."""
     return {name: dict(counts) for name, counts in sorted(_tally.items())}
@@ -54,9 +70,9 @@ def digest(source: str) -> str:
     return hashlib.sha256(source.strip().encode()).hexdigest()[:16]
 
 
-def replay(lesson: str, key: str, missing: Sequence[str], folder: Path = FOLDER) -> None:
+def replay(lesson: str, key: str, lacking: Sequence[str], folder: Path = FOLDER) -> None:
     """Show what a cell put out on a reference machine, and say that it did not run here."""
-    why = f"Not run here: {', '.join(missing)} is not installed."
+    why = f"{NOT_RUN} {', '.join(lacking)} is not installed."
     path = folder / f"{lesson}.json"
     recorded = json.loads(path.read_text("utf-8")) if path.exists() else {"cells": {}}
     outputs = recorded["cells"].get(key)
@@ -92,22 +108,18 @@ def _shell() -> Any:
     return ipython.get_ipython() if ipython else None
 
 
-def _missing(source: str) -> tuple[str, ...]:
-    return tuple(name for name in needs(source) if find_spec(name) is None)
-
-
 def _count(source: str | None) -> None:
     for name in needs(source or ""):
-        ran = "ran" if not _missing(source) else "replayed"
+        ran = "replayed" if missing(source) else "ran"
         _tally.setdefault(name, Counter())[ran] += 1
 
 
 def _transformed(lesson: str, lines: list[str]) -> list[str]:
     source = "".join(lines)
-    missing = _missing(source)
-    if not missing:
+    lacking = missing(source)
+    if not lacking:
         return lines
-    call = f"parts.replay({lesson!r}, {digest(source)!r}, {missing!r})"
+    call = f"parts.replay({lesson!r}, {digest(source)!r}, {lacking!r})"
     return ["from colab_helpers import parts\n", f"{call}\n"]
 
 

@@ -181,22 +181,21 @@ def quiet() -> Iterator[Chatter]:
     >>> chatter.text
     'noise'
     """
-    chatter = Chatter()
+    chatter, failed = Chatter(), True
     saved = os.dup(2)
     with tempfile.TemporaryFile() as kept:
         os.dup2(kept.fileno(), 2)
         try:
             yield chatter
-        except BaseException:
-            os.dup2(saved, 2)
-            kept.seek(0)
-            os.write(2, kept.read())
-            raise
+            failed = False
         finally:
             os.dup2(saved, 2)
             os.close(saved)
             kept.seek(0)
-            chatter.text = kept.read().decode(errors="replace")
+            noise = kept.read()
+            chatter.text = noise.decode(errors="replace")
+            if failed:
+                os.write(2, noise)
 
 
 def _platform_of(seen: Evidence) -> str:

@@ -203,9 +203,13 @@ def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
 
 
 def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
-    """Keep what cells with needs put out, for machines that lack what they need."""
+    """Keep what cells with needs put out, for machines that lack what they need.
+
+    A machine that lacks something itself has replayed, and must not overwrite what was recorded.
+    """
     code = [(cell.source, cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
-    if any(parts.needs(source) for source, _ in code):
+    complete = not any(parts.missing(source) for source, _ in code)
+    if complete and any(parts.needs(source) for source, _ in code):
         device = reference.short_name(hardware.list_devices().main)
         parts.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 

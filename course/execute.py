@@ -129,6 +129,16 @@ def records(notebook: NotebookNode) -> list[dict]:
     return [o["data"][RECORD_MIME] for o in outputs if RECORD_MIME in o.get("data", {})]
 
 
+def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
+    """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [
+        (o["data"]["image/png"].replace("\n", ""), o["metadata"]["image/png"]["alt"])
+        for o in outputs
+        if "image/png" in o.get("data", {})
+    ]
+
+
 def stderr(notebook: NotebookNode) -> list[tuple[int, str]]:
     """Return (cell index, text) for everything that cells wrote to stderr: warnings and chatter."""
     return [

@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 
 from colab_helpers import hardware, reference
-from course.execute import Outcome
+from course import execute
 from course.table import Course, CourseError, Lesson
 
 
@@ -43,7 +43,7 @@ def read_timings(course: Course) -> dict[str, Timing]:
     return {slug: Timing(**entry) for slug, entry in json.loads(path.read_text("utf-8")).items()}
 
 
-def write_timings(course: Course, outcomes: Sequence[Outcome]) -> None:
+def write_timings(course: Course, outcomes: Sequence[execute.Outcome]) -> None:
     """Keep the run times of lessons that ran to their end at full size."""
     device = reference.short_name(hardware.list_devices().main)
     kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
@@ -80,12 +80,10 @@ def write(course: Course) -> list[Path]:
 def write_picture(course: Course, path: Path) -> Path | None:
     """Write the first race plot of the stored notebooks to `path`: the README's picture."""
     for lesson in course.lessons:
-        for cell in nbformat.read(course.notebook(lesson), as_version=4).cells:
-            for output in cell.get("outputs", []):
-                alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-                if alt.startswith("Log-log plot"):
-                    path.write_bytes(base64.b64decode(output["data"]["image/png"]))
-                    return path
+        for png, alt in execute.pictures(nbformat.read(course.notebook(lesson), as_version=4)):
+            if alt.startswith("Log-log plot"):
+                path.write_bytes(base64.b64decode(png))
+                return path
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import platform
 from collections.abc import Sequence
 from datetime import datetime
@@ -74,7 +73,7 @@ def _lesson(outcome: execute.Outcome) -> dict:
         "slowest": _slowest(notebook),
         "exercises": ", ".join(checks),
         "measured": [(v.meaning, str(v)) for record in measured for v in record.values.values()],
-        "images": list(_images(notebook)),
+        "images": execute.pictures(notebook),
     }
 
 
@@ -85,17 +84,6 @@ def _slowest(notebook: execute.NotebookNode) -> str:
         return ""
     index = durations.index(max(durations))
     return f"{execute.describe_cell(notebook, index)}: {durations[index]:.1f} s"
-
-
-def _images(notebook: execute.NotebookNode) -> list[tuple[str, str]]:
-    found = []
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            png = output.get("data", {}).get("image/png")
-            if png:
-                base64.b64decode(png, validate=False)  # a broken image fails here, not in a browser
-                found.append((png.replace("\n", ""), output.metadata["image/png"]["alt"]))
-    return found
 
 
 def as_text(outcomes: Sequence[execute.Outcome]) -> str:

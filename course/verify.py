@@ -13,13 +13,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
 from nbformat import NotebookNode
 
+from colab_helpers import parts
 from course import build, execute
 from course.table import Course, Lesson
 
@@ -42,7 +42,10 @@ RETIRED = {
     r"is_bf16_supported\(\)": "says True on a T4: is_bf16_supported(including_emulation=False)",
     r"time\.time\(\)": "time.perf_counter(), which never jumps",
 }
-_CHATTER = re.compile(r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor")
+_NOT_TO_BE_STORED = {
+    r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's chatter",
+    rf"^{parts.NOT_RUN}": "a replayed output, made where a package is missing,",
+}
 _INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
 _WAITS = re.compile(r"synchronize|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)")
 
@@ -200,12 +203,13 @@ def stored_output_problems(notebook: NotebookNode) -> list[str]:
         f"{execute.describe_cell(notebook, i)}: a warning is stored."
         for i, _ in execute.stderr(notebook)
     ]
-    problems += [
-        f"{execute.describe_cell(notebook, i)}: a framework's chatter is stored."
-        for i, cell in code
-        for output in cell.outputs
-        if output.output_type == "stream" and _CHATTER.search(output.text)
-    ]
+    for pattern, what in _NOT_TO_BE_STORED.items():
+        problems += [
+            f"{execute.describe_cell(notebook, i)}: {what} is stored."
+            for i, cell in code
+            for output in cell.outputs
+            if output.output_type == "stream" and re.search(pattern, output.text)
+        ]
     compared = [c for _, c in code if build.COMPARE in build._tags(c) and c.outputs]
     if len(compared) < LEAST_COMPARED:
         problems.append(f"{len(compared)} stored outputs are compared; at least {LEAST_COMPARED}.")
@@ -320,12 +324,3 @@ def _is_wrong_on_purpose(notebook: NotebookNode, index: int) -> bool:
     """A cell below a heading that says WRONG shows the mistake itself."""
     above = [cell.source for cell in notebook.cells[:index] if cell.cell_type == "markdown"]
     return bool(above) and re.search(r"(?m)^#+ WRONG", above[-1]) is not None
-
-
-def lessons_problems(course: Course, lessons: Sequence[Lesson]) -> list[str]:
-    """Run the static checks on several lessons."""
-    return [
-        f"{lesson.slug}: {problem}"
-        for lesson in lessons
-        for problem in static_problems(course, lesson)
-    ]

@@ -103,10 +103,10 @@ class Record:
 
     def _repr_mimebundle_(self, **_: Any) -> dict:
         others = [other for other in load(self.lesson) if other.label != self.label]
-        return bundle(_as_text(self, others), _as_html(self, others), self.to_dict())
+        return bundle(str(self), _as_html(self, others), self.to_dict())
 
     def __str__(self) -> str:
-        return _as_text(self, [])
+        return _as_text(self)
 
 
 def record(
@@ -190,7 +190,7 @@ def short_name(device: hardware.Device) -> str:
     return f"{name}, {device.cores} cores" if device.kind == "CPU" else name
 
 
-def _as_text(mine: Record, others: Sequence[Record]) -> str:
+def _as_text(mine: Record) -> str:
     rows = [(value.meaning, str(value)) for value in mine.values.values()]
     width = max((len(meaning) for meaning, _ in rows), default=0)
     lines = [f"{meaning:<{width}}  {text}" for meaning, text in rows] or [

@@ -42,6 +42,12 @@ def test_cells_run_as_they_are_where_nothing_is_missing(shell):
     assert parts.tally() == {"json": {"ran": 1}}
 
 
+def test_watching_twice_counts_each_cell_once(shell):
+    parts.watch("04_toy", shell)
+    shell.run(CELL)
+    assert parts.tally() == {"no_such_framework": {"replayed": 1}}
+
+
 def test_cell_whose_need_is_missing_is_replaced_by_a_replay(shell):
     text = shell.run(CELL)
     assert "print('ran')" not in text and "parts.replay('04_toy'" in text

@@ -157,6 +157,19 @@ def test_chatter_of_a_framework_in_a_stored_output(toy_course, quiet_shape):
     assert "a framework's chatter is stored" in problem
 
 
+def test_replayed_output_is_not_recorded_again_and_not_published(toy_course, quiet_shape, monkeypatch):
+    """`make notebooks` on a machine that lacks a package must not overwrite what was recorded."""
+    edit_lesson(toy_course, "total = sum(", "# needs: no_such_package\n'x'\n\n# %%\ntotal = sum(")
+    written = []
+    monkeypatch.setattr(build.parts, "record_outputs", lambda *told: written.append(told))
+    edit_lesson(toy_course, "from colab_helpers import", "from colab_helpers import parts,")
+    edit_lesson(toy_course, "# %% tags=[\"parameters\"]", "parts.watch('01_toy')\n\n# %% tags=[\"parameters\"]")
+    publish_toy(toy_course)
+    assert written == []
+    [problem] = problems_of(toy_course)
+    assert "a replayed output" in problem
+
+
 def test_cell_that_was_never_run(toy_course, quiet_shape):
     build.write(toy_course, toy_course.lessons[0])
     problems = problems_of(toy_course)
