@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from colab_helpers import __version__
 
@@ -16,13 +17,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser("doctor", help="say where you are, what you have, what to mend")
     doctor.add_argument("--json", action="store_true", help="for machines")
+    doctor.add_argument(
+        "--notebook", type=Path, metavar="FILE", help="what an old notebook asks for"
+    )
     options = parser.parse_args(arguments)
 
     from colab_helpers import preflight
 
+    if options.notebook:
+        return _judge_notebook(options.notebook)
     card = preflight.status_card()
     print(json.dumps(card.to_dict(), indent=2, default=str) if options.json else card)
     return 0 if card.fits else 1
+
+
+def _judge_notebook(path: Path) -> int:
+    from colab_helpers import preflight
+
+    try:
+        notebook = json.loads(path.read_text("utf-8"))
+        findings = preflight.explain_notebook(notebook)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        print(f"{path} cannot be read as a notebook: {error}")
+        return 1
+    print(*findings or [f"{path}: nothing in it asks for a TPU that is gone."], sep="\n\n")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -31,6 +31,15 @@ def gib(count: float) -> str:
     return f"{count / GIB:.1f} GiB"
 
 
+def mib(count: float) -> str:
+    """Return bytes in MiB (2**20).
+
+    >>> mib(15 * MIB)
+    '15.00 MiB'
+    """
+    return f"{count / MIB:.2f} MiB"
+
+
 def quantity(value: float, unit: str) -> str:
     """Return a number with three figures and an SI prefix from nano to peta.
 

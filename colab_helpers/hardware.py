@@ -13,7 +13,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -30,7 +30,10 @@ _TERA = 10**12
 
 @dataclass(frozen=True)
 class Chip:
-    """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format."""
+    """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format.
+
+    `links` holds the bytes/s that a chip can send to other "chips" and into the "network".
+    """
 
     key: str
     name: str
@@ -50,6 +53,7 @@ class Chip:
     units: int | None = None
     lanes: int | None = None
     memory_mib: int | None = None
+    links: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def best_format(self) -> str:
@@ -326,6 +330,7 @@ def _chip(row: dict) -> Chip:
             "memory": row["memory"] * _GB,
             "bandwidth": row["bandwidth"] * _GB,
             "peak": {name: value * _TERA for name, value in row["peak"].items()},
+            "links": {name: value * _GB for name, value in row.get("links", {}).items()},
             "match": tuple(row["match"]),
             "native": tuple(row["native"]),
         }

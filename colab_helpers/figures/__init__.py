@@ -8,7 +8,7 @@ difference: every curve has its own marker or dash. No pyplot, so no backend and
 from __future__ import annotations
 
 from colab_helpers.figures.bars import bars
-from colab_helpers.figures.plots import Roof, lanes, lines, roofline
+from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
 from colab_helpers.figures.race import race
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
 
@@ -24,4 +24,5 @@ __all__ = [
     "lines",
     "race",
     "roofline",
+    "spans",
 ]

@@ -64,6 +64,8 @@ def bars(
         if unit == "s" and log:
             time_ticks(axes)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        if not log:
+            axes.locator_params(axis="x", nbins=5)  # more would run into each other
         axes.grid(axis="y", visible=False)
         return finish(figure, _bars_alt(title, values, unit, limits, paper, claims))
 

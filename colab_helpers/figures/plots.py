@@ -33,18 +33,24 @@ def lines(
     xlabel: str,
     ylabel: str,
     ideal: Mapping[str, Sequence[float]] | None = None,
+    doubling: bool = False,
 ) -> Picture:
-    """Plot curves on plain axes; `ideal` curves are dashed."""
-    with canvas() as (figure, axes):
+    """Plot curves on plain axes; `ideal` curves are dashed. `doubling`: x counts 1, 2, 4, 8 …"""
+    many = len(curves) + len(ideal or {}) > 3  # then the legend stands beside the curves
+    with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
             axes.plot(x, y, color=COLOURS[i], marker=MARKERS[i], label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
             axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i], label=name)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         axes.set_ylim(bottom=0)
-        if all(float(value).is_integer() for value in x) and len(x) <= 12:
+        if doubling:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(list(x), [f"{value:g}" for value in x])
+        elif all(float(value).is_integer() for value in x) and len(x) <= 12:
             axes.set_xticks(list(x))
-        axes.legend(loc="best")
+        outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        axes.legend(**(outside if many else {"loc": "best"}))
         ends = "; ".join(f"{name} from {y[0]:.3g} to {y[-1]:.3g}" for name, y in curves.items())
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.")
 
@@ -90,6 +96,20 @@ def roofline(
             for name, (x, y) in points.items()
         )
         return finish(figure, f"Roofline plot. {title}. {found}.")
+
+
+def spans(ranges: Mapping[str, tuple[int, int]], *, title: str, xlabel: str) -> Picture:
+    """Plot which part (first, behind the last) of a range belongs to whom: one bar each."""
+    with canvas(height=0.9 + 0.3 * len(ranges)) as (figure, axes):
+        for i, (low, high) in enumerate(ranges.values()):
+            axes.barh(i, high - low, left=low, height=0.7, color=COLOURS[0])
+            axes.text(high, i, f"  {low} to {high - 1}", va="center", fontsize=9)
+        end = max(high for _, high in ranges.values())
+        axes.set_yticks(range(len(ranges)), list(ranges))
+        axes.set(title=title, xlabel=xlabel, xlim=(0, end * 1.12), ylim=(len(ranges) - 0.4, -0.6))
+        axes.grid(axis="y", visible=False)
+        parts = "; ".join(f"{name} {low} to {high - 1}" for name, (low, high) in ranges.items())
+        return finish(figure, f"Bars. {title}. {parts}.")
 
 
 def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:

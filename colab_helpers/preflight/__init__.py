@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
+from colab_helpers.preflight.old import explain_error, explain_notebook
 from colab_helpers.preflight.state import Finding, State, Wants
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "State",
     "StatusCard",
     "Wants",
+    "explain_error",
+    "explain_notebook",
     "find_problems",
     "inspect",
     "status_card",

@@ -130,6 +130,20 @@ def tpu_without_tensorflow(state: State) -> Finding | None:
     )
 
 
+def tpu_plain_tensorflow(state: State) -> Finding | None:
+    """A TPU machine with the usual TensorFlow, which has no code for TPUs."""
+    plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
+    if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
+        return None
+    return Finding(
+        "tpu-plain-tensorflow",
+        "warn",
+        "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
+        'Use JAX, or Keras with os.environ["KERAS_BACKEND"] = "jax" before its import. '
+        "TensorFlow on a TPU needs the package tensorflow-tpu in place of tensorflow.",
+    )
+
+
 def package_missing(state: State) -> Finding | None:
     """A package that the lesson imports is not installed."""
     missing = [name for name in state.wants.packages if not _is_installed(name, state)]
@@ -227,6 +241,7 @@ CHECKS: tuple[Check, ...] = (
     other_kind,
     unknown_chip,
     tpu_without_tensorflow,
+    tpu_plain_tensorflow,
     little_ram,
     little_disk,
 )

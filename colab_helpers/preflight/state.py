@@ -37,3 +37,8 @@ class Finding:
     severity: str
     seen: str
     remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.seen}\n{self.remedy}"
+
+    __repr__ = __str__

@@ -1,8 +1,10 @@
 """For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
 
 import importlib
+import os
 import pkgutil
 
+import jax
 import pytest
 
 import colab_helpers.exercises as exercises
@@ -23,8 +25,15 @@ LIMITS = {
     "A @ B, n = 4096": "compute",
 }
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
+PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
+PART = {"shape": (3, 4), "rows": (6, 9)}
 READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 OPEN = "open", ""
+
+
+def count_devices():
+    return len(jax.devices())
+
 
 #: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
 CASES = {
@@ -107,6 +116,27 @@ CASES = {
         {}, ..., 5,
         [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
          (7, "2 passes each")],
+    ),
+    "05.global_batch": (
+        {}, PLAN_OPEN, PLAN,
+        [({**PLAN, "global batch": 96}, "There are four"), ({**PLAN, "global batch": 24}, "you divided"),
+         ({**PLAN, "global batch": 100}, "rows each"), ({**PLAN, "learning rate": 0.4}, "had 128 rows"),
+         ({**PLAN, "learning rate": 0.1}, "unchanged"), ({**PLAN, "learning rate": 0.2}, "old batch"),
+         ({**PLAN, "learning rate": ...}, "Still without"), (384, "cannot be read")],
+    ),
+    "05.shard": (
+        {}, dict.fromkeys(PART, ...), PART,
+        [({**PART, "shape": (12, 8)}, "whole matrix"), ({**PART, "shape": (6, 2)}, "swapped"),
+         ({**PART, "shape": (4, 4)}, "divide each side"), ({**PART, "rows": (9, 12)}, "begins with 0"),
+         ({**PART, "rows": (6, 8)}, "behind the last"), ({**PART, "rows": (3, 6)}, "behind two shards"),
+         ({**PART, "rows": ...}, "Still without"), ({**PART, "shape": 3}, "cannot be read")],
+    ),
+    "05.repair": (
+        {}, lambda: ..., count_devices,
+        [(lambda: 8, "written down"), (lambda: jax.devices(), "list of devices"),
+         (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
+         (lambda: jax.no_such_thing(), "does not run"),
+         (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
     ),
 }  # fmt: skip
 

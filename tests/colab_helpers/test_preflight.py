@@ -54,6 +54,10 @@ FIRES = {
         state(TPU, (V5E, CPU), accelerator="TPU", chip="v5e"),
         "KERAS_BACKEND",
     ),
+    "tpu-plain-tensorflow": (
+        state(dataclasses.replace(TPU, packages={"tensorflow": "2.20.0"}), (V5E, CPU)),
+        "tensorflow-tpu in place of tensorflow",
+    ),
     "package-missing": (state(packages=("jax",)), "%pip install jax"),
     "part-missing": (state(TPU, (V5E, CPU), optional=("tensorflow",)), "%pip install tensorflow"),
     "restart-needed": (state(loaded={"numpy": "2.0.2"}), "Runtime > Restart session"),
@@ -76,6 +80,16 @@ def test_checks_stay_silent_on_a_machine_that_fits():
 
 def test_every_check_is_tested():
     assert len(FIRES) == len(preflight.CHECKS)
+
+
+def test_tensorflow_built_for_a_tpu_is_fine():
+    seen = state(
+        dataclasses.replace(TPU, packages={"tensorflow-tpu": "2.20.0"}),
+        (V5E, CPU),
+        accelerator="TPU",
+        chip="v5e",
+    )
+    assert preflight.find_problems(seen) == ()
 
 
 def test_findings_come_worst_first():

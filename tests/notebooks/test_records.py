@@ -3,6 +3,7 @@
 import pytest
 
 from colab_helpers import reference
+from tests.notebooks.promises import PROMISES, broken
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):
@@ -22,6 +23,26 @@ def value(device, lesson, name):
 def test_there_is_a_machine_with_every_lesson(course):
     lessons = {lesson.slug for lesson in course.lessons}
     assert any(set(records) >= lessons for records in BY_DEVICE.values())
+
+
+@pytest.mark.parametrize(
+    ("device", "lesson"), [(device, lesson) for device in BY_DEVICE for lesson in BY_DEVICE[device]]
+)
+def test_record_keeps_the_promises_of_its_lesson(device, lesson):
+    values = BY_DEVICE[device][lesson].values
+    assert broken(lesson, {name: value.number for name, value in values.items()}) == []
+
+
+def test_a_promise_can_be_broken():
+    kept = {name: low for name, (low, _) in PROMISES["05_tpu_strategy"].items()}
+    assert broken("05_tpu_strategy", kept) == []
+    assert len(broken("05_tpu_strategy", kept | {"weights_gap": 1e-3})) == 1
+    assert len(broken("05_tpu_strategy", {})) == len(kept)
+
+
+@devices
+def test_keras_on_eight_devices_learns_the_digits(device):
+    assert value(device, "05_tpu_strategy", "keras") >= 95
 
 
 @devices

@@ -1,0 +1,22 @@
+"""Where do the bytes go?
+
+`track` counts the bytes of live tensors on any device, and can set a budget that raises PyTorch's own
+out-of-memory error. `footprint` says beforehand what a training step needs. `largest_batch` tries,
+and recovers. Nothing here keeps a tensor alive.
+"""
+
+from __future__ import annotations
+
+from colab_helpers.memory.fit import largest_batch, release
+from colab_helpers.memory.footprint import Footprint, footprint
+from colab_helpers.memory.meter import Meter, tensor_bytes, track
+
+__all__ = [
+    "Footprint",
+    "Meter",
+    "footprint",
+    "largest_batch",
+    "release",
+    "tensor_bytes",
+    "track",
+]
