@@ -293,7 +293,10 @@ def _smi_device(line: str) -> Device:
 
 
 #: CPU feature -> what it means for number formats. Names as /proc/cpuinfo writes them.
-CPU_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "sve")
+CPU_FEATURES = (
+    *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16"),
+    *("sve", "bf16", "asimdhp"),  # ARM
+)
 
 
 def _cpu(seen: runtime.Evidence) -> Device:

@@ -7,7 +7,9 @@ difference: every curve has its own marker or dash. No pyplot, so no backend and
 
 from __future__ import annotations
 
-from colab_helpers.figures.bars import bars
+from colab_helpers.figures.bars import bars, grouped
+from colab_helpers.figures.memory import timeline
+from colab_helpers.figures.numbers import bit_layout, histogram
 from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
 from colab_helpers.figures.race import race
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
@@ -18,11 +20,15 @@ __all__ = [
     "Picture",
     "Roof",
     "bars",
+    "bit_layout",
     "canvas",
     "finish",
+    "grouped",
+    "histogram",
     "lanes",
     "lines",
     "race",
     "roofline",
     "spans",
+    "timeline",
 ]

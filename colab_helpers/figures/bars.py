@@ -19,6 +19,8 @@ from colab_helpers.figures.style import (
     with_unit,
 )
 
+_HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
+
 
 def bars(
     values: Mapping[str, float],
@@ -70,13 +72,49 @@ def bars(
         return finish(figure, _bars_alt(title, values, unit, limits, paper, claims))
 
 
+def grouped(
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    title: str,
+    unit: str,
+    hollow: Collection[str] = (),
+) -> Picture:
+    """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
+
+    Series in `hollow` were not measured: they are drawn hollow.
+    """
+    names, series = list(values), list(next(iter(values.values())))
+    height = 0.8 / len(series)
+    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
+        for j, kind in enumerate(series):
+            look = _HOLLOW if kind in hollow else {"color": COLOURS[j]}
+            for i, name in enumerate(names):
+                number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
+                label = kind if i == 0 else None
+                axes.barh(y, number, height=0.9 * height, label=label, **look)
+                axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
+        top = max(max(row.values()) for row in values.values())
+        axes.set_yticks(range(len(names)), names)
+        axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        axes.legend(loc="lower right")
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.grid(axis="y", visible=False)
+        readings = "; ".join(
+            f"{name}: " + ", ".join(f"{kind} {with_unit(v, unit)}" for kind, v in row.items())
+            for name, row in values.items()
+        )
+        return finish(figure, f"Grouped bars. {title}. {readings}.")
+
+
 def _one(axes: Axes, row: int, value: float, hollow: bool, dot: bool) -> None:
     """A bar or a dot; hollow for what nobody measured."""
     if dot:
         face = "white" if hollow else COLOURS[0]
         axes.plot(value, row, "o", ms=9, mfc=face, mec=GREY if hollow else COLOURS[0], mew=1.6)
         return
-    look = {"fill": False, "hatch": "///", "edgecolor": GREY} if hollow else {"color": COLOURS[0]}
+    look = _HOLLOW if hollow else {"color": COLOURS[0]}
     axes.barh(row, value, height=0.6, **look)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -91,6 +92,13 @@ def track(
             yield mode.meter
 
 
+@dataclass(frozen=True)
+class _State:
+    live: int
+    peak: int
+    length: int
+
+
 class _StorageMeter(Meter):
     """Counts storages by their death, which a weak reference tells."""
 
@@ -114,7 +122,12 @@ class _StorageMeter(Meter):
     def timeline(self) -> list[int]:
         return self._timeline
 
-    def note(self, tensor: torch.Tensor, counted: bool = True) -> None:
+    def note_all(self, things: Any, counted: bool = True) -> None:
+        """See every tensor in nested things. `counted=False`: they are there, and not ours."""
+        for tensor in _tensors(things):
+            self._note(tensor, counted)
+
+    def _note(self, tensor: torch.Tensor, counted: bool) -> None:
         """See a tensor: a storage is added once, and again only for what it grew since."""
         if tensor.device.type != self.device.type:
             return
@@ -128,6 +141,15 @@ class _StorageMeter(Meter):
             return
         self._alive[key] = (weakref.ref(storage, lambda _: self._forget(key)), size)
         self._change(size)
+
+    def state(self) -> _State:
+        """What `undo` needs to forget an allocation that was refused."""
+        return _State(self._live, self._peak, len(self._timeline))
+
+    def undo(self, before: _State) -> None:
+        """Forget what was seen since `before`; its tensors are gone."""
+        self._peak = before.peak
+        del self._timeline[before.length :]
 
     def _forget(self, key: int) -> None:
         _, size = self._alive.pop(key)
@@ -146,28 +168,22 @@ class _Storages(TorchDispatchMode):
     def __init__(self, device: torch.device, budget: int | None, known: Any):
         super().__init__()
         self.meter, self.budget = _StorageMeter(device), budget
-        for tensor in _tensors(known):
-            self.meter.note(tensor)
+        self.meter.note_all(known)
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        for tensor in _tensors((args, kwargs)):
-            self.meter.note(tensor, counted=False)  # older than the block, and not `known`
-        before = self.meter.live
+        self.meter.note_all((args, kwargs), counted=False)  # older than the block, and not `known`
+        before = self.meter.state()
         result = function(*args, **kwargs)
-        for tensor in _tensors(result):
-            self.meter.note(tensor)
-        if self.budget is not None and self.meter.live > self.budget >= 0 and _made(before, self):
-            wanted = self.meter.live - before
+        self.meter.note_all(result)
+        wanted = self.meter.live - before.live
+        if self.budget is not None and wanted > 0 and self.meter.live > self.budget:
             del result  # the traceback must not keep it alive
-            raise torch.OutOfMemoryError(_message(wanted, before, self.budget))
+            self.meter.undo(before)
+            raise torch.OutOfMemoryError(_message(wanted, before.live, self.budget))
         return result
-
-
-def _made(before: int, mode: _Storages) -> bool:
-    return mode.meter.live > before
 
 
 def _message(wanted: int, before: int, budget: int) -> str:

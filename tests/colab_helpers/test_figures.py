@@ -81,3 +81,32 @@ def test_picture_can_be_saved(tmp_path, drawn):
     drawn["bars"].save(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").read_bytes() == drawn["bars"].png
     assert base64.b64encode(drawn["bars"].png)
+
+
+def test_grouped_bars_say_each_reading():
+    rows = {"weights": {"predicted": 4e6, "measured": 4.1e6}}
+    picture = figures.grouped(rows, title="Close", unit="B", hollow=("predicted",))
+    assert "weights: predicted 4.00 MB, measured 4.10 MB" in picture.alt
+
+
+def test_timeline_names_its_phases_and_its_peak():
+    picture = figures.timeline([1000, 3000, 0], [(0, "forward")], title="T", budget=4000)
+    assert "Phases: forward. Peak 3.00 kB" in picture.alt
+
+
+def test_bits_are_read_out():
+    picture = figures.bit_layout({"bf16": ("0", "01111111", "1000000")}, title="1.5")
+    assert "bf16 0 01111111 1000000" in picture.alt
+
+
+def test_histogram_tells_the_share_that_is_lost():
+    picture = figures.histogram(
+        {"before": [2.0**-30, 2.0**-20, 1.0, 2.0]},
+        title="T", xlabel="gradient", lost_below=2.0**-24, lost="0 in fp16",
+    )  # fmt: skip
+    assert "before: 25% below the limit" in picture.alt
+
+
+def test_spans_say_who_holds_what():
+    picture = figures.spans({"device 0": (0, 2), "device 1": (2, 4)}, title="T", xlabel="row")
+    assert "device 0 0 to 1; device 1 2 to 3" in picture.alt

@@ -1,0 +1,195 @@
+"""Which number formats does this chip run natively, and what do they lose?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from colab_helpers.hardware import Device
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating-point format: one sign bit, `exponent` bits for the range, `mantissa` bits for the digits.
+
+    `dtype` is PyTorch's, or None for TF32, which is a way to compute and not to store.
+    """
+
+    name: str
+    exponent: int
+    mantissa: int
+    dtype: torch.dtype | None = None
+
+    @property
+    def bits(self) -> int:
+        """Bits of one number."""
+        return 1 + self.exponent + self.mantissa
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        if self.dtype is not None:
+            return torch.finfo(self.dtype).max
+        return (2 - 2.0**-self.mantissa) * 2.0 ** (2 ** (self.exponent - 1) - 1)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest number above 0 with all its digits (normal)."""
+        return 2.0 ** (2 - 2 ** (self.exponent - 1))
+
+    @property
+    def step(self) -> float:
+        """The distance from 1 to the next number."""
+        return 2.0**-self.mantissa
+
+
+def _from_torch(name: str, dtype: torch.dtype) -> Format:
+    info = torch.finfo(dtype)
+    mantissa = round(-torch.log2(torch.tensor(info.eps)).item())
+    return Format(name, info.bits - 1 - mantissa, mantissa, dtype)
+
+
+def formats() -> dict[str, Format]:
+    """Return the formats of the course by name, as PyTorch describes them.
+
+    >>> [(f.name, f.bits, f.exponent, f.mantissa) for f in formats().values()][:4]
+    [('fp32', 32, 8, 23), ('tf32', 19, 8, 10), ('bf16', 16, 8, 7), ('fp16', 16, 5, 10)]
+    """
+    found = [
+        _from_torch("fp32", torch.float32),
+        Format("tf32", 8, 10),
+        _from_torch("bf16", torch.bfloat16),
+        _from_torch("fp16", torch.float16),
+        _from_torch("fp8 e4m3", torch.float8_e4m3fn),
+        _from_torch("fp8 e5m2", torch.float8_e5m2),
+    ]
+    return {entry.name: entry for entry in found}
+
+
+def bits(value: float, number_format: Format) -> tuple[str, str, str]:
+    """Return the bits of `value`, rounded to a format: sign, exponent, mantissa.
+
+    >>> bits(1.5, formats()["bf16"])
+    ('0', '01111111', '1000000')
+    """
+    dtype = number_format.dtype or torch.float32  # TF32 keeps the first bits of a float32
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+    width = torch.finfo(dtype).bits
+    whole = torch.tensor(value).to(dtype).view(integers[width // 8]).item() % 2**width
+    text = f"{whole:0{width}b}"
+    split = 1 + number_format.exponent
+    return text[0], text[1:split], text[split : number_format.bits]
+
+
+#: Compute capability from which an NVIDIA GPU multiplies matrices in a format by itself.
+#: Source: NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities" (tensor cores' data types).
+_SINCE = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+#: Flag of a CPU -> format that it multiplies by itself.
+_CPU_FLAGS = {
+    "avx512_bf16": "bf16",
+    "amx_bf16": "bf16",
+    "bf16": "bf16",  # ARM
+    "avx512_fp16": "fp16",
+    "amx_fp16": "fp16",
+    "asimdhp": "fp16",  # ARM
+}
+
+
+def support(device: Device) -> dict[str, str]:
+    """Say for each format whether a device multiplies in it: "native", "emulated" or "no".
+
+    "emulated" means that it works, by way of another format: slowly, or without gain. PyTorch's
+    `torch.cuda.is_bf16_supported()` says yes to both.
+
+    >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
+    'emulated'
+    """
+    if device.kind == "GPU" and device.capability:
+        have = tuple(int(part) for part in device.capability.split("."))
+        found = {name: "native" if have >= since else "no" for name, since in _SINCE.items()}
+        if found["bf16"] == "no":
+            found["bf16"] = "emulated"
+        return found
+    if device.kind == "TPU":
+        return {"fp32": "emulated", "tf32": "no", "bf16": "native", "fp16": "emulated", "fp8": "no"}
+    native = {_CPU_FLAGS[flag] for flag in device.features if flag in _CPU_FLAGS}
+    found = dict.fromkeys(("bf16", "fp16"), "emulated")
+    return {"fp32": "native", "tf32": "no", **found, **dict.fromkeys(native, "native"), "fp8": "no"}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The format to train in on a device, whether a loss scaler is needed, and why."""
+
+    format: str
+    scaler: bool
+    because: str
+
+    def __str__(self) -> str:
+        return f"{self.format}{', with a loss scaler' if self.scaler else ''}: {self.because}"
+
+
+def advise(device: Device) -> Advice:
+    """Say in which format to train on a device.
+
+    >>> print(advise(Device("GPU", "Tesla T4", "NVML", capability="7.5")))
+    fp16, with a loss scaler: native here, and bf16 is not; fp16's range is small
+    """
+    native = {name for name, how in support(device).items() if how == "native"}
+    if "bf16" in native:
+        return Advice("bf16", False, "native here, with the range of fp32")
+    if "fp16" in native and device.kind == "GPU":
+        return Advice("fp16", True, "native here, and bf16 is not; fp16's range is small")
+    return Advice("fp32", False, "nothing smaller is native here")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation that ran: its name, and the formats of its tensors."""
+
+    name: str
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {', '.join(self.takes)} -> {', '.join(self.gives)}"
+
+
+@contextmanager
+def record_operations() -> Iterator[list[Operation]]:
+    """Record each operation of the block with the formats that it takes and gives.
+
+    Casts that autocast adds are seen too, as `_to_copy`.
+
+    >>> with record_operations() as seen:
+    ...     _ = torch.ones(2) * 2
+    >>> [str(operation) for operation in seen]
+    ['ones:  -> float32', 'mul: float32 -> float32']
+    """
+    with _Recorder() as recorder:
+        yield recorder.seen
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Operation] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        name = function.__name__.split(".")[0]
+        self.seen.append(Operation(name, _dtypes((args, kwargs)), _dtypes(result)))
+        return result
+
+
+def _dtypes(things: Any) -> tuple[str, ...]:
+    tensors = [thing for thing in tree_iter(things) if isinstance(thing, torch.Tensor)]
+    return tuple(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))

@@ -1,0 +1,110 @@
+"""Formats as PyTorch has them, chips as their vendors describe them."""
+
+import pytest
+import torch
+
+from colab_helpers import hardware, precision
+
+FORMATS = precision.formats()
+GPUS = [c for c in hardware.catalogue().values() if c.kind == "GPU" and c.where != "history"]
+STORED = [f for f in FORMATS.values() if f.dtype is not None]
+
+
+def gpu(capability):
+    return hardware.Device("GPU", "a GPU", "NVML", capability=capability)
+
+
+def cpu(*features):
+    return hardware.Device("CPU", "a CPU", "", cores=2, features=features)
+
+
+@pytest.mark.parametrize("entry", STORED, ids=lambda entry: entry.name)
+def test_format_is_pytorchs(entry):
+    info = torch.finfo(entry.dtype)
+    assert (entry.bits, entry.largest) == (info.bits, info.max)
+    assert (entry.step, entry.smallest) == (info.eps, info.smallest_normal)
+
+
+def test_tf32_has_the_range_of_fp32_and_the_digits_of_fp16():
+    tf32, fp32, fp16 = (FORMATS[name] for name in ("tf32", "fp32", "fp16"))
+    assert (tf32.exponent, tf32.mantissa) == (fp32.exponent, fp16.mantissa)
+    assert tf32.smallest == fp32.smallest
+    assert tf32.largest == pytest.approx(fp32.largest, rel=1e-3)
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("value", [1.0, -1.5, 0.1, 3.0, -0.02, 200.0])
+def test_bits_give_the_number_back(entry, value):
+    sign, exponent, mantissa = precision.bits(value, entry)
+    assert (len(sign), len(exponent), len(mantissa)) == (1, entry.exponent, entry.mantissa)
+    bias = 2 ** (entry.exponent - 1) - 1
+    number = (1 + int(mantissa, 2) / 2**entry.mantissa) * 2.0 ** (int(exponent, 2) - bias)
+    assert (-number if sign == "1" else number) == pytest.approx(value, rel=entry.step)
+
+
+@pytest.mark.parametrize(
+    ("capability", "native"),
+    [
+        ("3.7", {"fp32"}),
+        ("7.0", {"fp32", "fp16"}),
+        ("7.5", {"fp32", "fp16"}),
+        ("8.0", {"fp32", "fp16", "bf16", "tf32"}),
+        ("8.9", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
+        ("9.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
+        ("12.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
+    ],
+)
+def test_gpus_by_compute_capability(capability, native):
+    found = precision.support(gpu(capability))
+    assert {name for name, how in found.items() if how == "native"} == native
+
+
+@pytest.mark.parametrize("chip", GPUS, ids=lambda chip: chip.key)
+def test_capability_and_data_sheet_agree(chip):
+    found = precision.support(gpu(chip.capability))
+    names = {name for name in chip.native if name in found}
+    assert {name for name, how in found.items() if how == "native"} == names
+
+
+def test_t4_says_yes_to_bf16_and_emulates_it():
+    assert precision.support(gpu("7.5"))["bf16"] == "emulated"
+
+
+@pytest.mark.parametrize(
+    ("features", "bf16", "fp16"),
+    [
+        ((), "emulated", "emulated"),
+        (("avx2", "avx512f"), "emulated", "emulated"),
+        (("avx512_bf16",), "native", "emulated"),
+        (("amx_bf16", "avx512_fp16"), "native", "native"),
+    ],
+)
+def test_cpus_by_their_flags(features, bf16, fp16):
+    found = precision.support(cpu(*features))
+    assert (found["fp32"], found["bf16"], found["fp16"]) == ("native", bf16, fp16)
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "scaler"),
+    [
+        (gpu("7.5"), "fp16", True),
+        (gpu("8.0"), "bf16", False),
+        (gpu("3.7"), "fp32", False),
+        (hardware.Device("TPU", "TPU v5e", "PCI id"), "bf16", False),
+        (cpu("avx512_bf16"), "bf16", False),
+        (cpu("avx512_fp16"), "fp32", False),
+        (cpu(), "fp32", False),
+    ],
+)
+def test_advice(device, name, scaler):
+    advice = precision.advise(device)
+    assert (advice.format, advice.scaler) == (name, scaler) and advice.because
+
+
+def test_autocast_is_recorded_op_by_op():
+    layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    with precision.record_operations() as seen, torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(torch.ones(2, 8))
+    by_name = {operation.name: operation for operation in seen}
+    assert by_name["addmm"].gives == ("bfloat16",)
+    assert "_to_copy" in by_name
