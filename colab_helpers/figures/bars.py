@@ -97,7 +97,8 @@ def grouped(
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
-        axes.legend(loc="lower right")
+        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+        axes.legend(ncols=len(series), **above)
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
         axes.grid(axis="y", visible=False)

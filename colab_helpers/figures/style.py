@@ -123,7 +123,8 @@ def with_unit(value: float, unit: str, short: bool = False) -> str:
     if unit in ("FLOP/s", "B/s", "B"):
         text = _units.quantity(value, unit)
         return re.sub(r"(\.\d*?)0+ ", r"\1 ", text).replace(". ", " ") if short else text
-    return f"{value:,.3g}" if short else f"{value:,.3g} {unit}".rstrip()
+    number = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return number if short else f"{number} {unit}".rstrip()
 
 
 def axis_unit(unit: str) -> str:

@@ -122,6 +122,10 @@ class _StorageMeter(Meter):
     def timeline(self) -> list[int]:
         return self._timeline
 
+    def begin(self) -> None:
+        """Let the timeline begin with what is alive now."""
+        self._timeline = [self._live] if self._live else []
+
     def note_all(self, things: Any, counted: bool = True) -> None:
         """See every tensor in nested things. `counted=False`: they are there, and not ours."""
         for tensor in _tensors(things):
@@ -169,6 +173,7 @@ class _Storages(TorchDispatchMode):
         super().__init__()
         self.meter, self.budget = _StorageMeter(device), budget
         self.meter.note_all(known)
+        self.meter.begin()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -40,6 +40,8 @@ class Value:
             return _units.seconds(self.number)
         if self.unit == "×":
             return _units.times(self.number)
+        if self.unit in ("%", "bytes"):
+            return f"{self.number:,.3g} {self.unit}"
         if self.unit == "":
             return f"{self.number:,.3g}" if abs(self.number) < 100 else f"{self.number:,.0f}"
         return _units.quantity(self.number, self.unit)

@@ -9,7 +9,7 @@ import pytest
 
 import colab_helpers.exercises as exercises
 from colab_helpers.benchmark import Measurement
-from colab_helpers.exercises import lesson_01
+from colab_helpers.exercises import lesson_01, lesson_07
 
 RACE = {
     "one lane": [Measurement((3e-6,)), Measurement((2e-3,))],
@@ -27,6 +27,9 @@ LIMITS = {
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 PART = {"shape": (3, 4), "rows": (6, 9)}
+LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
+FORMATS, OLD = lesson_07.FORMATS, "P100 (capability 6.0)"
+ORDER = ["backward", "unscale", "clip", "step", "update"]
 READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 OPEN = "open", ""
 
@@ -137,6 +140,50 @@ CASES = {
          (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
          (lambda: jax.no_such_thing(), "does not run"),
          (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
+    ),
+    "06.adam_bytes": (
+        {}, ..., 1.8543,
+        [(1.991, "10**9"), (0.4636, "parameters alone"), (0.9272, "state is missing"),
+         (1.3907, "One of the four"), (124_439_808 * 16, "Those are bytes"), (14.83, "not bits"),
+         (3.7086, "8 bytes for each"), (7.0, "Count the numbers"), ("much", "A number is wanted")],
+    ),
+    "06.leak": (
+        {}, {"line": ..., "instead": ...}, LEAK,
+        [({**LEAK, "line": 2}, "overwrites its name"), ({**LEAK, "line": 4}, "A length"),
+         ({**LEAK, "line": 1}, "outlives the loop"), ({**LEAK, "instead": "del loss"}, "the list holds"),
+         ({**LEAK, "instead": "with torch.no_grad():"}, "around the whole loop"),
+         ({**LEAK, "instead": "history.append(loss)"}, "Put a number"),
+         ({**LEAK, "line": ...}, "Still without"),
+         (3, "cannot be read")],
+    ),
+    "06.fit": (
+        {}, {"rows": ..., "parts": ...}, FIT,
+        [({**FIT, "rows": 131}, "forgot the 3.0 GiB"), ({**FIT, "rows": 105}, "round down"),
+         ({**FIT, "rows": 104.5}, "round down"), ({**FIT, "rows": 50}, "whole rows"),
+         ({**FIT, "parts": 2}, "128 rows each"), ({**FIT, "parts": 2.46}, "parts of parts"),
+         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": ...}, "Still without")],
+    ),
+    "07.formats": (
+        {}, dict.fromkeys(FORMATS, ...), FORMATS,
+        [({**FORMATS, "T4": "bf16"}, "emulates"), ({**FORMATS, "T4": "fp32"}, "idle"),
+         ({**FORMATS, "L4": "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, "A100": "fp32"}, "idle"),
+         ({**FORMATS, "TPU v5e": "fp16 with scaler"}, "takes bf16"),
+         ({**FORMATS, OLD: "bf16"}, "8.0"), ({**FORMATS, OLD: "fp16 with scaler"}, "begin with 7.0"),
+         ({**FORMATS, OLD: ...}, "Still without"), ("bf16", "cannot be read")],
+    ),
+    "07.rescue": (
+        {}, ..., ORDER,
+        [(["unscale", "backward", *ORDER[2:]], "before backward has made"),
+         (["backward", "clip", "unscale", "step", "update"], "65,536 times too long"),
+         (["backward", "unscale", "step", "clip", "update"], "taken already"),
+         (["backward", "step", "unscale", "clip", "update"], "taken already"),
+         ([*ORDER[:3], "update", "step"], "when the step is done"),
+         (ORDER[:4], "each of these once"), ("backward", "not one text")],
+    ),
+    "07.saved": (
+        {}, ..., 40,
+        [(0.4, "times 100"), (50, "were halved too"), (60, "what remains"), (3.2, "Those are GB"),
+         (10, "over all GB"), ("half", "A number is wanted")],
     ),
 }  # fmt: skip
 

@@ -11,6 +11,39 @@ PROMISES = {
         "shapes_wrong": (2, INFINITY),
         "shapes_right": (1, 1),
     },
+    "06_memory_management": {
+        "parts_off": (0, 5),  # per cent
+        "peak_off": (0, 5),
+        "bytes_a_parameter": (15.9, 16.2),
+        "freed_by_gc": (2**26, 2**26),
+        "held_inside": (10**6, INFINITY),  # WRONG: inside except
+        "retry_wrong": (0, 0),
+        "left_after": (0, 0),
+        "retry_right": (1, 1),
+        "leak": (10**6, INFINITY),
+        "no_leak": (0, 100),
+        "mean_wrong": (0.01, INFINITY),
+        "norm_wrong": (0.01, INFINITY),
+        "accumulated_right": (0, 1e-5),
+        "checkpoint_saved": (10, 100),
+        "adafactor": (0, 1),
+    },
+    "07_mixed_precision": {
+        "bf16_weight": (1, 1),  # WRONG: no update arrives
+        "fp32_weight": (1.999, 2.001),
+        "backward_inside": (1e-4, INFINITY),
+        "backward_outside": (0, 1e-6),
+        "lost_unscaled": (0.5, 100),
+        "lost_scaled": (0, 0.5),
+        "skipped": (1, 1),
+        "scaled_twice": (60_000, 70_000),
+        "clipped_early": (0, 1e-3),
+        "clipped_right": (0.49, 0.51),
+        "softmax_wrong": (1, 1),
+        "softmax_right": (0, 0),
+        "fp8_plain": (50, 101),
+        "fp8_scaled": (0, 10),
+    },
 }
 
 

@@ -71,3 +71,18 @@ def test_two_devices_and_one_give_the_same_gradient(device):
 @devices
 def test_results_stay_close_to_float64(device):
     assert value(device, "03_pytorch_on_gpu", "gap") < 1e-5
+
+
+@devices
+def test_the_line_promises_the_batch_that_fits(device):
+    promised, found = (
+        value(device, "06_memory_management", name) for name in ("batch_promised", "batch_found")
+    )
+    assert abs(promised - found) <= max(1, 0.05 * found)
+
+
+@devices
+def test_mixed_formats_end_where_fp32_does_and_pure_bf16_does_not(device):
+    right = value(device, "07_mixed_precision", "loss_gap")
+    wrong = value(device, "07_mixed_precision", "loss_gap_wrong")
+    assert right < 0.01 and wrong > 3 * right

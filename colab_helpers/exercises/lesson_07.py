@@ -1,0 +1,88 @@
+"""The judges of lesson 07."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from colab_helpers.exercises import NotYet, choices, close, exercise, number
+
+FORMATS = {
+    "T4": "fp16 with scaler",
+    "L4": "bf16",
+    "A100": "bf16",
+    "TPU v5e": "bf16",
+    "P100 (capability 6.0)": "fp32",
+}
+_STEPS = ("backward", "unscale", "clip", "step", "update")
+
+
+@exercise(
+    "07.formats",
+    hint="Tensor cores: fp16 from capability 7.0, bf16 from 8.0. A TPU's matrix unit takes bf16.",
+)
+def formats(answer: Mapping[str, str]) -> str:
+    """The format to train in on five chips."""
+    old = "P100 (capability 6.0)"
+    choices(
+        answer,
+        FORMATS,
+        {
+            ("T4", "bf16"): "It says yes, and emulates. What is native from 7.0 on?",
+            ("T4", "fp32"): "That works, and leaves its tensor cores idle.",
+            ("L4", "fp16 with scaler"): "It works; bf16 is as fast there and needs no scaler.",
+            ("A100", "fp16 with scaler"): "It works; bf16 is as fast there and needs no scaler.",
+            ("L4", "fp32"): "Its tensor cores would be idle.",
+            ("A100", "fp32"): "Its tensor cores would be idle.",
+            ("TPU v5e", "fp16 with scaler"): "Its matrix unit takes bf16.",
+            ("TPU v5e", "fp32"): "Its matrix unit takes bf16: float32 products are made of it.",
+            (old, "bf16"): "bf16 needs capability 8.0 to be native.",
+            (old, "fp16 with scaler"): "It has no tensor cores: those begin with 7.0.",
+        },
+    )
+    return "Native first; of two native ones, the one that needs no scaler."
+
+
+@exercise("07.rescue", hint="Ask of each line: does it want the gradient scaled, or its true size?")
+def rescue(answer: Sequence[str]) -> str:
+    """The order of backward, unscale, clip, step and update."""
+    if isinstance(answer, str):
+        raise NotYet("Give a list of five words, not one text.")
+    given = [str(step).strip().lower() for step in answer]
+    if sorted(given) != sorted(_STEPS):
+        raise NotYet(f"Use each of these once: {', '.join(sorted(_STEPS))}.")
+    place = {step: position for position, step in enumerate(given)}
+    for early, late, why in (
+        ("backward", "unscale", "There is nothing to unscale before backward has made gradients."),
+        (
+            "unscale",
+            "clip",
+            "Clipping sees gradients 65,536 times too long: almost nothing is left.",
+        ),
+        ("backward", "clip", "There is nothing to clip before backward."),
+        ("clip", "step", "The step is taken already when you clip."),
+        ("unscale", "step", "The step unscales by itself then, and the clipping saw scaled ones."),
+        ("step", "update", "The factor may only change when the step is done."),
+    ):
+        if place[early] > place[late]:
+            raise NotYet(why)
+    return "Scaled through backward, true size from unscale on."
+
+
+@exercise(
+    "07.saved",
+    hint="The 1.6 GB stay as they are: weights and state remain float32. What is half of 6.4?",
+)
+def saved(answer: float) -> str:
+    """Per cent of 8 GB that halving 6.4 GB saves."""
+    given = number(answer)
+    if close(given, 40):
+        return "Autocast halves what the batch takes, not what the weights take."
+    if close(given, 0.4):
+        raise NotYet("In per cent: times 100.")
+    if close(given, 50):
+        raise NotYet("Half of everything would be saved if weights and state were halved too.")
+    if close(given, 60):
+        raise NotYet("That is what remains. How much is gone?")
+    if close(given, 3.2):
+        raise NotYet("Those are GB. Of 8 GB that is …")
+    raise NotYet("Saved GB over all GB, times 100.")
