@@ -10,7 +10,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-gpu reference bench \
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-gpu reference bench \
 	lint format retarget clean
 
 help: ## list these commands
@@ -44,6 +44,9 @@ test-unit: setup ## the helper and the course's tools
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval
 	$(BIN)/python -m pytest tests/notebooks -n $(JOBS) --dist load
+
+test-matrix: setup ## every lesson under every condition; takes half an hour
+	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
 
 test-gpu: setup ## the lessons at full size, on a CUDA machine
 	$(BIN)/python -m course run --require GPU $(LESSONS)

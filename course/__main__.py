@@ -46,6 +46,10 @@ def _parser() -> argparse.ArgumentParser:
     retarget = add("retarget", _retarget, "point every badge and set-up cell at a fork")
     retarget.add_argument("repository", help="owner/name")
     retarget.add_argument("--branch", default=None)
+    matrix = add("matrix", _matrix, "run lessons under every condition and print the grid")
+    matrix.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    matrix.add_argument("--conditions", default="", help="their names, separated by commas")
+    matrix.add_argument("--jobs", type=int, default=2)
     add("bench", _bench, "measure the helper itself")
     return parser
 
@@ -166,6 +170,23 @@ def _retarget(course: Course, options: argparse.Namespace) -> int:
     for path in retarget.retarget(course, options.repository, options.branch):
         print(path.relative_to(course.root))
     return 0
+
+
+def _matrix(course: Course, options: argparse.Namespace) -> int:
+    from course import matrix
+
+    names = [name.strip() for name in options.conditions.split(",") if name.strip()]
+    unknown = set(names) - set(matrix.CONDITIONS)
+    if unknown:
+        raise CourseError(f"No condition {unknown}. There are: {', '.join(matrix.CONDITIONS)}.")
+    results = []
+    for result in matrix.check_all(
+        course.select(options.lessons), names or list(matrix.CONDITIONS), options.jobs
+    ):
+        print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
+        results.append(result)
+    print(f"\n{matrix.as_grid(results)}")
+    return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
 def _bench(course: Course, options: argparse.Namespace) -> int:

@@ -48,11 +48,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: lesson parameters, extra environment, seconds a cell, interpreter environment."""
+    """How to run: lesson parameters, extra environment, seconds a cell, the folder to stand in."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     cell_limit: int = CELL_LIMIT
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
                 engine_name=ENGINE, kernel_name="python3",
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
                 start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
-                cwd=target.parent, watch=watch, kernel_manager_class=_LocalKernelManager,
+                cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=_LocalKernelManager,
             )  # fmt: skip
     except PapermillExecutionError as error:
         return f"{watch.where} raised {error.ename}: {_first_line(error.evalue)}"

@@ -13,10 +13,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, data, exercises, facts, figures, hardware
-from colab_helpers import memory, models, parts, reference, runtime
+from colab_helpers import memory, models, parts, precision, reference, runtime
 
 parts.watch("06_memory_management")  # cells that need what is missing show recorded results
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # for the JAX part, see there
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see there
+measured = {}
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
@@ -26,8 +27,8 @@ BUDGET_MIB = 100  # memory to stay within, on a CPU; an accelerator gets 40 time
 # %% [markdown]
 # ## Where does it go?
 #
-# A model in training holds four things: *parameters*, one *gradient* for each, the *optimiser's state*, and
-# the *activations* that the backward pass will need.
+# A model in training holds four things: *parameters*, one *gradient* for each, the *optimiser's state* (what it
+# remembers of earlier steps), and the *activations* that the backward pass will need.
 #
 # **Predict.** Adam, float32. How many bytes for each parameter, without activations?
 
@@ -36,10 +37,13 @@ bytes_a_parameter = 4  # @param {type:"integer"}
 
 # %% [markdown]
 # A GPT like the one of lesson 01, smaller on a CPU. `memory.track` counts the bytes of live tensors: on CUDA
-# it asks the allocator, elsewhere it watches every tensor be born and die.
+# it asks PyTorch's *allocator*, the part that hands out memory; elsewhere it watches every tensor be born and
+# die.
 
 # %%
 found = torch.accelerator.is_available()
+inventory = hardware.list_devices()
+chip = inventory.main if found else inventory.cpu
 device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
 small = {"context": 64, "width": 64 if FAST else 128, "heads": 4, "layers": 2 if FAST else 4}
 config = models.GPTConfig(**small) if device.type == "cpu" else models.GPTConfig()
@@ -51,7 +55,11 @@ def loss_of(rows):
     return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
 
+layer = nn.Linear(8, 8, device=device)  # a GPU's maths library takes a workspace, once
+layer(torch.ones(8, 8, device=device)).sum().backward()
+
 # %%
+model = optimizer = loss = layer = None
 with memory.track(device) as meter:
     model = models.GPT(config).to(device)
     optimizer = torch.optim.Adam(model.parameters())
@@ -64,7 +72,8 @@ with memory.track(device) as meter:
     live.append(meter.live)
 born = dict(zip(("activations", "gradients", "optimiser state"), np.diff(live)))
 born["gradients"] += born["activations"]  # the backward pass lets the activations go
-[f"{count / 2**20:.2f} MiB" for count in live]
+moments = ("model", "after forward", "after backward", "after step")
+{name: f"{count / 1e6:.2f} MB" for name, count in zip(moments, live)}
 
 # %% [markdown]
 # ## Predicted and measured
@@ -78,10 +87,8 @@ found = {"parameters": live[0], **born}
 rows = {name: {"predicted": b, "measured": found[name]} for name, b in predicted.parts.items()}
 off = max(abs(row["predicted"] / row["measured"] - 1) for row in rows.values())
 a_parameter = sum(b for n, b in found.items() if n != "activations") / model.parameter_count
-measured = {
-    "parts_off": reference.Value(100 * off, "%", "off at most: parts of the memory, predicted"),
-    "bytes_a_parameter": reference.Value(a_parameter, "bytes", "a parameter, trained with Adam"),
-}
+measured["parts_off"] = reference.Value(100 * off, "%", "off at most: parts of the memory, predicted")
+measured["bytes_a_parameter"] = reference.Value(a_parameter, "bytes", "a parameter, with Adam")
 figures.grouped(
     rows, unit="B", hollow=("predicted",),
     title=f"{a_parameter:.1f} bytes a parameter (you said {bytes_a_parameter}); {off:.1%} off at most",
@@ -93,7 +100,7 @@ figures.grouped(
 # What counts is the highest point. Watch a whole step.
 
 # %%
-def training_step(optimizer, rows, loss_of=loss_of):
+def training_step(optimizer, rows):
     optimizer.zero_grad()  # sets gradients to None: their bytes are free
     loss_of(rows).backward()
     optimizer.step()
@@ -139,8 +146,8 @@ figures.grouped(rows, unit="B", hollow=("predicted",), title=f"Peak of a step: {
 # %% [markdown]
 # ## What is the largest batch?
 #
-# Above a few rows the peak grows by the same amount with each row. Measure three batches, draw the line,
-# and read off which batch meets your budget.
+# With few rows the optimiser's step is the peak. With more, the activations are, and the peak grows by the
+# same amount with each row. Measure three batches, draw the line, and read off which batch meets your budget.
 
 # %%
 def peak_of(rows):
@@ -168,6 +175,7 @@ fits = memory.largest_batch(
 optimizer.zero_grad()
 measured["batch_promised"] = reference.Value(promised, "", "rows that fit, by the line")
 measured["batch_found"] = reference.Value(fits, "", "rows that fit, tried")
+assert fits > 0, "not even one row fits: raise BUDGET_MIB"
 x = [*batches, fits]
 figures.lines(
     x, {"measured": [*(p / 1e6 for p in peaks), peak_of(fits) / 1e6]},
@@ -176,18 +184,22 @@ figures.lines(
 )
 
 # %% [markdown]
-# ## Three views, and what really frees
+# ## What really frees
 #
-# Live tensors, what PyTorch's allocator keeps for later (on CUDA), and what the driver or the operating
-# system sees: three numbers. Four steps can free something. Take them one at a time.
-#
-# **Predict.** 64 MiB are in a tensor with two names, 64 MiB in an object that points at itself. Which
-# step frees the second 64 MiB?
+# Live tensors are one view. The driver, or the operating system, has another: it sees what the process holds.
+# **Predict.** 64 MiB are in a tensor with two names, 64 MiB in an object that points at itself. Which call
+# frees the second 64 MiB?
 
 # %%
-frees_the_cycle = "del"  # @param ["del", "gc.collect()", "empty_cache()"]
+frees_the_cycle = "del holder"  # @param ["del holder", "gc.collect()", "empty_cache()"]
 
 # %%
+class Holder:
+    def __init__(self):
+        self.tensor = torch.ones(2**24, device=device)
+        self.me = self  # a cycle: counting references never reaches zero
+
+
 def seen_from_outside():
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info()
@@ -195,46 +207,45 @@ def seen_from_outside():
     return psutil.Process().memory_info().rss
 
 
-class Holder:
-    def __init__(self):
-        self.tensor = torch.ones(2**24, device=device)
-        self.me = self  # a cycle: counting references never reaches zero
+def look(step):
+    views[step] = meter.live, seen_from_outside()
 
-
-memory.release()
-gc.disable()  # Python collects cycles when it likes; here only you decide
-meters = memory.track(device)
-meter = meters.__enter__()
-x = torch.ones(2**24, device=device)
-alias, holder = x, Holder()
-f"{meter.live / 2**20:.0f} MiB in live tensors"
 
 # %%
-views = [(meter.live, seen_from_outside())]
-steps = {
-    "del x": lambda: globals().pop("x"),
-    "del alias": lambda: globals().pop("alias"),
-    "del holder": lambda: globals().pop("holder"),
-    "gc.collect()": gc.collect,
-    "empty_cache()": torch.cuda.empty_cache,  # does nothing where there is no CUDA
-}
-for do in steps.values():
-    do()
-    views.append((meter.live, seen_from_outside()))
-meters.__exit__(None, None, None)
+big = alias = holder = None
+memory.release()
+gc.disable()  # Python collects cycles when it likes; here only you decide
+views = {}
+with memory.track(device) as meter:
+    big = torch.ones(2**24, device=device)
+    alias, holder = big, Holder()
+    look("start")
+    del big
+    look("del big")
+    del alias
+    look("del alias")
+    del holder
+    look("del holder")
+    gc.collect()
+    look("gc.collect()")
+    torch.cuda.empty_cache()  # does nothing where there is no CUDA
+    look("empty_cache()")
 gc.enable()
-freed = -np.diff(views, axis=0)
+
+# %%
+freed = dict(zip([*views][1:], -np.diff([*views.values()], axis=0)))
 rows = {
-    name: {"live tensors": max(0, int(a)), "seen from outside": max(0, int(b))}
-    for name, (a, b) in zip(steps, freed)
+    step: {"live tensors": max(0, int(live)), "seen from outside": max(0, int(outside))}
+    for step, (live, outside) in freed.items()
 }
-measured["freed_by_gc"] = reference.Value(float(freed[3][0]), "B", "freed by gc.collect()")
-figures.grouped(rows, unit="B", title=f"Freed, step by step (you said {frees_the_cycle})")
+cycle = max(("del holder", "gc.collect()", "empty_cache()"), key=lambda s: freed[s][0])
+measured["freed_by_gc"] = reference.Value(float(freed["gc.collect()"][0]), "B", "freed by gc.collect()")
+figures.grouped(rows, unit="B", title=f"{cycle} frees the cycle (you said {frees_the_cycle})")
 
 # %% [markdown]
 # `del` takes a name away; the last one frees the tensor. A cycle needs `gc.collect()`. On CUDA the allocator
-# keeps freed blocks for the next tensor, so the driver sees no change before `empty_cache()`, which
-# frees nothing that is alive. A CPU has no such cache.
+# keeps freed blocks for the next tensor (*reserved* memory), so the driver sees no change before
+# `empty_cache()`, which frees nothing that is alive. On a CPU, blocks this large usually go straight back.
 #
 # ## Out of memory
 #
@@ -251,7 +262,7 @@ with memory.track(device, budget, known=[model, optimizer]) as meter:
     except torch.OutOfMemoryError as error:
         message, held = str(error), meter.live - start
         try:
-            training_step(optimizer, fits)  # a batch that fits
+            training_step(optimizer, max(1, 9 * fits // 10))  # a batch that fits
             retry = "worked"
         except torch.OutOfMemoryError:
             retry = "ran out again"
@@ -261,7 +272,7 @@ print(message)
 f"{held / 1e6:.1f} MB still held; a batch that fits {retry}"
 
 # %% [markdown]
-# Read the message: what was asked for, what was free. While you are in `except`, the error holds a traceback,
+# Read the message: what was asked for, what was free (on a GPU, what was *allowed*: that is our budget). While you are in `except`, the error holds a traceback,
 # the traceback holds the frames of every function on the way, and they hold your tensors.
 #
 # ### RIGHT: leave `except`, then recover
@@ -280,7 +291,7 @@ with memory.track(device, budget, known=[model, optimizer]) as meter:
         optimizer.zero_grad()
         memory.release()  # cycles, and cached blocks on CUDA
         assert failed and meter.live == start, "bytes are missing"
-        training_step(optimizer, fits)
+        training_step(optimizer, max(1, 9 * fits // 10))
         worked += 1
         optimizer.zero_grad()
     left = meter.live - start
@@ -320,7 +331,8 @@ f"{held} bytes held"
 # %% [markdown]
 # ## Accumulate gradients
 #
-# Several small batches, one step: the peak of a small batch, the gradient of the big one. If you do it right.
+# Several small batches, one step: nearly the peak of a small batch (the gradients stay in between), and the
+# gradient of the big one. If you do it right.
 
 # %%
 split = data.digits()
@@ -385,22 +397,22 @@ def loss_with_checkpoints(rows):
 
 
 def to_disk(tensor):
-    path = Path(folder.name, f"{next(numbers)}.pt")
+    path = Path(shelf.name, f"{next(numbers)}.pt")
     torch.save(tensor, path)
     return path
 
 
-folder, numbers = tempfile.TemporaryDirectory(), iter(range(10**9))
+shelf, numbers = tempfile.TemporaryDirectory(), iter(range(10**9))  # goes with the session
 if device.type == "cuda":
     offload = torch.autograd.graph.save_on_cpu(pin_memory=True)
 else:
     offload = torch.autograd.graph.saved_tensors_hooks(to_disk, torch.load)
 
 # %% [markdown]
-# **Predict.** Which way out saves most here? And which one is slowest?
+# **Predict.** Which way out saves most memory here?
 
 # %%
-saves_most = "half the batch"  # @param ["half the batch", "accumulate", "checkpoint", "offload", "bf16"]
+saves_most = "half the batch"  # @param ["half the batch", "accumulate", "checkpoint", "offload", "16 bits"]
 
 # %%
 def accumulate(rows):
@@ -420,14 +432,14 @@ ways = {
     "accumulate": lambda: accumulate(ROWS),
     "checkpoint": lambda: loss_with_checkpoints(ROWS).backward(),
     "offload": lambda: offloaded(ROWS),
-    "bf16": lambda: loss_of(ROWS).backward(),  # on a model turned into bf16
+    "16 bits": lambda: loss_of(ROWS).backward(),  # on a model turned into a 16-bit format
 }
 
 # %%
-price = {}
+advice, price = precision.advise(chip).format, {}
 for name, way in ways.items():
-    if name == "bf16":
-        model.to(torch.bfloat16)
+    if name == "16 bits":
+        model.to(torch.float16 if advice == "fp16" else torch.bfloat16)
     model.zero_grad()
     with memory.track(device, known=model) as meter:
         way()
@@ -435,7 +447,6 @@ for name, way in ways.items():
     price[name] = {"peak memory": meter.peak, "time": seconds}
     model.zero_grad()
 model.float()
-folder.cleanup()
 rows = {
     name: {kind: 100 * row[kind] / price["plain"][kind] for kind in row} for name, row in price.items()
 }
@@ -446,7 +457,7 @@ measured["checkpoint_price"] = reference.Value(extra, "%", "more time with check
 figures.grouped(rows, unit="%", title=f"Saves most here: {best} (you said {saves_most})")
 
 # %% [markdown]
-# bf16 halves most tensors; whether it is fast depends on the chip, which is lesson 07.
+# 16 bits halve most tensors; whether that is fast depends on the chip, which is lesson 07.
 #
 # The optimiser's state is a way out too. Adafactor keeps sums of rows and columns; 8-bit Adam keeps one byte
 # for each number, in packages that are not here.
@@ -454,9 +465,9 @@ figures.grouped(rows, unit="%", title=f"Saves most here: {best} (you said {saves
 # %%
 state = {}
 for name, make in {**makers, "Adafactor": lambda: torch.optim.Adafactor(model.parameters())}.items():
-    optimizer = make()
-    training_step(optimizer, 2)
-    state[name] = memory.tensor_bytes(optimizer) / model.parameter_count
+    other = make()
+    training_step(other, 2)
+    state[name] = memory.tensor_bytes(other) / model.parameter_count
 state["8-bit Adam"] = 2.0
 measured["adafactor"] = reference.Value(state["Adafactor"], "bytes", "of state a parameter: Adafactor")
 figures.bars(
@@ -488,8 +499,8 @@ if gpus:
 f"a tensor of {2**26 / 1e6:.0f} MB took {taken / 1e6:.0f} MB ({'GPU' if gpus else 'process'})"
 
 # %% [markdown]
-# JAX knows what a compiled step will take before it runs. *Donating* the old weights lets the new ones take
-# their place.
+# JAX knows what a compiled step will take before it runs. *Donating* the old weights and momentum lets the new ones
+# take their place; some of that comes back as temporary room.
 
 # %%
 # needs: jax
@@ -521,18 +532,22 @@ f"plan: {kept / 1e6:.1f} MB; donated: {donated / 1e6:.1f} MB"
 # piece by piece, as a *memory map*.
 
 # %%
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder, "rows.npy")
-    np.save(path, np.ones((2**12 if FAST else 2**14, 2**10), np.float32))
+def rss():
+    return psutil.Process().memory_info().rss
+
+
+with tempfile.TemporaryDirectory() as place:
+    path = Path(place, "rows.npy")
+    np.save(path, np.ones((2**14, 2**10), np.float32))
     size, taken = path.stat().st_size, {}
     for name, mode in {"read whole": None, "memory map": "r"}.items():
-        before = psutil.Process().memory_info().rss
-        rows = np.load(path, mmap_mode=mode)
-        batch = rows[:64].sum()
-        taken[name] = max(0, psutil.Process().memory_info().rss - before)
-        del rows
+        before = rss()
+        file = np.load(path, mmap_mode=mode)
+        batch = file[:64].sum()
+        taken[name] = max(0, rss() - before)
+        del file
 ram, disk = psutil.virtual_memory(), shutil.disk_usage(Path.cwd())
-print(f"RAM {ram.available / 2**30:.1f} GiB free; disk {disk.free / 2**30:.0f} GiB free")
+print(f"RAM {ram.available / 1e9:.1f} GB free; disk {disk.free / 1e9:.0f} GB free")
 figures.bars(taken, unit="B", title=f"RAM taken by a file of {size / 1e6:.0f} MB, 64 rows used")
 
 # %% [markdown]
@@ -540,8 +555,8 @@ figures.bars(taken, unit="B", title=f"RAM taken by a file of {size / 1e6:.0f} MB
 #
 # ### 1 · Will it fit?
 #
-# GPT-2 small has 124,439,808 parameters. Float32, Adam. How many GiB (2**30 bytes) before the first
-# activation?
+# GPT-2 small has 124,439,808 parameters. Float32, Adam. How many GiB (2**30 bytes) for everything except
+# activations?
 
 # %% tags=["exercise"]
 gib_with_adam = ...
@@ -586,12 +601,9 @@ exercises.check("06.fit", plan)
 # ## What you measured
 
 # %%
-machine = hardware.list_devices()
-reference.record(
-    "06_memory_management", FAST, device=machine.main if device.type != "cpu" else machine.cpu, **measured
-)
+reference.record("06_memory_management", FAST, device=chip, **measured)
 
 # %% [markdown]
 # ## What comes next
 #
-# One way out halves almost everything and can be the fastest of all, on the right chip: fewer bits.
+# One way out saves memory and can be the fastest of all, on the right chip: fewer bits.

@@ -13,7 +13,7 @@ _WEIGHTS = 124_439_808
 
 @exercise(
     "06.adam_bytes",
-    hint="Parameters, gradients and two numbers of state, 4 bytes each; then divide by 2**30.",
+    hint="What is kept for each parameter besides itself, and how many bytes is each number?",
 )
 def adam_bytes(answer: float) -> str:
     """GiB of parameters, gradients and Adam's state of GPT-2 small in float32."""
@@ -52,21 +52,22 @@ def leak(answer: Mapping[str, Any]) -> str:
         raise NotYet("A length holds nothing.")
     if line != 3:
         raise NotYet("Look for what outlives the loop.")
-    code = re.sub(r"\s+", "", instead)
-    if re.search(r"loss\.(item|tolist)\(\)|float\(loss\)", code):
-        return "A number has no graph. Around the loop, torch.no_grad() saves building it at all."
-    if re.search(r"loss\.detach\(\)|loss\.data\b", code):
-        return "Without its graph, the loss is 4 bytes. .item() gives a plain number."
-    if "del" in code:
+    if re.search(r"\bdel\b", instead):
         raise NotYet("Deleting the name does not help: the list holds the loss itself.")
-    if "no_grad" in code or "inference_mode" in code:
+    if "no_grad" in instead or "inference_mode" in instead:
         raise NotYet("That helps around the whole loop. And in line 3: what do you want to keep?")
+    if re.search(r"\.(item|tolist|detach)\(\)|\.data\b|\bfloat\(", instead):
+        if not re.search(r"append|extend|insert|\+=", instead):
+            raise NotYet(
+                "Right number, and nothing keeps it: the line shall still fill the history."
+            )
+        return "A number has no graph. Around the loop, torch.no_grad() saves building it at all."
     raise NotYet("Put a number into the list, not a tensor with a graph.")
 
 
 @exercise(
     "06.fit",
-    hint="(free - fixed) / a row, rounded down; 256 over that, rounded up.",
+    hint="What is there before any row comes? And which way do you round?",
 )
 def fit(answer: Mapping[str, Any]) -> str:
     """Rows that fit in 14.5 GiB, and the parts of a batch of 256."""

@@ -7,36 +7,33 @@ from collections.abc import Mapping, Sequence
 from colab_helpers.exercises import NotYet, choices, close, exercise, number
 
 FORMATS = {
-    "T4": "fp16 with scaler",
-    "L4": "bf16",
-    "A100": "bf16",
-    "TPU v5e": "bf16",
-    "P100 (capability 6.0)": "fp32",
+    "GTX 1080 (6.1)": "fp32",
+    "V100 (7.0)": "fp16 with scaler",
+    "RTX 3090 (8.6)": "bf16",
+    "H100 (9.0)": "bf16",
 }
 _STEPS = ("backward", "unscale", "clip", "step", "update")
 
 
 @exercise(
-    "07.formats",
-    hint="Tensor cores: fp16 from capability 7.0, bf16 from 8.0. A TPU's matrix unit takes bf16.",
+    "07.formats", hint="From which capability on is each format native? You listed some above."
 )
 def formats(answer: Mapping[str, str]) -> str:
-    """The format to train in on five chips."""
-    old = "P100 (capability 6.0)"
+    """The format to train in on four cards."""
+    old, volta, ampere, hopper = FORMATS
+    no_scaler = "It works; bf16 is as fast there and needs no scaler."
     choices(
         answer,
         FORMATS,
         {
-            ("T4", "bf16"): "It says yes, and emulates. What is native from 7.0 on?",
-            ("T4", "fp32"): "That works, and leaves its tensor cores idle.",
-            ("L4", "fp16 with scaler"): "It works; bf16 is as fast there and needs no scaler.",
-            ("A100", "fp16 with scaler"): "It works; bf16 is as fast there and needs no scaler.",
-            ("L4", "fp32"): "Its tensor cores would be idle.",
-            ("A100", "fp32"): "Its tensor cores would be idle.",
-            ("TPU v5e", "fp16 with scaler"): "Its matrix unit takes bf16.",
-            ("TPU v5e", "fp32"): "Its matrix unit takes bf16: float32 products are made of it.",
             (old, "bf16"): "bf16 needs capability 8.0 to be native.",
             (old, "fp16 with scaler"): "It has no tensor cores: those begin with 7.0.",
+            (volta, "bf16"): "It would be emulated there: native from 8.0 on.",
+            (volta, "fp32"): "That works, and leaves its tensor cores idle.",
+            (ampere, "fp16 with scaler"): no_scaler,
+            (hopper, "fp16 with scaler"): no_scaler,
+            (ampere, "fp32"): "Its tensor cores would be idle.",
+            (hopper, "fp32"): "Its tensor cores would be idle.",
         },
     )
     return "Native first; of two native ones, the one that needs no scaler."
@@ -70,7 +67,7 @@ def rescue(answer: Sequence[str]) -> str:
 
 @exercise(
     "07.saved",
-    hint="The 1.6 GB stay as they are: weights and state remain float32. What is half of 6.4?",
+    hint="Which of the two numbers does autocast not touch?",
 )
 def saved(answer: float) -> str:
     """Per cent of 8 GB that halving 6.4 GB saves."""

@@ -31,8 +31,8 @@ def tensor_bytes(things: Any) -> int:
 class Meter:
     """Live and peak bytes of one device inside a `track` block, with a timeline.
 
-    Bytes are those of tensors made since the block began, and of `known` ones. After the block,
-    `live` still falls when tensors die, and nothing new is counted.
+    Bytes are those of tensors made since the block began, and of `known` ones. On CUDA, the allocator
+    also tells of older tensors that die in the block: let go of them before.
     """
 
     def __init__(self, device: torch.device, known: int = 0):
@@ -207,6 +207,7 @@ class _CudaMeter(Meter):
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         self._start = torch.cuda.memory_allocated(device)
+        self._kept: list[int] | None = None
 
     @property
     def live(self) -> int:
@@ -220,8 +221,14 @@ class _CudaMeter(Meter):
         torch.cuda.reset_peak_memory_stats(self.device)
 
     def timeline(self) -> list[int]:
-        index = self.device.index or 0
-        return read_trace(torch.cuda.memory._snapshot()["device_traces"][index], self._known)
+        if self._kept is not None:
+            return self._kept
+        trace = torch.cuda.memory._snapshot()["device_traces"][self.device.index or 0]
+        return [self._known, *read_trace(trace, self._known)]
+
+    def keep(self) -> None:
+        """Read the timeline once more: CUDA forgets its history when recording ends."""
+        self._kept = self.timeline()
 
 
 @contextmanager
@@ -240,6 +247,7 @@ def _track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterato
     try:
         yield meter
     finally:
+        meter.keep()
         torch.cuda.memory._record_memory_history(enabled=None)
         if budget is not None:
             torch.cuda.set_per_process_memory_fraction(1.0, device)

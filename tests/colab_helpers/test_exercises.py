@@ -28,7 +28,8 @@ STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 PART = {"shape": (3, 4), "rows": (6, 9)}
 LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
-FORMATS, OLD = lesson_07.FORMATS, "P100 (capability 6.0)"
+FORMATS = lesson_07.FORMATS
+OLD, VOLTA, AMPERE, HOPPER = FORMATS
 ORDER = ["backward", "unscale", "clip", "step", "update"]
 READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 OPEN = "open", ""
@@ -153,7 +154,7 @@ CASES = {
          ({**LEAK, "line": 1}, "outlives the loop"), ({**LEAK, "instead": "del loss"}, "the list holds"),
          ({**LEAK, "instead": "with torch.no_grad():"}, "around the whole loop"),
          ({**LEAK, "instead": "history.append(loss)"}, "Put a number"),
-         ({**LEAK, "line": ...}, "Still without"),
+         ({**LEAK, "instead": "loss.item()"}, "still fill"), ({**LEAK, "line": ...}, "Still without"),
          (3, "cannot be read")],
     ),
     "06.fit": (
@@ -165,9 +166,8 @@ CASES = {
     ),
     "07.formats": (
         {}, dict.fromkeys(FORMATS, ...), FORMATS,
-        [({**FORMATS, "T4": "bf16"}, "emulates"), ({**FORMATS, "T4": "fp32"}, "idle"),
-         ({**FORMATS, "L4": "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, "A100": "fp32"}, "idle"),
-         ({**FORMATS, "TPU v5e": "fp16 with scaler"}, "takes bf16"),
+        [({**FORMATS, VOLTA: "bf16"}, "emulated"), ({**FORMATS, VOLTA: "fp32"}, "idle"),
+         ({**FORMATS, AMPERE: "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, HOPPER: "fp32"}, "idle"),
          ({**FORMATS, OLD: "bf16"}, "8.0"), ({**FORMATS, OLD: "fp16 with scaler"}, "begin with 7.0"),
          ({**FORMATS, OLD: ...}, "Still without"), ("bf16", "cannot be read")],
     ),
@@ -228,6 +228,15 @@ def test_wrong_answer_names_the_misconception(id, answer, words):
 )
 def test_no_answer_whatsoever_raises(id, answer):
     assert exercises.check(id, answer, **CASES[id][0]).status == "wrong"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["history.append(loss.detach())", "history.append(float(loss_function(model(x), y)))",
+     "history.append(loss.cpu().item())", "history += [loss.item()]"],
+)  # fmt: skip
+def test_other_ways_to_mend_the_leak_are_right(line):
+    assert exercises.check("06.leak", {"line": 3, "instead": line}).status == "right"
 
 
 def test_verdict_speaks_to_people_and_machines():

@@ -290,3 +290,56 @@ def test_cudas_history_becomes_a_timeline():
         {"action": "free_completed", "size": 512},
     ]
     assert read_trace(events, start=100) == [612, 1636, 1124]
+
+
+class FakeCuda:
+    """As much of torch.cuda as a meter asks, forgetting its history when recording ends."""
+
+    def __init__(self):
+        self.allocated, self.history, self.fraction = 1000, [], None
+        self.memory = self
+
+    def synchronize(self, device):
+        pass
+
+    reset_peak_memory_stats = synchronize
+
+    def memory_allocated(self, device):
+        return self.allocated
+
+    max_memory_allocated = memory_reserved = memory_allocated
+
+    def empty_cache(self):
+        pass
+
+    def current_device(self):
+        return 0
+
+    def get_device_properties(self, device):
+        return type("Properties", (), {"total_memory": 10_000})
+
+    def set_per_process_memory_fraction(self, fraction, device):
+        self.fraction = fraction
+
+    def _record_memory_history(self, enabled="all", **options):
+        self.history = []
+
+    def _snapshot(self):
+        return {"device_traces": [list(self.history)]}
+
+    def allocate(self, size):
+        self.allocated += size
+        self.history.append({"action": "alloc", "size": size})
+
+
+def test_on_cuda_the_allocator_is_asked_and_the_timeline_outlives_the_block(monkeypatch):
+    cuda = FakeCuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    known = torch.zeros(50)
+    with memory.track("cuda", budget=4000, known=known) as meter:
+        assert cuda.fraction == pytest.approx((1000 + 4000 - 200) / 10_000)
+        cuda.allocate(512)
+        meter.mark("later")
+    assert (meter.live, meter.peak) == (712, 712)
+    assert meter.timeline() == [200, 712] and meter.marks == [(2, "later")]
+    assert cuda.fraction == 1.0 and cuda.history == []
