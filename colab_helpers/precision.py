@@ -102,10 +102,10 @@ _CPU_FLAGS = {
 
 
 def support(device: Device) -> dict[str, str]:
-    """Say for each format whether a device multiplies in it: "native", "emulated" or "no".
+    """Say for each format how a device multiplies matrices in it: "native", "emulated" or "no".
 
-    "emulated" means that it works, by way of another format: slowly, or without gain. PyTorch's
-    `torch.cuda.is_bf16_supported()` says yes to both.
+    "native": in units made for it (on GPUs, tensor cores). "emulated": it works, by way of another
+    format, slowly or with little gain. PyTorch's `torch.cuda.is_bf16_supported()` says yes to both.
 
     >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
     'emulated'
@@ -113,7 +113,9 @@ def support(device: Device) -> dict[str, str]:
     if device.kind == "GPU" and device.capability:
         have = tuple(int(part) for part in device.capability.split("."))
         found = {name: "native" if have >= since else "no" for name, since in _SINCE.items()}
-        if found["bf16"] == "no":
+        if found["fp16"] == "no":
+            found["fp16"] = "emulated"  # without tensor cores
+        elif found["bf16"] == "no":
             found["bf16"] = "emulated"
         return found
     if device.kind == "TPU":

@@ -56,7 +56,7 @@ def loss_of(rows):
 
 
 layer = nn.Linear(8, 8, device=device)  # a GPU's maths library takes a workspace, once
-layer(torch.ones(8, 8, device=device)).sum().backward()
+(layer(torch.ones(8, 8, device=device)) @ layer.weight).sum().backward()
 
 # %%
 model = optimizer = loss = layer = None
@@ -165,7 +165,8 @@ f"{a_row / 1e6:.2f} MB a row, {fixed / 1e6:.1f} MB without rows: {promised} rows
 
 # %% [markdown]
 # Now test the promise. `memory.largest_batch` tries, under a budget that raises PyTorch's own
-# `OutOfMemoryError`: doubling first, then halving the gap.
+# `OutOfMemoryError`: doubling first, then halving the gap. (CUDA's allocator reserves memory in pieces, so there
+# a few rows may lie between.)
 
 # %%
 optimizer.zero_grad()
@@ -398,7 +399,7 @@ def loss_with_checkpoints(rows):
 
 def to_disk(tensor):
     path = Path(shelf.name, f"{next(numbers)}.pt")
-    torch.save(tensor, path)
+    torch.save(tensor.detach().clone(), path)
     return path
 
 

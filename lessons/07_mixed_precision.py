@@ -218,7 +218,7 @@ f"{casts} casts between; the loss is {loss.dtype}"
 # ### WRONG: `backward` inside autocast
 #
 # The backward pass takes the formats of the forward pass by itself. Inside autocast it is cast again: a part that
-# you kept in float32 gets gradients in a short format. (float32 itself is off by 1e-7, 0.00001 %.)
+# you kept in float32 gets gradients that were computed in a short format. (float32 itself is off by 1e-7.)
 
 # %%
 torch.manual_seed(0)
@@ -369,7 +369,7 @@ own
 # %% [markdown]
 # ### RIGHT: `torch.softmax`
 #
-# It takes the largest away first, so no power exceeds 1. Autocast runs it in float32 besides.
+# It takes the largest away first, so no power exceeds 1. On CUDA, autocast also runs it in float32.
 
 # %%
 probabilities = torch.softmax(logits, 0)

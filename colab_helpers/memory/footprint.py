@@ -152,13 +152,21 @@ def _optimizer_needs(
 ) -> tuple[int, int]:
     """Numbers kept for each weight, and bytes of temporaries in a step."""
     sizes = list(map(_size, trained))
+    groups = optimizer.param_groups
+    on_cuda = bool(trained) and trained[0].device.type == "cuda"
+    # All weights at once (foreach, usual on CUDA) makes temporaries for all; fused makes none.
+    at_once = any(on_cuda if g.get("foreach") is None else g["foreach"] for g in groups)
+    fused = any(g.get("fused") for g in groups)
+    decays = any(g["weight_decay"] for g in groups) and not isinstance(
+        optimizer, torch.optim.AdamW
+    )  # the gradient plus a share of the weight is one more temporary
+    largest = max(sizes, default=0)
     if isinstance(optimizer, torch.optim.SGD):
-        return int(any(group["momentum"] for group in optimizer.param_groups)), 0
-    if isinstance(optimizer, torch.optim.Adam):  # AdamW is one
-        # On CUDA all weights at once (foreach): one temporary each. Else one by one, two at a time.
-        at_once = bool(trained) and trained[0].device.type == "cuda"
-        slots = 2 + any(group["amsgrad"] for group in optimizer.param_groups)
-        return slots, sum(sizes) if at_once else 2 * max(sizes, default=0)
+        temporaries = decays * (sum(sizes) if at_once else largest)
+        return int(any(g["momentum"] for g in groups)), 0 if fused else temporaries
+    if isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW):
+        temporaries = sum(sizes) if at_once else (2 + decays) * largest
+        return 2 + any(g["amsgrad"] for g in groups), 0 if fused else temporaries
     raise ValueError(
         f"How many numbers {type(optimizer).__name__} keeps for each weight is not known here; "
         "known are SGD, Adam and AdamW."

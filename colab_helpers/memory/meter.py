@@ -75,7 +75,8 @@ def track(
     """Count the bytes of tensors on `device` in this block.
 
     `known`: modules, optimisers or tensors that exist already and shall be counted too. `budget`, in
-    bytes for everything counted, makes a larger demand raise `torch.OutOfMemoryError`.
+    bytes for everything counted, makes a larger demand raise `torch.OutOfMemoryError`; on CUDA the
+    limit is on what the allocator reserves, in pieces of 2 MiB and more, so it is not exact there.
 
     >>> with track() as meter:
     ...     x = torch.zeros(1000)
@@ -233,8 +234,9 @@ class _CudaMeter(Meter):
 
 @contextmanager
 def _track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator[Meter]:
-    device = torch.device("cuda", device.index or torch.cuda.current_device())
-    meter = _CudaMeter(device, tensor_bytes(known))
+    index = torch.cuda.current_device() if device.index is None else device.index
+    device = torch.device("cuda", index)
+    meter = _CudaMeter(device, tensor_bytes([t for t in _tensors(known) if t.is_cuda]))
     if (
         budget is not None
     ):  # CUDA's limit is on what the allocator reserves, so nothing may be cached
@@ -243,14 +245,17 @@ def _track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterato
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(1.0, fraction), device)
-    torch.cuda.memory._record_memory_history(max_entries=_HISTORY, stacks="python")
+    # Without context: tracebacks of every allocation would fill the host's RAM.
+    torch.cuda.memory._record_memory_history(context=None, max_entries=_HISTORY)
     try:
         yield meter
     finally:
-        meter.keep()
-        torch.cuda.memory._record_memory_history(enabled=None)
-        if budget is not None:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        try:
+            meter.keep()
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+            if budget is not None:
+                torch.cuda.set_per_process_memory_fraction(1.0, device)
 
 
 def read_trace(events: Iterable[dict], start: int = 0) -> list[int]:

@@ -66,6 +66,11 @@ def test_capability_and_data_sheet_agree(chip):
     assert {name for name, how in found.items() if how == "native"} == names
 
 
+def test_before_tensor_cores_fp16_only_works():
+    found = precision.support(gpu("6.0"))
+    assert (found["fp16"], found["bf16"]) == ("emulated", "no")
+
+
 def test_t4_says_yes_to_bf16_and_emulates_it():
     assert precision.support(gpu("7.5"))["bf16"] == "emulated"
 
