@@ -157,7 +157,7 @@ def _optimizer_needs(
     # All weights at once (foreach, usual on CUDA) makes temporaries for all; fused makes none.
     at_once = any(on_cuda if g.get("foreach") is None else g["foreach"] for g in groups)
     fused = any(g.get("fused") for g in groups)
-    decays = any(g["weight_decay"] for g in groups) and not isinstance(
+    decays = any(g.get("weight_decay") for g in groups) and not isinstance(
         optimizer, torch.optim.AdamW
     )  # the gradient plus a share of the weight is one more temporary
     largest = max(sizes, default=0)
