@@ -274,13 +274,23 @@ def compare_stored_outputs(
 ) -> list[str]:
     """Run a stored notebook with nbval and compare the outputs of cells tagged for it.
 
-    Only this function knows nbval: another tool would take its place here.
+    Only these functions know nbval: another tool would take its place here.
     """
     fast = {**os.environ, "FAST": "1", **execute.QUICK_COMPILE}
     for _ in range(3):
         cases, printed = _run_nbval(path, fast | (environment or {}), limit)
         if _PORT_TAKEN not in printed:
             break
+    return _nbval_problems(path, cases, printed)
+
+
+def compare_with_run(path: Path, executed: Path) -> list[str]:
+    """Compare a stored notebook, by nbval's rules, with a run that was made already."""
+    environment = {**os.environ, "COURSE_EXECUTED": str(executed)}
+    return _nbval_problems(path, *_run_nbval(path, environment, 120, "-p", "course.repeated"))
+
+
+def _nbval_problems(path: Path, cases: list[ElementTree.Element], printed: str) -> list[str]:
     if not cases:
         return [f"{path.name}: nbval ran no cell: {printed[-300:]}"]
     failed = [case for case in cases if _failure(case) is not None]
@@ -292,7 +302,7 @@ _PORT_TAKEN = "Kernel died before replying to kernel_info"
 
 
 def _run_nbval(
-    path: Path, environment: dict[str, str], limit: int
+    path: Path, environment: dict[str, str], limit: int, *more: str
 ) -> tuple[list[ElementTree.Element], str]:
     """Return a test case for every cell, and what pytest printed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -301,7 +311,7 @@ def _run_nbval(
             sys.executable, "-m", "pytest", str(path), "-q", "--nbval-lax", "--nbval-current-env",
             f"--nbval-cell-timeout={limit}", "--nbval-kernel-startup-timeout=120",
             f"--rootdir={path.parent}", "-c", os.devnull, f"--junitxml={report}",
-            "-p", "no:cacheprovider", "-p", "no:xdist",
+            "-p", "no:cacheprovider", "-p", "no:xdist", *more,
         ]  # fmt: skip
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, cwd=path.parent

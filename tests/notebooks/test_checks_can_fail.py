@@ -21,7 +21,9 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     path = publish_toy(toy_course)
     assert problems_of(toy_course) == []
     assert verify.compare_stored_outputs(path) == []
-    assert verify.run_problems(run_toy(toy_course, build.SOLVED)) == []
+    outcome = run_toy(toy_course, build.SOLVED)
+    assert verify.run_problems(outcome) == []
+    assert verify.compare_with_run(path, outcome.path) == []
 
 
 def test_lesson_that_raises(toy_course):
@@ -50,8 +52,22 @@ def test_stored_output_that_changed(toy_course):
     [cell] = [c for c in notebook.cells if c.source.startswith("total = ")]
     cell.outputs[0].data["text/plain"] = "46"
     path.write_text(build.dumps(notebook), "utf-8")
-    [problem] = verify.compare_stored_outputs(path)
-    assert "a stored output differs" in problem and "46" in problem and "45" in problem
+    again, made_before = (
+        verify.compare_stored_outputs(path),
+        verify.compare_with_run(path, run_toy(toy_course, build.SOLVED).path),
+    )
+    for [problem] in (again, made_before):
+        assert "a stored output differs" in problem and "46" in problem and "45" in problem
+
+
+def test_stored_cell_that_the_run_did_not_have(toy_course):
+    path = publish_toy(toy_course)
+    outcome = run_toy(toy_course)
+    notebook = nbformat.read(outcome.path, as_version=4)
+    notebook.cells = [c for c in notebook.cells if not c.source.startswith("total = ")]
+    nbformat.write(notebook, outcome.path)
+    problems = verify.compare_with_run(path, outcome.path)
+    assert any("the run had no such cell: total = " in problem for problem in problems)
 
 
 def test_solution_that_is_wrong(toy_course):

@@ -28,8 +28,8 @@ def test_stored_notebook_is_sound(lesson):
 
 @lessons
 @pytest.mark.timeout(600)
-def test_runs_with_fast_and_solutions(lesson, tmp_path):
-    """One run serves both: every learner's cell, and each solution right below its stub."""
+def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path):
+    """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison."""
     source = tmp_path / f"{lesson.slug}.ipynb"
     source.write_text(build.dumps(build.build(COURSE, lesson, build.SOLVED)), "utf-8")
     before = execute.packages()
@@ -42,14 +42,9 @@ def test_runs_with_fast_and_solutions(lesson, tmp_path):
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
     assert broken(lesson.slug, {k: v["number"] for k, v in record["values"].items()}) == []
+    assert verify.compare_with_run(COURSE.notebook(lesson), outcome.path) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(build.SOLUTION) == tags.count(build.EXERCISE) >= 3
-
-
-@lessons
-@pytest.mark.timeout(600)
-def test_stored_outputs_are_what_a_run_gives(lesson):
-    assert verify.compare_stored_outputs(COURSE.notebook(lesson)) == []
 
 
 @pytest.mark.parametrize(("slug", "missing"), LEFT_OUT, ids=lambda value: "-".join([*value][:2]))
