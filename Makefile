@@ -39,6 +39,8 @@ build: setup ## build the notebooks without running them
 
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 
+# Two workers on few cores: threads of one would only take from the other.
+test-unit test-notebooks test-matrix: export OMP_NUM_THREADS := 1
 test-unit: setup ## the helper and the course's tools
 	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
 
