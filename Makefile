@@ -10,7 +10,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-gpu reference bench \
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-gpu reference bench drift facts \
 	lint format retarget clean
 
 help: ## list these commands
@@ -55,6 +55,12 @@ test-gpu: setup ## the lessons at full size, on a CUDA machine
 
 reference: setup ## measure this machine and keep the records in colab_helpers/reference/
 	$(BIN)/python -m course reference $(LESSONS)
+
+drift: setup ## compare Colab's package lists with those tested: make drift [FREEZE=file]
+	$(BIN)/python -m course drift $(if $(FREEZE),--freeze $(FREEZE))
+
+facts: setup ## platform facts by age; fails past a review date
+	$(BIN)/python -m course facts
 
 bench: setup ## start-up cost of the helper, and its timer beside PyTorch's
 	$(BIN)/python -m course bench

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 from course.table import Course, CourseError, Lesson, load
@@ -50,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
     matrix.add_argument("--conditions", default="", help="their names, separated by commas")
     matrix.add_argument("--jobs", type=int, default=2)
+    drift = add("drift", _drift, "compare Colab's package lists with the versions tested")
+    drift.add_argument("--freeze", type=Path, help="a list saved from a runtime; else downloaded")
+    facts = add("facts", _facts, "list the platform facts by age; fail past a review date")
+    facts.add_argument("--today", type=date.fromisoformat, default=None, metavar="YYYY-MM-DD")
     add("bench", _bench, "measure the helper itself")
     return parser
 
@@ -187,6 +192,41 @@ def _matrix(course: Course, options: argparse.Namespace) -> int:
         results.append(result)
     print(f"\n{matrix.as_grid(results)}")
     return 1 if any(result.status == "FAILED" for result in results) else 0
+
+
+def _drift(course: Course, options: argparse.Namespace) -> int:
+    from course import drift
+
+    if options.freeze:
+        found = drift.read_freeze(options.freeze.read_text("utf-8"))
+        if not found:
+            raise CourseError(
+                f"{options.freeze} has no package in it: save what `pip freeze` prints."
+            )
+        lists = {drift.which_runtime(found): found}
+    else:
+        lists = {name: drift.read_freeze(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
+    at_risk = False
+    for runtime, found in lists.items():
+        changes = drift.compare(course, drift.tested(runtime), found, runtime)
+        print(drift.report(changes, runtime))
+        at_risk |= any(change.risk for change in changes)
+    return 1 if at_risk else 0
+
+
+def _facts(course: Course, options: argparse.Namespace) -> int:
+    from colab_helpers import facts
+
+    today = options.today or date.today()
+    known = sorted(facts.all_facts(), key=lambda fact: fact.seen)
+    for fact in known:
+        due = (
+            f"look again: due since {fact.review}" if fact.is_due(today) else f"until {fact.review}"
+        )
+        print(f"{(today - fact.seen).days:>5} days  {fact.confidence}  {fact.id}: {due}")
+    overdue = sum(fact.is_due(today) for fact in known)
+    print(f"{len(known)} facts, {overdue} due")
+    return 1 if overdue else 0
 
 
 def _bench(course: Course, options: argparse.Namespace) -> int:

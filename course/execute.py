@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -199,6 +200,8 @@ class _LocalKernelManager(AsyncKernelManager):
         super().__init__(**options)
         if sys.platform != "win32":
             self.transport = "ipc"
+            self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")  # goes with the manager
+            self.ip = str(Path(self._sockets.name) / "ipc")  # not in the notebook's own folder
 
 
 class _WatchedEngine(NBClientEngine):
