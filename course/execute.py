@@ -196,12 +196,13 @@ class _Watch:
 class _LocalKernelManager(AsyncKernelManager):
     """Talks through files, not ports: kernels that start at once cannot take each other's port."""
 
+    sockets = ""  # the folder for them; each run makes a class of its own with its folder
+
     def __init__(self, **options: Any):
         super().__init__(**options)
         if sys.platform != "win32":
             self.transport = "ipc"
-            self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")  # goes with the manager
-            self.ip = str(Path(self._sockets.name) / "ipc")  # not in the notebook's own folder
+            self.ip = str(Path(self.sockets) / "ipc")  # not in the notebook's own folder
 
 
 class _WatchedEngine(NBClientEngine):
@@ -218,14 +219,18 @@ papermill_engines.register(ENGINE, _WatchedEngine)
 
 def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) -> str:
     try:
-        with _environment(settings.environment):
+        with (
+            _environment(settings.environment),
+            tempfile.TemporaryDirectory(prefix="kernel-") as sockets,
+        ):
+            manager = type("Manager", (_LocalKernelManager,), {"sockets": sockets})
             papermill.execute_notebook(
                 source, target,
                 parameters=dict(settings.parameters),
                 engine_name=ENGINE, kernel_name="python3",
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
                 start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
-                cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=_LocalKernelManager,
+                cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=manager,
             )  # fmt: skip
     except PapermillExecutionError as error:
         return f"{watch.where} raised {error.ename}: {_first_line(error.evalue)}"
