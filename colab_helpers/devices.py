@@ -16,7 +16,7 @@ from colab_helpers import runtime
 
 _COUNT = "--xla_force_host_platform_device_count"
 #: Threads of XLA for each simulated device: one that waits for the others holds a thread meanwhile.
-_THREADS_A_DEVICE = 8
+_THREADS_A_DEVICE = 4
 
 
 class TooLateError(RuntimeError):

@@ -20,12 +20,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import nbformat
+
 import colab_helpers
 from course import build, execute, verify
 from course.table import Course, Lesson, load
 
 DENIED = str(Path(__file__).parent / "conditions")
 ROOM = 2**30  # bytes above what the imports take
+_END = "the last cell has run"
 _LOCALES = ("de_DE.utf8", "fr_FR.utf8", "es_ES.utf8", "pt_BR.utf8", "it_IT.utf8")
 
 
@@ -216,6 +219,9 @@ def _said_beforehand(outcome: execute.Outcome) -> str:
 
 def _in_terminal(source: Path) -> list[str]:
     """Run a notebook in terminal IPython: no front end, no figures, no HTML."""
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(f"print({_END!r})"))
+    nbformat.write(notebook, source)
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
             [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-banner", str(source)],
@@ -223,9 +229,9 @@ def _in_terminal(source: Path) -> list[str]:
             capture_output=True, text=True, cwd=source.parent, timeout=600,
         )  # fmt: skip
     said = done.stdout + done.stderr
-    if done.returncode or "Traceback" in said:
+    if done.returncode:
         return [f"ended with {done.returncode}: {said[-300:]}"]
-    return [] if "Measured on" in done.stdout else ["its record did not show"]
+    return [] if _END in done.stdout else [f"it stopped before its end: {said[-300:]}"]
 
 
 @contextmanager

@@ -319,9 +319,10 @@ times_faster = 20  # @param {type:"number"}
 
 # %%
 dataset = TensorDataset(x_train, y_train)
+workers = min(2, hardware.list_devices().cpu.cores)  # more than cores would only wait
 feeds = {
     "DataLoader": {},
-    "DataLoader, 2 workers": {"num_workers": 2, "persistent_workers": True},
+    f"DataLoader, {workers} workers": {"num_workers": workers, "persistent_workers": True},
 }
 if device.type == "cuda":
     feeds["DataLoader, pinned"] = {"pin_memory": True}
