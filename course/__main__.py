@@ -208,7 +208,7 @@ def _drift(course: Course, options: argparse.Namespace) -> int:
         lists = {name: drift.read_freeze(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
     at_risk = False
     for runtime, found in lists.items():
-        changes = drift.compare(course, drift.tested(runtime), found, runtime)
+        changes = drift.compare(course, drift.tested(runtime), found)
         print(drift.report(changes, runtime))
         at_risk |= any(change.risk for change in changes)
     return 1 if at_risk else 0

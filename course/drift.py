@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colab_helpers.preflight.checks import DISTRIBUTION
 from course.table import Course, CourseError
 
 TABLE = Path(__file__).parent / "colab.toml"
-#: Import name -> distribution, where they differ.
-_DISTRIBUTION = {"sklearn": "scikit-learn"}
 #: What every lesson uses, through the helper or the notebook itself.
 _EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")
 #: Below these the lessons do not work.
@@ -88,17 +87,19 @@ def download(runtime: str) -> str:
         ) from error
 
 
-def compare(
-    course: Course, old: Mapping[str, str], new: Mapping[str, str], runtime: str
-) -> list[Change]:
+def compare(course: Course, old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
     """Return what differs among the packages that the course touches, risks first."""
+    users = _users(course)
     changes = [
         Change(
-            name, old.get(name, ""), new.get(name, ""), users, _risk(name, old, new, users, runtime)
+            name,
+            old.get(name, ""),
+            new.get(name, ""),
+            users.get(name, ()),
+            _risk(name, old, new) if name in users else "",
         )
-        for name in sorted({*old, *(set(_users(course)) & set(new))})
+        for name in sorted({*old, *(users.keys() & new.keys())})
         if old.get(name) != new.get(name)
-        for users in [_users(course).get(name, ())]
     ]
     return sorted(changes, key=lambda change: (not change.risk, change.package))
 
@@ -110,11 +111,7 @@ def report(changes: Sequence[Change], runtime: str) -> str:
     return "\n".join([head, *(f"- {change}" for change in changes)])
 
 
-def _risk(
-    name: str, old: Mapping[str, str], new: Mapping[str, str], users: Sequence[str], runtime: str
-) -> str:
-    if not users and name not in _EVERYWHERE:
-        return ""
+def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
     if name not in new:
         return "it is gone"
     if name not in old:
@@ -135,7 +132,7 @@ def _users(course: Course) -> dict[str, tuple[str, ...]]:
     users: dict[str, list[str]] = {}
     for lesson in course.lessons:
         for name in (*lesson.packages, *lesson.optional):
-            users.setdefault(_normal(_DISTRIBUTION.get(name, name)), []).append(lesson.slug[:2])
+            users.setdefault(_normal(DISTRIBUTION.get(name, name)), []).append(lesson.slug[:2])
     everyone = tuple(lesson.slug[:2] for lesson in course.lessons)
     return {name: tuple(found) for name, found in users.items()} | dict.fromkeys(
         _EVERYWHERE, everyone

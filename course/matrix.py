@@ -34,11 +34,12 @@ _LOCALES = ("de_DE.utf8", "fr_FR.utf8", "es_ES.utf8", "pt_BR.utf8", "it_IT.utf8"
 
 @dataclass(frozen=True)
 class Run:
-    """What a condition gives to one run: environment variables, and a folder to stand in."""
+    """What a condition gives to one run: variables, a folder to stand in, or a terminal."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     allowed_warnings: str = ""
+    terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,11 @@ def elsewhere(lesson: Lesson, scratch: Path) -> Run:
     return Run({"PYTHONPATH": DENIED, "TZ": "Asia/Kathmandu", "NUMBERS": _decimal_comma()})
 
 
+def terminal(lesson: Lesson, scratch: Path) -> Run:
+    """IPython without a front end."""
+    return Run(terminal=True)
+
+
 def as_installed(lesson: Lesson, scratch: Path) -> Run:
     """Nothing is taken away."""
     return Run()
@@ -139,7 +145,7 @@ CONDITIONS: dict[str, Condition] = {
     "one core": one_core,
     "little memory": little_memory,
     "old records": old_records,
-    "terminal": as_installed,  # IPython without a front end: see `_in_terminal`
+    "terminal": terminal,
     "Colab's MPLBACKEND": colab_figures,
     "decimal comma": elsewhere,
 }
@@ -160,7 +166,7 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
             return result("n/a", str(why))
         source = scratch / f"{lesson.slug}.ipynb"
         source.write_text(build.dumps(build.build(course, lesson)), "utf-8")
-        if condition == "terminal":
+        if run.terminal:
             problems = _in_terminal(source)
         else:
             settings = execute.Settings(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +137,34 @@ def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str
         if given[name] != right.lower():
             why = whys.get((name, given[name]), "Read that one again.")
             raise NotYet(f"{name} = {answer[name]!r}: {why}")
+
+
+def told(answer: Any, name: str) -> Any:
+    """Return what a mapping answers to `name`, or raise `NotYet` when that is still open.
+
+    >>> told({"rows": 3, "parts": ...}, "rows")
+    3
+    """
+    value = dict(answer).get(name, ...)
+    if value is ...:
+        raise NotYet(f"Still without an answer: {name}.")
+    return value
+
+
+def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, str]]) -> None:
+    """Judge a list that puts five `steps` in order; raise `NotYet` at the first rule it breaks.
+
+    A rule is (early, late, why): `why` is said when `early` does not stand before `late`.
+    """
+    if isinstance(answer, str):
+        raise NotYet("Give a list of five words, not one text.")
+    given = [str(step).strip().lower() for step in answer]
+    if sorted(given) != sorted(steps):
+        raise NotYet(f"Use each of these once: {', '.join(sorted(steps))}.")
+    place = {step: position for position, step in enumerate(given)}
+    for early, late, why in rules:
+        if place[early] > place[late]:
+            raise NotYet(why)
 
 
 def _untouched(answer: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colab_helpers.exercises import NotYet, close, exercise, number
+from colab_helpers.exercises import NotYet, close, exercise, in_order, number
 
 _STEPS = ("decode", "cache", "shuffle", "batch", "prefetch")
 
@@ -33,13 +33,7 @@ def wrong_device(answer: float) -> str:
 )
 def pipeline(answer: Sequence[str]) -> str:
     """The order of decode, cache, shuffle, batch and prefetch."""
-    if isinstance(answer, str):
-        raise NotYet("Give a list of five words, not one text.")
-    given = [str(step).strip().lower() for step in answer]
-    if sorted(given) != sorted(_STEPS):
-        raise NotYet(f"Use each of these once: {', '.join(sorted(_STEPS))}.")
-    place = {step: position for position, step in enumerate(given)}
-    for early, late, why in (
+    rules = (
         ("decode", "cache", "What is cached before decoding is decoded again in each epoch."),
         (
             "cache",
@@ -52,9 +46,8 @@ def pipeline(answer: Sequence[str]) -> str:
             "A shuffle after batch moves whole batches; the images in one stay together.",
         ),
         ("batch", "prefetch", "Prefetch stands last, so that whole batches are ready for a step."),
-    ):
-        if place[early] > place[late]:
-            raise NotYet(why)
+    )
+    in_order(answer, _STEPS, rules)
     return "Decode once, keep it, mix single images, batch, and be ready ahead of time."
 
 

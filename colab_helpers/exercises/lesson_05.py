@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from colab_helpers.exercises import NotYet, close, exercise, number
+from colab_helpers.exercises import NotYet, close, exercise, number, told
 
 #: Functions of JAX that tell how many devices there are.
 _COUNTS = {"devices", "device_count", "local_device_count"}
@@ -19,7 +19,7 @@ _COUNTS = {"devices", "device_count", "local_device_count"}
 )
 def global_batch(answer: Mapping[str, float]) -> str:
     """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""
-    batch, rate = (_told(answer, name) for name in ("global batch", "learning rate"))
+    batch, rate = (number(told(answer, name)) for name in ("global batch", "learning rate"))
     if close(batch, 96):
         raise NotYet("global batch: 96 is what one replica sees. There are four.")
     if close(batch, 24):
@@ -94,10 +94,3 @@ def _judge_count(count: Any, names: set[str]) -> str:
     if count != len(jax.devices()):
         raise NotYet(f"You return {count!r}, and JAX sees {len(jax.devices())}.")
     return f"{count} here, and right on any machine."
-
-
-def _told(answer: Mapping[str, Any], name: str) -> float:
-    value = dict(answer).get(name, ...)
-    if value is ...:
-        raise NotYet(f"Still without an answer: {name}.")
-    return number(value)

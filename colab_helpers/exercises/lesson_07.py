@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from colab_helpers.exercises import NotYet, choices, close, exercise, number
+from colab_helpers.exercises import NotYet, choices, close, exercise, in_order, number
 
 FORMATS = {
     "GTX 1080 (6.1)": "fp32",
@@ -42,13 +42,7 @@ def formats(answer: Mapping[str, str]) -> str:
 @exercise("07.rescue", hint="Ask of each line: does it want the gradient scaled, or its true size?")
 def rescue(answer: Sequence[str]) -> str:
     """The order of backward, unscale, clip, step and update."""
-    if isinstance(answer, str):
-        raise NotYet("Give a list of five words, not one text.")
-    given = [str(step).strip().lower() for step in answer]
-    if sorted(given) != sorted(_STEPS):
-        raise NotYet(f"Use each of these once: {', '.join(sorted(_STEPS))}.")
-    place = {step: position for position, step in enumerate(given)}
-    for early, late, why in (
+    rules = (
         ("backward", "unscale", "There is nothing to unscale before backward has made gradients."),
         (
             "unscale",
@@ -59,9 +53,8 @@ def rescue(answer: Sequence[str]) -> str:
         ("clip", "step", "The step is taken already when you clip."),
         ("unscale", "step", "The step unscales by itself then, and the clipping saw scaled ones."),
         ("step", "update", "The factor may only change when the step is done."),
-    ):
-        if place[early] > place[late]:
-            raise NotYet(why)
+    )
+    in_order(answer, _STEPS, rules)
     return "Scaled through backward, true size from unscale on."
 
 

@@ -35,10 +35,9 @@ class Meter:
     also tells of older tensors that die in the block: let go of them before.
     """
 
-    def __init__(self, device: torch.device, known: int = 0):
+    def __init__(self, device: torch.device):
         self.device = device
         self.marks: list[tuple[int, str]] = []
-        self._known = known
 
     @property
     def live(self) -> int:
@@ -204,7 +203,8 @@ class _CudaMeter(Meter):
     """Asks CUDA's caching allocator."""
 
     def __init__(self, device: torch.device, known: int):
-        super().__init__(device, known)
+        super().__init__(device)
+        self._known = known
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         self._start = torch.cuda.memory_allocated(device)
@@ -237,9 +237,8 @@ def _track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterato
     index = torch.cuda.current_device() if device.index is None else device.index
     device = torch.device("cuda", index)
     meter = _CudaMeter(device, tensor_bytes([t for t in _tensors(known) if t.is_cuda]))
-    if (
-        budget is not None
-    ):  # CUDA's limit is on what the allocator reserves, so nothing may be cached
+    if budget is not None:
+        # CUDA's limit is on what the allocator reserves, so nothing may be cached.
         torch.cuda.empty_cache()
         more = budget - meter.live
         total = torch.cuda.get_device_properties(device).total_memory

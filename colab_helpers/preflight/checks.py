@@ -13,7 +13,7 @@ MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
 
 #: Import name -> distribution, where they differ.
-_DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
+DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
 
 Check = Callable[[State], Finding | None]
 
@@ -149,7 +149,7 @@ def package_missing(state: State) -> Finding | None:
     missing = [name for name in state.wants.packages if not _is_installed(name, state)]
     if not missing:
         return None
-    names = " ".join(_DISTRIBUTION.get(name, name) for name in missing)
+    names = " ".join(DISTRIBUTION.get(name, name) for name in missing)
     return Finding(
         "package-missing",
         "stop",
@@ -163,7 +163,7 @@ def part_missing(state: State) -> Finding | None:
     missing = [name for name in state.wants.optional if not _is_installed(name, state)]
     if not missing:
         return None
-    names = " ".join(_DISTRIBUTION.get(name, name) for name in missing)
+    names = " ".join(DISTRIBUTION.get(name, name) for name in missing)
     return Finding(
         "part-missing",
         "note",
@@ -248,7 +248,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _is_installed(name: str, state: State) -> bool:
-    if name in state.runtime.frameworks or _DISTRIBUTION.get(name, name) in state.packages:
+    if name in state.runtime.frameworks or DISTRIBUTION.get(name, name) in state.packages:
         return True
     if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
         return False

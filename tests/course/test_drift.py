@@ -16,7 +16,7 @@ def listed(runtime, **changes):
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_the_tested_list_has_no_drift(course, runtime):
-    assert drift.compare(course, drift.tested(runtime), listed(runtime), runtime) == []
+    assert drift.compare(course, drift.tested(runtime), listed(runtime)) == []
     assert drift.which_runtime(listed(runtime)) == runtime
 
 
@@ -38,19 +38,19 @@ def test_the_tpu_list_has_no_tensorflow():
     ],
 )
 def test_what_is_a_risk(course, changes, risk):
-    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", **changes), "gpu")
+    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", **changes))
     assert risk in change.risk and bool(risk) == bool(change.risk)
     assert change.lessons
 
 
 def test_a_package_nobody_imports_is_no_risk(course):
-    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", pillow="99.0"), "gpu")
+    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", pillow="99.0"))
     assert not change.risk and not change.lessons
 
 
 def test_a_risk_comes_first_and_names_its_lessons(course):
     new = listed("gpu", **{"matplotlib": "3.11.0", "scikit-learn": "2.0.0"})
-    first, second = drift.compare(course, drift.tested("gpu"), new, "gpu")
+    first, second = drift.compare(course, drift.tested("gpu"), new)
     assert (first.package, second.package) == ("scikit-learn", "matplotlib")
     assert "AT RISK" in str(first) and "03" in first.lessons
 
