@@ -6,11 +6,14 @@ READY := $(VENV)/.ready
 EXTRAS := lessons,course,tests
 LESSONS ?=
 JOBS ?= 2
+IMAGE ?= latest
+TWIN_PYTHON ?=
+COLABTOOLS ?=
 export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-gpu reference bench drift facts \
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix colab-twin test-gpu reference bench drift facts \
 	lint format retarget clean
 
 help: ## list these commands
@@ -49,6 +52,9 @@ test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbv
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
+
+colab-twin: setup ## every lesson with exactly what Colab ships: make colab-twin [IMAGE=2026.07] [TWIN_PYTHON=python3.13]
+	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
 
 test-gpu: setup ## the lessons at full size, on a CUDA machine
 	$(BIN)/python -m course run --require GPU $(LESSONS)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -53,8 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("--jobs", type=int, default=2)
     drift = add("drift", _drift, "compare Colab's package lists with the versions tested")
     drift.add_argument("--freeze", type=Path, help="a list saved from a runtime; else downloaded")
-    facts = add("facts", _facts, "list the platform facts by age; fail past a review date")
+    facts = add(
+        "facts", _facts, "list platform facts and known problems by age; fail past a review date"
+    )
     facts.add_argument("--today", type=date.fromisoformat, default=None, metavar="YYYY-MM-DD")
+    twin = add("twin", _twin, "run lessons with exactly what a Colab image ships")
+    twin.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    twin.add_argument("--image", default="latest", help="its name in Colab's menu, as in 2026.07")
+    twin.add_argument("--python", default="", help="a Python of the image's version")
+    twin.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
     add("bench", _bench, "measure the helper itself")
     return parser
 
@@ -194,6 +202,30 @@ def _matrix(course: Course, options: argparse.Namespace) -> int:
     return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
+def _twin(course: Course, options: argparse.Namespace) -> int:
+    from colab_helpers import images
+    from course import twin
+
+    known = images.images()
+    if options.image not in known:
+        raise CourseError(f"No image {options.image}. There are: {', '.join(known)}.")
+    image, folder = known[options.image], course.root / "build" / "twin" / options.image
+    interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
+    print(f"Image {image.name}: Python {image.python}, {image.source}, {image.seen}", flush=True)
+    start = time.perf_counter()
+    made = twin.create(image, folder / "venv", interpreter, options.colabtools or twin.COLABTOOLS)
+    kernel = made.kernel_class or "IPython's kernel; Colab's own package was not to be had"
+    print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
+    green = True
+    for result in twin.check_all(course, made, course.select(options.lessons), folder):
+        print(
+            f"{result.lesson}: {'; '.join(result.problems) or 'ok'}, {result.seconds:.0f} s",
+            flush=True,
+        )
+        green &= not result.problems
+    return 0 if green else 1
+
+
 def _drift(course: Course, options: argparse.Namespace) -> int:
     from course import drift
 
@@ -215,17 +247,18 @@ def _drift(course: Course, options: argparse.Namespace) -> int:
 
 
 def _facts(course: Course, options: argparse.Namespace) -> int:
-    from colab_helpers import facts
+    from colab_helpers import facts, preflight
 
     today = options.today or date.today()
-    known = sorted(facts.all_facts(), key=lambda fact: fact.seen)
+    stated = [*facts.all_facts(), *preflight.known_problems().values()]
+    known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (
             f"look again: due since {fact.review}" if fact.is_due(today) else f"until {fact.review}"
         )
         print(f"{(today - fact.seen).days:>5} days  {fact.confidence}  {fact.id}: {due}")
     overdue = sum(fact.is_due(today) for fact in known)
-    print(f"{len(known)} facts, {overdue} due")
+    print(f"{len(known)} facts and problems, {overdue} due")
     return 1 if overdue else 0
 
 

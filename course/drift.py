@@ -1,23 +1,21 @@
 """Has Colab changed under the course, and which lessons feel it?
 
 Compares a runtime's present package list (what `pip freeze` prints there) with the versions that the
-course was tested against, in `colab.toml`. A lesson is at risk when something it imports is gone,
-moved by a major version, or fell below what the course needs.
+course was tested against, in `colab_helpers/images.toml`. A lesson is at risk when something it
+imports is gone, moved by a major version, or fell below what the course needs.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from colab_helpers import images
 from colab_helpers.preflight.checks import DISTRIBUTION
 from course.table import Course, CourseError
 
-TABLE = Path(__file__).parent / "colab.toml"
 #: What every lesson uses, through the helper or the notebook itself.
 _EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")
 #: Below these the lessons do not work.
@@ -42,7 +40,7 @@ class Change:
 
 def tested(runtime: str) -> dict[str, str]:
     """Return the versions that the course was tested against, by normalised name."""
-    table = tomllib.loads(TABLE.read_text("utf-8"))["runtime"]
+    table = images.images()[images.LATEST].runtimes
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
     return {_normal(name): version for name, version in table[runtime].items()}
@@ -76,7 +74,7 @@ def which_runtime(versions: Mapping[str, str]) -> str:
 
 def download(runtime: str) -> str:
     """Return Colab's present list of a runtime. Raises `CourseError` in words without a network."""
-    address = tomllib.loads(TABLE.read_text("utf-8"))["lists"][runtime]
+    address = images.list_address(runtime)
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:
             return answer.read().decode()
@@ -116,8 +114,8 @@ def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
         return "it is gone"
     if name not in old:
         return ""
-    before, now = _numbers(old[name]), _numbers(new[name])
-    if now < _numbers(_LEAST.get(name, "0")):
+    before, now = images.numbers(old[name]), images.numbers(new[name])
+    if now < images.numbers(_LEAST.get(name, "0")):
         return f"the course needs {_LEAST[name]} or newer"
     if before[0] != now[0]:
         return "a major version moved"
@@ -141,7 +139,3 @@ def _users(course: Course) -> dict[str, tuple[str, ...]]:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])

@@ -49,12 +49,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: lesson parameters, extra environment, seconds a cell, the folder to stand in."""
+    """How to run: lesson parameters, extra environment, seconds a cell, the folder to stand in.
+
+    `kernel` names another kernel than this environment's own, found through JUPYTER_PATH.
+    """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     cell_limit: int = CELL_LIMIT
     folder: Path | None = None
+    kernel: str = "python3"
 
 
 @dataclass(frozen=True)
@@ -93,14 +97,16 @@ def run(
     return Outcome(source.stem, target, time.perf_counter() - start, problem)
 
 
-def packages(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return name and version of every distribution that a kernel would see."""
+def packages(
+    environment: Mapping[str, str] | None = None, python: str = sys.executable
+) -> dict[str, str]:
+    """Return name and version of every distribution that a kernel of `python` would see."""
     code = (
         "import importlib.metadata as m, json; "
         "print(json.dumps({d.name: d.version for d in m.distributions() if d.name}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [python, "-c", code],
         env={**os.environ, **(environment or {})},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -227,7 +233,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
             papermill.execute_notebook(
                 source, target,
                 parameters=dict(settings.parameters),
-                engine_name=ENGINE, kernel_name="python3",
+                engine_name=ENGINE, kernel_name=settings.kernel,
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
                 start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
                 cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=manager,

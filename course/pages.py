@@ -7,6 +7,7 @@ the timings, not the page.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 
-from colab_helpers import hardware, reference
+from colab_helpers import facts, hardware, preflight, reference
 from course import execute
 from course.table import Course, CourseError, Lesson
 
@@ -60,6 +61,8 @@ def render(course: Course) -> dict[Path, str]:
     pages = {
         course.root / "README.md": {"lessons": lesson_table(course), "fork": fork_lines(course)}
     }
+    troubles = course.root / "docs" / "troubleshooting.md"
+    pages[troubles] = {"problems": problem_list()}
     timings = read_timings(course)
     for lesson in course.lessons:
         page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
@@ -105,6 +108,62 @@ def fork_lines(course: Course) -> str:
         "make course   # set up, run every lesson, write the report\n"
         "make test     # everything the course promises, checked\n```"
     )
+
+
+def problem_list() -> str:
+    """Every known problem by group: what it means, the way out, how it is found, who says so."""
+    known = preflight.known_problems().values()
+    groups = [
+        (group, list(rows))
+        for group, rows in itertools.groupby(known, key=lambda problem: problem.group)
+    ]
+    lines = ["| | |", "|---|---|"]
+    for group, rows in groups:
+        links = " · ".join(f"[{problem.id}](#{problem.id})" for problem in rows)
+        lines.append(f"| **{group}** | {links} |")
+    for group, rows in groups:
+        lines += ["", f"## {group}"]
+        lines += [line for problem in rows for line in ("", *_problem(problem))]
+    return "\n".join(lines)
+
+
+def _problem(problem: preflight.Problem) -> list[str]:
+    quoted = facts.quote(*problem.facts).facts
+    return [
+        f'<a name="{problem.id}"></a>',
+        "",
+        f"### {problem.title}",
+        "",
+        problem.text,
+        "",
+        f"**Do:** {problem.remedy}",
+        "",
+        *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
+        f"<sub>`{problem.id}` · {_found_by(problem)} · {', '.join(map(_source, problem.sources))} "
+        f"· {problem.seen}</sub>",
+    ]
+
+
+def _found_by(problem: preflight.Problem) -> str:
+    """How somebody who has this problem can learn of it."""
+    checks = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
+    ways = [
+        "card" if problem.lessons and problem.id in checks else "",
+        "doctor" if problem.id in checks else "",
+        "doctor --error" if problem.errors else "",
+        "doctor --notebook" if problem.id in preflight.IN_NOTEBOOKS else "",
+    ]
+    named = ", ".join(way for way in ways if way)
+    return f"found by: {named}" if named else "nothing on the machine shows it"
+
+
+def _source(source: str) -> str:
+    """A link to a source: an issue as owner/name#number, or an address."""
+    repository, hash_, number = source.partition("#")
+    if hash_ and not source.startswith("https://"):
+        name = repository.partition("/")[2]
+        return f"[{name} #{number}](https://github.com/{repository}/issues/{number})"
+    return f"[{source.removeprefix('https://').split('/')[0]}]({source})"
 
 
 def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]) -> str:

@@ -1,0 +1,196 @@
+"""Do the lessons run with exactly what Colab ships?
+
+Builds an environment with the versions of one of Colab's images, the notebook kernel's among them,
+and without the helper: each lesson's set-up cell installs that, as on Colab. Colab's own package and
+kernel class are used when they can be had.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from colab_helpers import images
+from course import build, execute, verify
+from course.table import Course, CourseError, Lesson
+
+COLABTOOLS = (
+    "git+https://github.com/googlecolab/colabtools@3c07d776a9d3b78eb15375362bd6a60549082d3d"
+)
+KERNEL_CLASS = "google.colab._kernel.Kernel"
+HELPER = "colab-helpers"
+_KERNEL = "colab-twin"
+#: PyPI's PyTorch is a CUDA build, and says so on a machine with a compiler for CUDA and no GPU.
+_NOT_ON_COLAB = "No CUDA runtime is found, using CUDA_HOME"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """An environment that stands for Colab's. `kernel_class` is "" where Colab's was not to be had."""
+
+    image: images.Image
+    folder: Path
+    kernel_class: str = ""
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the environment."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a kernel in it finds in its environment."""
+        return {
+            **images.environment(),
+            "JUPYTER_PATH": str(self.folder / "share" / "jupyter"),
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one lesson in the twin; `problems` is empty when all is well."""
+
+    lesson: str
+    seconds: float
+    problems: tuple[str, ...]
+
+
+def requirements(image: images.Image) -> list[str]:
+    """Return what to install, exactly. A local part such as +cpu is left out: PyPI has none."""
+    wanted = {**image.runtimes["cpu"], **image.kernel}
+    return [f"{name}=={version.partition('+')[0]}" for name, version in sorted(wanted.items())]
+
+
+def create(
+    image: images.Image, folder: Path, interpreter: str, colabtools: str = COLABTOOLS
+) -> Twin:
+    """Build the environment in `folder`, or take the one that stands there with the same versions.
+
+    `interpreter` is a Python of the image's version; `colabtools` is where pip finds Colab's own
+    package. Raises `CourseError` in words for another version, or for a package that is not to be had.
+    """
+    wanted = requirements(image)
+    marker = folder / "installed.json"
+    if not marker.exists() or json.loads(marker.read_text("utf-8")) != wanted:
+        _check_version(interpreter, image)
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([interpreter, "-m", "venv", folder], check=True)
+        _install(folder, wanted)
+        marker.write_text(json.dumps(wanted), "utf-8")
+    kernel_class = KERNEL_CLASS if _add_colabtools(image, folder, colabtools) else ""
+    twin = Twin(image, folder, kernel_class)
+    _write_kernel(twin)
+    return twin
+
+
+def check_all(
+    course: Course, twin: Twin, lessons: tuple[Lesson, ...], out: Path
+) -> Iterator[Result]:
+    """Run each lesson at full size in the twin, which has no helper before its set-up cell has run."""
+    archive = out / "main.zip"
+    out.mkdir(parents=True, exist_ok=True)
+    zip_repository(course.root, archive)
+    bare = _uninstall_helper(twin)
+    for lesson in lessons:
+        yield _check(course, twin, lesson, archive, bare, out)
+        _uninstall_helper(twin)
+
+
+def zip_repository(root: Path, path: Path) -> None:
+    """Zip the working tree as the repository's host does: tracked or new files below one folder."""
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        capture_output=True, text=True, check=True, cwd=root,
+    ).stdout.splitlines()  # fmt: skip
+    with zipfile.ZipFile(path, "w") as bundle:
+        for name in names:
+            if (root / name).exists():
+                bundle.write(root / name, f"course-main/{name}")
+
+
+def _check(
+    course: Course, twin: Twin, lesson: Lesson, archive: Path, bare: Mapping[str, str], out: Path
+) -> Result:
+    start = time.perf_counter()
+    source = out / "built" / f"{lesson.slug}.ipynb"
+    _write_with_archive(course, lesson, archive, source)
+    settings = execute.Settings(environment=twin.environment, kernel=_KERNEL)
+    outcome = execute.run(source, out / source.name, settings)
+    problems = verify.run_problems(outcome, _NOT_ON_COLAB)
+    changed = execute.changed_packages(bare, execute.packages(twin.environment, str(twin.python)))
+    problems += [f"{what}." for what in changed if not what.startswith(HELPER)]
+    if not any(what.startswith(HELPER) for what in changed):
+        problems.append("the set-up cell did not install the helper.")
+    return Result(lesson.slug, time.perf_counter() - start, tuple(problems))
+
+
+def _write_with_archive(course: Course, lesson: Lesson, archive: Path, path: Path) -> None:
+    """Build the learner's notebook, with this working tree at the address of the published one."""
+    notebook = build.build(course, lesson)
+    set_up = notebook.cells[1]
+    set_up.source = set_up.source.replace(course.repository.archive, archive.as_uri())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
+def _uninstall_helper(twin: Twin) -> dict[str, str]:
+    """Take the helper out, and return what is there then."""
+    command = [twin.python, "-m", "pip", "uninstall", "--quiet", "--yes", HELPER]
+    subprocess.run(command, check=True, capture_output=True)
+    return execute.packages(twin.environment, str(twin.python))
+
+
+def _check_version(interpreter: str, image: images.Image) -> None:
+    wanted = ".".join(image.python.split(".")[:2])
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        found = subprocess.run(
+            [interpreter, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        found = "nothing that runs"
+    if found != wanted:
+        raise CourseError(
+            f"Colab's image {image.name} has Python {wanted}, and {interpreter} is {found}. "
+            f"Install that version and say where it is: make colab-twin TWIN_PYTHON=/path/to/python"
+        )
+
+
+def _install(folder: Path, wanted: list[str], *options: str) -> None:
+    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *options, *wanted]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise CourseError(f"The twin could not be installed:\n{done.stderr.strip()[-2000:]}")
+
+
+def _add_colabtools(image: images.Image, folder: Path, source: str) -> bool:
+    """Install Colab's own package, and say whether it is there."""
+    program = [folder / "bin" / "python", "-c", "import google.colab._kernel"]
+    if subprocess.run(program, capture_output=True).returncode == 0:
+        return True
+    try:
+        _install(folder, [f"{name}=={version}" for name, version in image.colab.items()])
+        _install(folder, [source], "--no-deps")
+    except CourseError:
+        return False
+    return subprocess.run(program, capture_output=True).returncode == 0
+
+
+def _write_kernel(twin: Twin) -> None:
+    argv = [str(twin.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    if twin.kernel_class:
+        argv.append(f"--IPKernelApp.kernel_class={twin.kernel_class}")
+    spec = {"argv": argv, "display_name": f"Colab {twin.image.name}", "language": "python"}
+    path = twin.folder / "share" / "jupyter" / "kernels" / _KERNEL / "kernel.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(spec, indent=1), "utf-8")
