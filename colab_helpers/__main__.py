@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,28 +22,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     doctor.add_argument(
         "--notebook", type=Path, metavar="FILE", help="what an old notebook asks for"
     )
+    doctor.add_argument(
+        "--error", metavar="TEXT", help="what an error means; - reads it from stdin"
+    )
     options = parser.parse_args(arguments)
 
     from colab_helpers import preflight
 
     if options.notebook:
-        return _judge_notebook(options.notebook)
+        return _judge_notebook(options.notebook, options.json)
+    if options.error:
+        text = sys.stdin.read() if options.error == "-" else options.error
+        return _explain(text, options.json)
     card = preflight.status_card()
     print(json.dumps(card.to_dict(), indent=2, default=str) if options.json else card)
     return 0 if card.fits else 1
 
 
-def _judge_notebook(path: Path) -> int:
+def _explain(error: str, as_json: bool) -> int:
+    from colab_helpers import preflight
+
+    known = preflight.explain_error(error)
+    _print(
+        [known] if known else [], as_json, "This error is not among those that the course knows."
+    )
+    return 0 if known else 1
+
+
+def _judge_notebook(path: Path, as_json: bool) -> int:
     from colab_helpers import preflight
 
     try:
         notebook = json.loads(path.read_text("utf-8"))
         findings = preflight.explain_notebook(notebook)
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        print(f"{path} cannot be read as a notebook: {error}")
+        print(f"{path} cannot be read as a notebook: {error}", file=sys.stderr)
         return 1
-    print(*findings or [f"{path}: nothing in it asks for a TPU that is gone."], sep="\n\n")
+    _print(findings, as_json, f"{path}: nothing in it asks for a TPU that is gone.")
     return 1 if findings else 0
+
+
+def _print(findings: Sequence, as_json: bool, otherwise: str) -> None:
+    """Print findings for people or for machines; `otherwise` when there are none."""
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        print(*findings or [otherwise], sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from colab_helpers import _units, runtime
 from colab_helpers._units import GIB, MIB
 
 SMI_TIMEOUT = 5.0  # seconds; a healthy nvidia-smi answers in well under one
-_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap"
+_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu"
 _GB = 10**9
 _TERA = 10**12
 
@@ -83,7 +83,10 @@ class Chip:
 
 @dataclass(frozen=True)
 class Device:
-    """One device of this machine. Memory in bytes, None where the source does not say."""
+    """One device of this machine. Memory in bytes, `utilization` in percent of the last moments.
+
+    `cuda` is the newest CUDA that the driver knows. None where the source does not say.
+    """
 
     kind: str
     name: str
@@ -94,6 +97,8 @@ class Device:
     capability: str | None = None
     cores: int | None = None
     features: tuple[str, ...] = ()
+    cuda: str | None = None
+    utilization: int | None = None
 
     @property
     def lanes(self) -> int | None:
@@ -248,7 +253,25 @@ def _nvml_device(nvml: Any, index: int) -> Device:
         memory_used=memory.used,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         capability=f"{major}.{minor}",
+        cuda=_nvml_cuda(nvml),
+        utilization=_nvml_utilization(nvml, handle),
     )
+
+
+def _nvml_cuda(nvml: Any) -> str | None:
+    """NVML gives 1000 times the major version plus 10 times the minor one."""
+    try:
+        number = nvml.nvmlSystemGetCudaDriverVersion_v2()
+    except (AttributeError, nvml.NVMLError):
+        return None
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _nvml_utilization(nvml: Any, handle: Any) -> int | None:
+    try:
+        return nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+    except (AttributeError, nvml.NVMLError):  # slices of a GPU (MIG) do not have it
+        return None
 
 
 def _nvml_memory(nvml: Any, handle: Any) -> Any:
@@ -278,9 +301,9 @@ def _from_nvidia_smi(run: Callable) -> list[Device]:
 
 def _smi_device(line: str) -> Device:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != 5 or not cells[1].isdigit():
+    if len(cells) != 6 or not cells[1].isdigit():
         raise _NoAnswer(f"nvidia-smi printed something unexpected: {line.strip()[:80]!r}.")
-    name, total, used, driver, capability = cells
+    name, total, used, driver, capability, utilization = cells
     return Device(
         kind="GPU",
         name=name,
@@ -289,6 +312,7 @@ def _smi_device(line: str) -> Device:
         memory_used=int(used) * MIB if used.isdigit() else None,
         driver=driver,
         capability=capability if re.fullmatch(r"\d+\.\d+", capability) else None,
+        utilization=int(utilization) if utilization.isdigit() else None,
     )
 
 

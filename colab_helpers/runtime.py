@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from colab_helpers import _traces as traces
+
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
     COLAB_BACKEND_VERSION COLAB_GPU COLAB_IMAGE_TYPE COLAB_JUPYTER_IP COLAB_NOTEBOOK_ID
@@ -40,8 +42,12 @@ WATCHED_PATHS = (
 #: Distributions whose versions matter to a lesson.
 WATCHED_PACKAGES = """
     colab-helpers ipykernel ipython jax jaxlib keras libtpu matplotlib numpy nvidia-ml-py psutil
-    scikit-learn tensorflow tensorflow-cpu tensorflow-tpu torch torch-xla
+    nvidia-cublas nvidia-cublas-cu12 peft scikit-learn tensorflow tensorflow-cpu tensorflow-tpu
+    torch torch-xla torchao
 """.split()
+
+#: Where Colab mounts Google Drive.
+DRIVE = traces.DRIVE
 
 GOOGLE_PCI_VENDOR = 0x1AE0
 
@@ -69,7 +75,13 @@ PLATFORM_NAMES = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs."""
+    """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs.
+
+    `uptime`: seconds since the machine started. `torch_cuda`: the CUDA that PyTorch was built for,
+    "" for none, None where it is not installed. `cublas`: major versions of CUDA's libraries found.
+    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", what is wrong with
+    Google Drive's folder, or "". `other_environment`: a folder that uv made packages in.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     shell: str = ""
@@ -85,6 +97,12 @@ class Evidence:
     ram_available: int = 0
     disk_total: int = 0
     disk_free: int = 0
+    uptime: float = 0.0
+    torch_cuda: str | None = None
+    cublas: tuple[int, ...] = ()
+    tpu_holders: tuple[int, ...] = ()
+    drive: str = ""
+    other_environment: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,13 +163,14 @@ def observe() -> Evidence:
     """Collect the evidence of this machine. Starts no framework and no child process."""
     total, available = _ram()
     disk = shutil.disk_usage(Path.cwd())
+    packages = _packages()
     return Evidence(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},
         shell=_shell(),
         paths=tuple(path for path in WATCHED_PATHS if Path(path).exists()),
         pci=_pci(),
         nvidia_smi=shutil.which("nvidia-smi") is not None,
-        packages=_packages(),
+        packages=packages,
         system=_platform.system(),
         machine=_platform.machine(),
         python=_platform.python_version(),
@@ -160,6 +179,12 @@ def observe() -> Evidence:
         ram_available=available,
         disk_total=disk.total,
         disk_free=disk.free,
+        uptime=traces.uptime(),
+        torch_cuda=traces.torch_cuda(),
+        cublas=traces.cublas(packages),
+        tpu_holders=traces.tpu_holders(),
+        drive=traces.drive(),
+        other_environment=traces.other_environment(),
     )
 
 

@@ -36,7 +36,8 @@ tf.__version__, keras.__version__, keras.backend.backend()
 
 # %%
 # needs: tensorflow
-physical = tf.config.list_physical_devices("GPU") or tf.config.list_physical_devices("CPU")
+with runtime.quiet():
+    physical = tf.config.list_physical_devices("GPU") or tf.config.list_physical_devices("CPU")
 on_gpu = physical[0].device_type == "GPU"
 machine = hardware.list_devices().main if on_gpu else machine
 half = tf.config.LogicalDeviceConfiguration(memory_limit=2048 if on_gpu else None)  # MiB
@@ -246,8 +247,9 @@ def epoch(pipeline):
 
 
 seconds = {}
-for name, pipeline in pipelines.items():
-    seconds[name] = benchmark.measure(lambda: epoch(pipeline), budget=4 * budget).median
+with runtime.quiet():  # some versions report the end of each pass
+    for name, pipeline in pipelines.items():
+        seconds[name] = benchmark.measure(lambda: epoch(pipeline), budget=4 * budget).median
 gain = seconds["plain"] / seconds["+ prefetch"]
 measured["pipeline"] = reference.Value(gain, "×", "faster: all steps, against the plain pipeline")
 figures.bars(

@@ -76,6 +76,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "pyproject.toml": PROJECT,
         "lessons/01_toy.py": lesson,
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n",
+        "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
         "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n",
     }.items():
         path = root / name

@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping
 from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
-from colab_helpers.preflight.old import explain_error, explain_notebook
+from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
+from colab_helpers.preflight.problems import Problem, known_problems
 from colab_helpers.preflight.state import Finding, State, Wants
 
 __all__ = [
     "CHECKS",
+    "IN_NOTEBOOKS",
     "Finding",
+    "Problem",
     "State",
     "StatusCard",
     "Wants",
@@ -25,6 +28,7 @@ __all__ = [
     "explain_notebook",
     "find_problems",
     "inspect",
+    "known_problems",
     "status_card",
 ]
 
@@ -36,7 +40,7 @@ def inspect(wants: Wants | None = None) -> State:
         runtime=runtime.describe(seen),
         inventory=hardware.list_devices(seen),
         wants=wants or Wants(),
-        packages=dict(seen.packages),
+        evidence=seen,
         loaded=_loaded(seen.packages),
     )
 
@@ -53,14 +57,18 @@ def status_card(
 ) -> StatusCard:
     """Inspect this machine and return the card to show, for the lesson's wishes.
 
-    `packages` and `optional` list import names, separated by blanks.
+    Without a lesson it shows all that was found, also what no lesson needs to know. `packages` and
+    `optional` list import names, separated by blanks.
 
     >>> status_card(packages="no_such_package").findings[0].id
     'package-missing'
     """
     wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
     state = inspect(wants)
-    return StatusCard(lesson, state, find_problems(state))
+    found = find_problems(state)
+    if lesson:
+        found = tuple(finding for finding in found if known_problems()[finding.id].lessons)
+    return StatusCard(lesson, state, found)
 
 
 def _loaded(packages: Mapping[str, str]) -> dict[str, str]:

@@ -51,6 +51,7 @@ class StatusCard:
             lines += [
                 f"{_MARK[finding.severity]:>19}  {finding.seen}",
                 f"{'':>19}  {finding.remedy}",
+                f"{'':>19}  {finding.link}",
             ]
         return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to mend."])
 
@@ -64,7 +65,8 @@ class StatusCard:
         )
         notes = "".join(
             f"<div style='{_NOTE.format(_EDGE[finding.severity])}'><b>{_MARK[finding.severity]}:</b> "
-            f"{html.escape(finding.seen)}<br>{html.escape(finding.remedy)}</div>"
+            f"{html.escape(finding.seen)}<br>{html.escape(finding.remedy)} "
+            f"<a href='{html.escape(finding.link)}'>More</a></div>"
             for finding in self.findings
         )
         ready = notes or f"<div style='{_NOTE.format(_EDGE['note'])}'>Nothing to mend.</div>"

@@ -1,16 +1,24 @@
-"""Which problems are known? One small check each, in the order in which findings are shown."""
+"""Which problems can be seen from here? One small check each.
+
+A check looks at a `State`, starts nothing, and returns a `Finding` or None. Its words are in
+`problems.toml`; it adds what was seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from colab_helpers import _units, runtime
+from colab_helpers import _units, images, runtime
 from colab_helpers._units import GIB
+from colab_helpers.preflight.problems import finding
 from colab_helpers.preflight.state import Finding, State
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
+LONG_SESSION = 10 * 3600  # seconds; free sessions end after 12 hours at most
+IDLE_AFTER = 1800  # seconds from the machine's start
+BF16_FROM = 8.0  # compute capability
 
 #: Import name -> distribution, where they differ.
 DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
@@ -22,12 +30,8 @@ def no_accelerator(state: State) -> Finding | None:
     """The lesson wants an accelerator and the machine has none."""
     if not state.wants.accelerator or state.runtime.accelerator != "none":
         return None
-    return Finding(
-        "no-accelerator",
-        "note",
-        f"No {state.wants.accelerator} here. Every cell still runs: on the CPU, more slowly.",
-        _menu(state),
-    )
+    seen = f"No {state.wants.accelerator} here. Every cell still runs: on the CPU, more slowly."
+    return finding("no-accelerator", seen, _menu(state))
 
 
 def _menu(state: State) -> str:
@@ -47,37 +51,102 @@ def other_chip(state: State) -> Finding | None:
         return None
     if state.wants.chip in ("", device.chip.key):
         return None
-    return Finding(
-        "other-chip",
-        "note",
-        f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours.",
-        "Nothing to do: the wish is a request, and Colab may give another chip.",
-    )
+    seen = f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours."
+    return finding("other-chip", seen)
 
 
 def other_kind(state: State) -> Finding | None:
     """The lesson computes on a GPU with PyTorch, which does not use this machine's TPU."""
     if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
         return None
-    return Finding(
-        "other-kind",
-        "note",
-        "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here.",
-        _menu(state),
-    )
+    seen = "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here."
+    return finding("other-kind", seen, _menu(state))
 
 
-def old_torch(state: State) -> Finding | None:
-    """PyTorch from before torch.accelerator."""
-    version = state.runtime.frameworks.get("torch", "")
-    if not version or tuple(int(part) for part in version.split(".")[:2]) >= (2, 6):
+def silent_driver(state: State) -> Finding | None:
+    """There is a GPU, and neither NVML nor nvidia-smi says which."""
+    if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
         return None
-    return Finding(
-        "old-torch",
-        "stop",
-        f"PyTorch {version} is older than 2.6, which has torch.accelerator.",
-        "On Colab: Runtime > Change runtime type > Runtime version > Latest. Elsewhere: update it.",
+    said = " ".join(state.inventory.problems)
+    return finding("silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}")
+
+
+def cpu_build(state: State) -> Finding | None:
+    """A GPU is there, and the PyTorch that is installed was built for CPUs."""
+    version = state.runtime.frameworks.get("torch")
+    if state.runtime.accelerator != "GPU" or not version or state.evidence.torch_cuda != "":
+        return None
+    seen = f"This machine has a GPU, but PyTorch {version} is a build for CPUs."
+    return finding("cpu-build", seen)
+
+
+def cuda_too_new(state: State) -> Finding | None:
+    """PyTorch's CUDA has a higher major version than the driver's."""
+    device = state.inventory.accelerator
+    built_for = state.evidence.torch_cuda
+    if device is None or not device.cuda or not built_for:
+        return None
+    if images.numbers(built_for)[0] <= images.numbers(device.cuda)[0]:
+        return None
+    seen = (
+        f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
     )
+    return finding("cuda-too-new", seen)
+
+
+def replaced_build(state: State) -> Finding | None:
+    """Colab's own PyTorch, which has a suffix such as +cu130, was replaced by PyPI's."""
+    version = state.runtime.frameworks.get("torch", "")
+    if state.runtime.platform != "colab" or not version or "+" in version:
+        return None
+    return finding("replaced-build", f"PyTorch {version} is not the build that Colab ships.")
+
+
+def tensorflow_cuda(state: State) -> Finding | None:
+    """A GPU build of TensorFlow, and no libraries of the CUDA that it was made for."""
+    version = state.packages.get("tensorflow", "")
+    if state.runtime.accelerator != "GPU" or not version or 12 in state.evidence.cublas:
+        return None
+    # From 2.18 on all are made for CUDA 12; what comes after the tested one is not known.
+    if not (2, 18) <= images.numbers(version)[:2] <= (2, 22):
+        return None
+    found = ", ".join(map(str, state.evidence.cublas)) or "none"
+    seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {found}."
+    return finding("tensorflow-cuda", f"{seen} It will compute on the CPU.")
+
+
+def gpu_held(state: State) -> Finding | None:
+    """Much of the GPU's memory is taken, and not by a framework of this process."""
+    device = state.inventory.accelerator
+    if device is None or not device.memory_total or not device.memory_used:
+        return None
+    if 2 * device.memory_used < device.memory_total or {"torch", "tensorflow", "jax"} & set(
+        state.loaded
+    ):
+        return None
+    used, total = _units.gib(device.memory_used), _units.gib(device.memory_total)
+    return finding("gpu-held", f"{used} of the GPU's {total} are in use already.")
+
+
+def gpu_idle(state: State) -> Finding | None:
+    """A GPU on Colab that nothing has used for half an hour."""
+    device = state.inventory.accelerator
+    if state.runtime.platform != "colab" or device is None or device.utilization != 0:
+        return None
+    if device.memory_used is None or 20 * device.memory_used > (device.memory_total or 0):
+        return None
+    if state.evidence.uptime < IDLE_AFTER:
+        return None
+    return finding("gpu-idle", f"{device.name} is idle, and its memory is empty.")
+
+
+def bf16_emulated(state: State) -> Finding | None:
+    """A GPU without units for bf16, such as the T4."""
+    device = state.inventory.accelerator
+    if device is None or not device.capability or float(device.capability) >= BF16_FROM:
+        return None
+    seen = f"{device.name} (compute capability {device.capability}) emulates bf16, slowly."
+    return finding("bf16-emulated", seen)
 
 
 def unknown_chip(state: State) -> Finding | None:
@@ -85,48 +154,17 @@ def unknown_chip(state: State) -> Finding | None:
     device = state.inventory.accelerator
     if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
         return None
-    return Finding(
-        "unknown-chip",
-        "note",
-        f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing.",
-        "Nothing to do; to add it, write its figures into colab_helpers/accelerators.toml.",
-    )
-
-
-def silent_driver(state: State) -> Finding | None:
-    """There is a GPU, and neither NVML nor nvidia-smi says which."""
-    if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
-        return None
-    return Finding(
-        "silent-driver",
-        "stop",
-        "There is an NVIDIA driver, but it does not answer: " + " ".join(state.inventory.problems),
-        "Runtime > Disconnect and delete runtime, then connect again.",
-    )
-
-
-def cpu_build(state: State) -> Finding | None:
-    """A GPU is there, and the PyTorch that is installed was built for CPUs."""
-    version = state.runtime.frameworks.get("torch", "")
-    if state.runtime.accelerator != "GPU" or not version.endswith("+cpu"):
-        return None
-    return Finding(
-        "cpu-build",
-        "warn",
-        f"This machine has a GPU, but PyTorch {version} is a build for CPUs.",
-        "On Colab: Runtime > Disconnect and delete runtime. Elsewhere: pytorch.org/get-started.",
-    )
+    seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
+    return finding("unknown-chip", seen)
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:
     """A TPU machine has no TensorFlow, and old notebooks expect it."""
     if state.runtime.accelerator != "TPU" or "tensorflow" in state.runtime.frameworks:
         return None
-    return Finding(
+    return finding(
         "tpu-without-tensorflow",
-        "note",
         "This TPU machine has no TensorFlow; Colab took it out on 2025-03-07.",
-        'Use JAX, or Keras with os.environ["KERAS_BACKEND"] = "jax" before its import.',
     )
 
 
@@ -135,13 +173,25 @@ def tpu_plain_tensorflow(state: State) -> Finding | None:
     plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
     if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
         return None
-    return Finding(
+    return finding(
         "tpu-plain-tensorflow",
-        "warn",
         "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
-        'Use JAX, or Keras with os.environ["KERAS_BACKEND"] = "jax" before its import. '
-        "TensorFlow on a TPU needs the package tensorflow-tpu in place of tensorflow.",
     )
+
+
+def tpu_in_use(state: State) -> Finding | None:
+    """Another process has opened the TPU, which only one can own."""
+    if not state.evidence.tpu_holders:
+        return None
+    pids = ", ".join(map(str, state.evidence.tpu_holders))
+    return finding("tpu-in-use", f"The TPU is held by another process (pid {pids}).")
+
+
+def old_python(state: State) -> Finding | None:
+    """Python below the course's minimum."""
+    if images.numbers(state.runtime.python)[:2] >= (3, 11):
+        return None
+    return finding("old-python", f"Python {state.runtime.python} is older than 3.11.")
 
 
 def package_missing(state: State) -> Finding | None:
@@ -149,13 +199,8 @@ def package_missing(state: State) -> Finding | None:
     missing = [name for name in state.wants.packages if not _is_installed(name, state)]
     if not missing:
         return None
-    names = " ".join(DISTRIBUTION.get(name, name) for name in missing)
-    return Finding(
-        "package-missing",
-        "stop",
-        f"The lesson imports {', '.join(missing)}, and that is not installed.",
-        f"Run %pip install {names}; on your own machine, `make setup` installs everything.",
-    )
+    seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
+    return _naming("package-missing", seen, missing)
 
 
 def part_missing(state: State) -> Finding | None:
@@ -163,12 +208,23 @@ def part_missing(state: State) -> Finding | None:
     missing = [name for name in state.wants.optional if not _is_installed(name, state)]
     if not missing:
         return None
-    names = " ".join(DISTRIBUTION.get(name, name) for name in missing)
-    return Finding(
-        "part-missing",
-        "note",
-        f"{', '.join(missing)} is not installed. Cells that need it show recorded results.",
-        f"To run them: %pip install {names}. On Colab, a GPU or CPU runtime has it.",
+    seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
+    return _naming("part-missing", seen, missing)
+
+
+def _naming(id: str, seen: str, imports: list[str]) -> Finding:
+    """Put the distributions of these imports into the remedy."""
+    names = " ".join(DISTRIBUTION.get(name, name) for name in imports)
+    return finding(id, seen, finding(id).remedy.replace("NAME", names))
+
+
+def old_torch(state: State) -> Finding | None:
+    """PyTorch from before torch.accelerator."""
+    version = state.runtime.frameworks.get("torch", "")
+    if not version or images.numbers(version)[:2] >= (2, 6):
+        return None
+    return finding(
+        "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
     )
 
 
@@ -179,14 +235,41 @@ def restart_needed(state: State) -> Finding | None:
         for name, version in state.loaded.items()
         if name in state.packages and version != state.packages[name]
     ]
-    if not mixed:
+    return finding("restart-needed", "; ".join(mixed) + ".") if mixed else None
+
+
+def image_moved(state: State) -> Finding | None:
+    """Colab has moved a package of the lesson by a major version since the course was tested."""
+    if state.runtime.platform != "colab":
         return None
-    return Finding(
-        "restart-needed",
-        "stop",
-        "; ".join(mixed) + ".",
-        "Runtime > Restart session, then run from the top. Files stay, variables go.",
-    )
+    image = images.images()[images.LATEST]
+    tested = image.runtimes[{"GPU": "gpu", "TPU": "tpu"}.get(state.runtime.accelerator, "cpu")]
+    wanted = {DISTRIBUTION.get(name, name) for name in state.wants.packages} | {"numpy"}
+    moved = [
+        f"{name} {now}, tested with {tested[name]}"
+        for name, now in state.packages.items()
+        if name in tested and (name in wanted or not state.wants.packages)
+        if images.numbers(now)[0] > images.numbers(tested[name])[0]
+    ]
+    return finding("image-moved", f"This image is newer: {'; '.join(moved)}.") if moved else None
+
+
+def torchao_peft(state: State) -> Finding | None:
+    """PEFT refuses the torchao that is installed."""
+    peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
+    if not peft or not torchao:
+        return None
+    if images.numbers(peft) < (0, 19) or images.numbers(torchao) >= (0, 16):
+        return None
+    return finding("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
+
+
+def uv_environment(state: State) -> Finding | None:
+    """On Colab, uv has made an environment beside the one that the notebook uses."""
+    if not state.runtime.platform.startswith("colab") or not state.evidence.other_environment:
+        return None
+    seen = f"There is an environment in {state.evidence.other_environment}; this kernel does not use it."
+    return finding("uv-environment", seen)
 
 
 def little_ram(state: State) -> Finding | None:
@@ -194,11 +277,16 @@ def little_ram(state: State) -> Finding | None:
     available = state.runtime.ram_available
     if not state.runtime.ram_total or available >= MIN_RAM:
         return None
-    return Finding(
-        "little-ram",
-        "warn",
-        f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}.",
-        "Runtime > Restart session frees what earlier notebooks hold.",
+    seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
+    return finding("little-ram", seen)
+
+
+def long_session(state: State) -> Finding | None:
+    """A Colab machine that is near the end of a free session."""
+    if state.runtime.platform != "colab" or state.evidence.uptime < LONG_SESSION:
+        return None
+    return finding(
+        "long-session", f"This machine has been up for {state.evidence.uptime / 3600:.1f} hours."
     )
 
 
@@ -206,44 +294,45 @@ def little_disk(state: State) -> Finding | None:
     """The disk is nearly full: a file cannot be written whole."""
     if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
         return None
-    return Finding(
-        "little-disk",
-        "warn",
-        f"Only {_units.gib(state.runtime.disk_free)} of disk is free.",
-        "Delete downloads and caches, such as ~/.cache/huggingface.",
-    )
+    return finding("little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free.")
 
 
-def old_python(state: State) -> Finding | None:
-    """Python below the course's minimum."""
-    version = tuple(int(part) for part in state.runtime.python.split(".")[:2])
-    if version >= (3, 11):
+def drive_dropped(state: State) -> Finding | None:
+    """Google Drive's folder is there, and Drive is not."""
+    if state.evidence.drive in ("", "mounted"):
         return None
-    return Finding(
-        "old-python",
-        "stop",
-        f"Python {state.runtime.python} is older than 3.11, which the course needs.",
-        "On Colab: Runtime > Change runtime type > Runtime version > Latest. Elsewhere: Python 3.11.",
-    )
+    return finding("drive-dropped", f"{runtime.DRIVE} {state.evidence.drive}.")
 
 
-#: Every check, in the order in which findings are shown.
+#: Every check, in the order of the troubleshooting page.
 CHECKS: tuple[Check, ...] = (
+    no_accelerator,
+    other_chip,
+    other_kind,
+    silent_driver,
+    cpu_build,
+    cuda_too_new,
+    replaced_build,
+    tensorflow_cuda,
+    gpu_held,
+    gpu_idle,
+    bf16_emulated,
+    unknown_chip,
+    tpu_without_tensorflow,
+    tpu_plain_tensorflow,
+    tpu_in_use,
     old_python,
     package_missing,
     part_missing,
     old_torch,
     restart_needed,
-    silent_driver,
-    cpu_build,
-    no_accelerator,
-    other_chip,
-    other_kind,
-    unknown_chip,
-    tpu_without_tensorflow,
-    tpu_plain_tensorflow,
+    image_moved,
+    torchao_peft,
+    uv_environment,
     little_ram,
+    long_session,
     little_disk,
+    drive_dropped,
 )
 
 

@@ -25,20 +25,26 @@ class State:
     runtime: runtime.Runtime
     inventory: hardware.Inventory
     wants: Wants = field(default_factory=Wants)
-    packages: Mapping[str, str] = field(default_factory=dict)
+    evidence: runtime.Evidence = field(default_factory=runtime.Evidence)
     loaded: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """Distribution -> installed version, of those that matter to a lesson."""
+        return self.evidence.packages
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem with its way out. `severity` is "stop", "warn" or "note"."""
+    """A problem with its way out. `severity` is "stop", "warn" or "note"; `link` leads to more."""
 
     id: str
     severity: str
     seen: str
     remedy: str
+    link: str = ""
 
     def __str__(self) -> str:
-        return f"{self.seen}\n{self.remedy}"
+        return "\n".join(filter(None, (self.seen, self.remedy, self.link)))
 
     __repr__ = __str__

@@ -66,6 +66,12 @@ class FakeNVML:
     def nvmlSystemGetDriverVersion(self):  # noqa: N802
         return self.answers[3]
 
+    def nvmlSystemGetCudaDriverVersion_v2(self):  # noqa: N802
+        return self._answer("cuda", 13000)
+
+    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
+        return self._answer("utilization", SimpleNamespace(gpu=97, memory=40))
+
 
 def fake_smi(stdout="", returncode=0, error=None):
     def run(command, **options):
@@ -78,7 +84,7 @@ def fake_smi(stdout="", returncode=0, error=None):
 
 
 def smi_line(name, mib, capability, driver):
-    return f"{name}, {mib}, 3, {driver}, {capability}\n"
+    return f"{name}, {mib}, 3, {driver}, {capability}, 97\n"
 
 
 @pytest.mark.parametrize("key", RECORDED)
@@ -103,6 +109,22 @@ def test_recorded_gpus_are_found_through_nvidia_smi_when_nvml_fails(key):
     assert "Driver/library version mismatch" in found.problems[0]
 
 
+def test_driver_tells_its_cuda_and_how_busy_the_gpu_is():
+    device = hardware.list_devices(GPU_MACHINE, nvml=FakeNVML(*RECORDED["T4"])).main
+    assert (device.cuda, device.utilization) == ("13.0", 97)
+    smi = fake_smi(smi_line(*RECORDED["T4"]))
+    asked = hardware.list_devices(
+        GPU_MACHINE, nvml=FakeNVML(*RECORDED["T4"], fails_at="init"), run=smi
+    )
+    assert (asked.main.cuda, asked.main.utilization) == (None, 97)
+
+
+@pytest.mark.parametrize("call", ["cuda", "utilization"])
+def test_an_answer_that_nvml_does_not_have_is_left_out(call):
+    device = hardware.list_devices(GPU_MACHINE, nvml=FakeNVML(*RECORDED["T4"], fails_at=call)).main
+    assert getattr(device, call) is None and device.chip.key == "T4"
+
+
 @pytest.mark.parametrize("call", ["count", "memory"])
 def test_nvml_is_closed_after_an_error_too(call):
     nvml = FakeNVML(*RECORDED["T4"], fails_at=call)
@@ -121,7 +143,7 @@ def test_nvml_is_closed_after_an_error_too(call):
         ),
         (fake_smi("", returncode=9), "code 9: no message"),
         (fake_smi("<html>what?</html>\n"), "something unexpected"),
-        (fake_smi("Tesla T4, lots, 3, 580, 7.5\n"), "something unexpected"),
+        (fake_smi("Tesla T4, lots, 3, 580, 7.5, 0\n"), "something unexpected"),
     ],
 )
 def test_nvidia_smi_that_fails_is_reported_in_words(run, said):

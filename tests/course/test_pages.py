@@ -7,7 +7,8 @@ from course.__main__ import main
 from course.table import CourseError, load
 from tests.toy import publish_toy
 
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",
+         "docs/troubleshooting.md"]  # fmt: skip
 
 
 def test_readme_has_a_badge_a_lesson(course):

@@ -1,0 +1,92 @@
+"""Which problems are known, what does each mean, and where can one read more?
+
+The words stand once, in `problems.toml`; checks and explained errors add what was seen here.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import metadata, resources
+
+from colab_helpers.preflight.state import Finding
+
+PAGE = "docs/troubleshooting.md"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One row of `problems.toml`; the file says what each field means."""
+
+    id: str
+    group: str
+    severity: str
+    title: str
+    text: str
+    remedy: str
+    sources: tuple[str, ...]
+    seen: date
+    review: date
+    confidence: str
+    errors: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    lessons: bool = True
+
+    def is_due(self, today: date) -> bool:
+        """Say whether this problem is past the date on which to look again."""
+        return today > self.review
+
+
+@functools.cache
+def known_problems() -> Mapping[str, Problem]:
+    """Return every known problem by id, in the order of the page.
+
+    >>> known_problems()["little-disk"].severity
+    'warn'
+    """
+    text = resources.files("colab_helpers.preflight").joinpath("problems.toml").read_text("utf-8")
+    return {row["id"]: _problem(row) for row in tomllib.loads(text)["problem"]}
+
+
+def finding(id: str, seen: str = "", remedy: str = "", severity: str = "") -> Finding:
+    """Return the finding for a known problem; what is left out is taken from its row.
+
+    >>> finding("little-disk", "0.1 GiB of disk is free.").remedy
+    'Delete downloads and caches, such as ~/.cache/huggingface.'
+    """
+    known = known_problems()[id]
+    return Finding(
+        id,
+        severity or known.severity,
+        seen or known.text,
+        remedy or known.remedy,
+        link(id),
+    )
+
+
+def link(id: str) -> str:
+    """Return where the troubleshooting page speaks of a problem.
+
+    >>> link("little-disk").endswith("docs/troubleshooting.md#little-disk")
+    True
+    """
+    return f"{_page()}#{id}"
+
+
+@functools.cache
+def _page() -> str:
+    """The page's address; its place in the checkout where the helper is not installed."""
+    try:
+        urls = metadata.metadata("colab-helpers").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        urls = []
+    known = dict(entry.split(", ", 1) for entry in urls)
+    return f"{known['Repository']}/blob/HEAD/{PAGE}" if "Repository" in known else PAGE
+
+
+def _problem(row: Mapping) -> Problem:
+    lists = {key: tuple(row[key]) for key in ("sources", "errors", "facts") if key in row}
+    return Problem(**{**row, **lists})

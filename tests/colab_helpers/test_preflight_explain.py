@@ -1,0 +1,154 @@
+"""Errors as recorded, notebooks from the days of other TPUs, and what the preflight says."""
+
+import io
+import json
+import re
+
+import pytest
+
+from colab_helpers import preflight
+from colab_helpers.__main__ import main
+
+#: error as recorded -> id. Sources: the issues that each problem names; TensorFlow 2.21, PyTorch
+#: 2.13 and pip's resolver, run.
+ERRORS = {
+    "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU "
+    "and installed a driver from http://www.nvidia.com/Download/index.aspx": "no-accelerator",
+    "RuntimeError: No CUDA GPUs are available": "no-accelerator",
+    "/bin/bash: line 1: nvidia-smi: command not found": "no-accelerator",
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
+    "the latest NVIDIA driver is installed and running.": "no-accelerator",
+    "Cannot connect to GPU backend": "no-backend",
+    "You cannot currently connect to a GPU due to usage limits in Colab.": "no-backend",
+    "Failed to initialize NVML: Driver/library version mismatch": "silent-driver",
+    "AssertionError: Torch not compiled with CUDA enabled": "cpu-build",
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 12080).": "cuda-too-new",
+    "CUDA error: no kernel image is available for execution on the device": "no-kernel-image",
+    "Could not load dynamic library 'libcublas.so.12'; dlerror: libcublas.so.12: cannot open shared "
+    "object file: No such file or directory": "tensorflow-cuda",
+    "W0000 gpu_device.cc:2431] Cannot dlopen some GPU libraries.": "tensorflow-cuda",
+    "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered to support "
+    "Op 'ConfigureDistributedTPU' used by {{node ConfigureDistributedTPU}} with these attrs: "
+    '[embedding_config="", is_global_init=false]\nRegistered devices: [CPU]': "tpu-plain-tensorflow",
+    "Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid "
+    "176028. Not attempting to load libtpu.so in this process.": "tpu-in-use",
+    "libtpu.so already in use by another process probably owned by another user.": "tpu-in-use",
+    "open(/dev/vfio/0): Device or resource busy: Couldn't open iommu group": "tpu-in-use",
+    "ValueError: Please provide a TPU Name to connect to.": "tpu-node",
+    "KeyError: 'COLAB_TPU_ADDR'": "tpu-node",
+    "ModuleNotFoundError: No module named 'jax.tools.colab_tpu'": "tpu-node",
+    "failed to connect to all addresses: grpc://10.60.12.2:8470": "tpu-node",
+    "AttributeError: module 'torch' has no attribute 'accelerator'": "old-torch",
+    "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C "
+    "header, got 88 from PyObject": "restart-needed",
+    "ImportError: numpy.core.multiarray failed to import": "restart-needed",
+    "ImportError: Found an incompatible version of torchao. Found version 0.10.0, but only versions "
+    "above 0.16.0 are supported": "torchao-peft",
+    "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'": "protobuf-tensorflow",
+    "TypeError: Descriptors cannot be created directly.": "protobuf-tensorflow",
+    "Your session crashed after using all available RAM.": "session-crashed",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
+    "capacity of 14.56 GiB of which 15.81 MiB is free.": "out-of-memory",
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+    "allocate 68719476736 bytes.": "out-of-memory",
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate "
+    "memory: you tried to allocate 4000000000000 bytes. Error code 12 (Cannot allocate memory)":
+    "out-of-memory",
+    "OSError: [Errno 28] No space left on device": "little-disk",
+    "OSError: [Errno 107] Transport endpoint is not connected: '/content/drive'": "drive-dropped",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_recorded_error_is_explained(error):
+    finding = preflight.explain_error(error)
+    assert finding.id == ERRORS[error] and finding.severity == "stop"
+    assert finding.seen and finding.remedy and finding.link.endswith(f"#{finding.id}")
+
+
+def test_every_problem_with_a_pattern_is_tested():
+    known = preflight.known_problems().values()
+    assert {problem.id for problem in known if problem.errors} == set(ERRORS.values())
+
+
+def test_a_pattern_fits_one_problem_only():
+    for error in ERRORS:
+        fitting = [
+            problem.id
+            for problem in preflight.known_problems().values()
+            if any(re.search(pattern, error) for pattern in problem.errors)
+        ]
+        assert fitting == [ERRORS[error]], error
+
+
+def test_an_exception_is_explained_like_its_text():
+    assert preflight.explain_error(KeyError("COLAB_TPU_ADDR")).id == "tpu-node"
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["", "ValueError: shapes do not match", "Unable to load libtpu"],
+)
+def test_other_errors_are_not_explained(error):
+    assert preflight.explain_error(error) is None
+
+
+def notebook(*cells, **colab):
+    cells = [{"cell_type": "code", "source": source} for source in cells]
+    return {"metadata": {"colab": colab}, "cells": cells}
+
+
+def test_notebook_that_asks_for_a_retired_tpu():
+    [finding] = preflight.explain_notebook(notebook(gpuType="V28"))
+    assert finding.id == "tpu-retired" and "v5e-1 TPU" in finding.remedy
+
+
+def test_old_lines_are_found_with_their_cell_and_what_replaces_them():
+    old = notebook(
+        "import os",
+        ["tpu = TPUClusterResolver()\n", "tf.config.experimental_connect_to_cluster(tpu)\n"],
+        "strategy = tf.distribute.experimental.TPUStrategy(tpu)",
+        "tpu = TPUClusterResolver(tpu='')",
+        "from jax.tools.colab_tpu import setup_tpu",
+        gpuType="T4",
+    )
+    seen = [finding.seen for finding in preflight.explain_notebook(old)]
+    assert [text.split(" has ")[0] for text in seen] == [
+        "Cell 2",
+        "Cell 2",
+        "Cell 3",
+        "Cell 4",
+        "Cell 5",
+    ]
+
+
+def test_todays_notebook_is_left_alone():
+    assert preflight.explain_notebook(notebook("jax.devices()", gpuType="V5E1")) == ()
+    assert preflight.explain_notebook({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        (json.dumps(notebook("import jax")), 0, "nothing in it asks"),
+        (json.dumps(notebook(gpuType="V28")), 1, "v2-8"),
+        ("no JSON", 1, "cannot be read"),
+        ("[1]", 1, "cannot be read"),
+    ],
+)
+def test_doctor_judges_a_notebook(tmp_path, capsys, content, code, words):
+    path = tmp_path / "old.ipynb"
+    path.write_text(content)
+    assert main(["doctor", "--notebook", str(path)]) == code
+    told = capsys.readouterr()
+    assert words in told.out + told.err and "Traceback" not in told.err
+
+
+def test_doctor_explains_an_error(capsys, monkeypatch):
+    assert main(["doctor", "--error", "CUDA out of memory"]) == 0
+    assert "smaller batch" in capsys.readouterr().out
+    assert main(["doctor", "--error", "something else"]) == 1
+    assert "not among those" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
+    assert main(["doctor", "--json", "--error", "-"]) == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["tpu-node"]

@@ -1,0 +1,54 @@
+"""The table of known problems: whole, dated, and on the page under the same ids."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from colab_helpers import facts, preflight
+
+ROOT = Path(__file__).parents[2]
+KNOWN = preflight.known_problems().values()
+CHECKED = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
+
+
+@pytest.mark.parametrize("problem", KNOWN, ids=lambda problem: problem.id)
+def test_every_problem_is_whole(problem):
+    assert problem.title and problem.text and problem.remedy and problem.sources
+    assert problem.severity in ("stop", "warn", "note") and problem.confidence in "HML"
+    assert problem.seen < problem.review
+    assert facts.quote(*problem.facts).facts or not problem.facts
+    for source in problem.sources:
+        assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+", source)
+
+
+def test_checks_and_notebook_rules_have_a_row_each():
+    assert set(preflight.known_problems()) >= CHECKED
+    assert set(preflight.IN_NOTEBOOKS) <= set(preflight.known_problems())
+
+
+def test_what_nothing_finds_is_only_what_no_program_can_find():
+    found = CHECKED | set(preflight.IN_NOTEBOOKS) | {p.id for p in KNOWN if p.errors}
+    assert {problem.id for problem in KNOWN} - found == {"disconnected"}
+
+
+def test_the_page_has_every_id_and_every_remedy():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    assert re.findall(r'<a name="([^"]+)">', page) == list(preflight.known_problems())
+    for problem in KNOWN:
+        assert f"(#{problem.id})" in page and problem.remedy in page
+
+
+def test_links_lead_to_the_repository():
+    [finding] = [preflight.explain_error("CUDA out of memory")]
+    assert re.fullmatch(
+        r"https://github\.com/\S+/blob/HEAD/docs/troubleshooting\.md#out-of-memory", finding.link
+    )
+
+
+def test_a_lessons_card_leaves_out_what_no_lesson_needs(monkeypatch):
+    """The doctor says it, the card of a lesson does not."""
+    monkeypatch.setattr(preflight, "CHECKS", (lambda _: preflight.problems.finding("gpu-idle"),))
+    monkeypatch.setattr(preflight.find_problems, "__defaults__", (preflight.CHECKS,))
+    assert [f.id for f in preflight.status_card().findings] == ["gpu-idle"]
+    assert preflight.status_card("01_enable_gpu").findings == ()

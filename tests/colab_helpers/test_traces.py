@@ -1,0 +1,115 @@
+"""What problems leave behind on a machine, made here in small: folders, files and processes."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from colab_helpers import _traces as traces
+
+
+def test_uptime(tmp_path):
+    (tmp_path / "uptime").write_text("36000.52 71000.00\n")
+    assert traces.uptime(tmp_path / "uptime") == 36000.52
+    assert traces.uptime(tmp_path / "none") == 0.0
+    (tmp_path / "odd").write_text("?")
+    assert traces.uptime(tmp_path / "odd") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("line", "built_for"),
+    [("cuda: Optional[str] = '13.0'", "13.0"), ("cuda = '12.8'", "12.8"), ("cuda = None", "")],
+)
+def test_pytorchs_cuda_is_read_without_importing_it(monkeypatch, tmp_path, line, built_for):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text(f"__version__ = '2.11.0'\n{line}\nhip = None\n")
+    dist = tmp_path / "torch-2.11.0.dist-info"
+    dist.mkdir()
+    (dist / "METADATA").write_text("Name: torch\nVersion: 2.11.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert traces.torch_cuda() == built_for
+
+
+def test_no_pytorch(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert traces.torch_cuda() is None
+
+
+def test_cudas_libraries_are_found_as_files_and_as_packages(tmp_path):
+    assert traces.cublas({}, root=tmp_path) == ()
+    folder = tmp_path / "usr/local/cuda-13.3/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libcublas.so.13").touch()
+    (folder / "libcublas.so.13.3.1").touch()
+    (folder / "libcublas.so").touch()
+    assert traces.cublas({}, root=tmp_path) == (13,)
+    assert traces.cublas({"nvidia-cublas-cu12": "12.8"}, root=tmp_path) == (12, 13)
+
+
+def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
+    chip = tmp_path / "vfio-0"
+    chip.touch()
+    program = f"import time; f = open({str(chip)!r}); print('open', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        try:
+            start = time.perf_counter()
+            assert traces.tpu_holders(devices=[chip]) == (other.pid,)
+            assert time.perf_counter() - start < 0.2
+        finally:
+            other.kill()
+    assert traces.tpu_holders(devices=[chip]) == ()
+
+
+def test_this_process_is_no_other(tmp_path):
+    chip = tmp_path / "vfio-0"
+    with chip.open("w"):
+        assert traces.tpu_holders(devices=[chip]) == ()
+
+
+def test_no_tpu_asks_nobody(monkeypatch):
+    monkeypatch.setattr(traces, "_has_open", lambda *_: pytest.fail("asked"))
+    assert traces.tpu_holders(devices=[]) == ()
+
+
+def test_drive(monkeypatch, tmp_path):
+    assert traces.drive(tmp_path / "drive") == ""
+    (tmp_path / "drive").mkdir()
+    assert traces.drive(tmp_path / "drive") == ""  # nobody has mounted or written
+    (tmp_path / "drive" / "MyDrive").mkdir()
+    assert "own disk" in traces.drive(tmp_path / "drive")
+    monkeypatch.setattr(traces, "_drive", lambda _: time.sleep(2))
+    start = time.perf_counter()
+    assert traces.drive(tmp_path / "drive") == "does not answer"
+    assert time.perf_counter() - start < 0.2
+
+
+class Dropped(type(traces.Path())):
+    """A folder as a mount that was lost shows it."""
+
+    def stat(self, **_):
+        raise OSError(107, os.strerror(107))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="errors are named otherwise elsewhere")
+def test_a_mount_that_was_lost():
+    assert traces.drive(Dropped("/content/drive")) == (
+        "does not answer (Transport endpoint is not connected)"
+    )
+
+
+@pytest.mark.skipif(not os.path.ismount("/proc"), reason="no mount to look at")
+def test_a_mount_that_works():
+    assert traces.drive(traces.Path("/proc")) == "mounted"
+
+
+def test_an_environment_that_this_python_is_not_from(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert traces.other_environment() == ""
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    assert traces.other_environment() == str(tmp_path / ".venv")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / ".venv"))
+    assert traces.other_environment() == ""
