@@ -52,6 +52,7 @@ class Twin:
         return {
             **images.environment(),
             "JUPYTER_PATH": str(self.folder / "share" / "jupyter"),
+            "PYTHONPATH": "",  # this checkout's helper must not be found
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
 
