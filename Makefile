@@ -13,7 +13,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix colab-twin test-gpu reference bench drift facts \
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-kills colab-twin test-gpu reference bench drift facts \
 	lint format retarget clean
 
 help: ## list these commands
@@ -43,7 +43,7 @@ build: setup ## build the notebooks without running them
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 
 # Two workers on few cores: threads of one would only take from the other.
-test-unit test-notebooks test-matrix: export OMP_NUM_THREADS := 1
+test-unit test-notebooks test-matrix test-kills: export OMP_NUM_THREADS := 1
 test-unit: setup ## the helper and the course's tools
 	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
 
@@ -52,6 +52,9 @@ test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbv
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
+
+test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, are the others kept?
+	KILLS=20 $(BIN)/python -m pytest tests/course/test_kills.py -n $(JOBS) -rP
 
 colab-twin: setup ## every lesson with exactly what Colab ships: make colab-twin [IMAGE=2026.07] [TWIN_PYTHON=python3.13]
 	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
@@ -68,7 +71,7 @@ drift: setup ## compare Colab's package lists with those tested: make drift [FRE
 facts: setup ## platform facts by age; fails past a review date
 	$(BIN)/python -m course facts
 
-bench: setup ## start-up cost of the helper, and its timer beside PyTorch's
+bench: setup ## cost of the helper, its timer beside PyTorch's, time of the notebooks' tests
 	$(BIN)/python -m course bench
 
 lint: setup ## ruff, and notebooks that are out of date

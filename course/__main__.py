@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     twin.add_argument("--image", default="latest", help="its name in Colab's menu, as in 2026.07")
     twin.add_argument("--python", default="", help="a Python of the image's version")
     twin.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
-    add("bench", _bench, "measure the helper itself")
+    add("bench", _bench, "measure the helper, and the time that the notebooks' tests take")
     return parser
 
 
@@ -265,7 +265,8 @@ def _facts(course: Course, options: argparse.Namespace) -> int:
 def _bench(course: Course, options: argparse.Namespace) -> int:
     from course import bench
 
-    print(bench.report())
+    print(bench.report_helper(), flush=True)
+    print(f"\n{bench.report_tests(course)}")
     return 0
 
 

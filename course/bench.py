@@ -1,14 +1,17 @@
-"""What does the helper itself cost, and does its clock agree with PyTorch's?"""
+"""What does the helper itself cost, does its clock agree with PyTorch's, and are the tests quick?"""
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 
 from colab_helpers import _units, benchmark, models
+from course.table import Course, CourseError
 
 ROUNDS = 7
 SECONDS = 0.5
@@ -79,8 +82,48 @@ def gpt_step(batch: int = 32, budget: float = 10) -> benchmark.Measurement:
     return benchmark.measure(step, budget=budget, name=f"GPT step on {device}")
 
 
-def report() -> str:
-    """Measure everything and return the lines to print."""
+def testing_time(course: Course) -> float:
+    """Return the seconds of `make test-notebooks`: every check of every notebook."""
+    return _seconds(["make", "test-notebooks"], course)
+
+
+def plain_testing_time(course: Course) -> float:
+    """Return the seconds of the plain way: each notebook with papermill, then with nbval, in turn.
+
+    It runs the learner's cells twice, and does less: no solutions, no conditions, no other checks.
+    """
+    total = 0.0
+    with tempfile.TemporaryDirectory() as out:
+        for lesson in course.lessons:
+            notebook = str(course.notebook(lesson))
+            papermill = [sys.executable, "-m", "papermill", notebook, f"{out}/{lesson.slug}.ipynb"]
+            total += _seconds([*papermill, "-p", "FAST", "True", "--cwd", out], course)
+            nbval = [sys.executable, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"]
+            total += _seconds([*nbval, "-c", os.devnull, notebook], course)
+    return total
+
+
+def _seconds(command: list[str], course: Course) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=course.root, env={**os.environ, "FAST": "1"}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise CourseError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return time.perf_counter() - start
+
+
+def report_tests(course: Course) -> str:
+    """Measure both ways of testing the notebooks and return the line to print."""
+    ours, plain = testing_time(course), plain_testing_time(course)
+    return (
+        f"make test-notebooks: {_units.seconds(ours)}; papermill, then nbval, one notebook after "
+        f"another: {_units.seconds(plain)}; {ours / plain:.2f} times as long (aim: 0.5)"
+    )
+
+
+def report_helper() -> str:
+    """Measure the helper and return the lines to print."""
     bare = start_up("pass")
     ours = start_up("import sys; sys.path.insert(0, ''); import colab_helpers")
     lines = [

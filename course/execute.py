@@ -163,6 +163,8 @@ def describe_cell(notebook: NotebookNode, index: int) -> str:
     >>> describe_cell(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), 0)
     'cell 1 (x = 1)'
     """
+    if "injected-parameters" in notebook.cells[index].metadata.get("tags", []):
+        return "the cell with this run's parameters"
     lines = notebook.cells[index].source.strip().splitlines()
     first = [line for line in lines if not parts.needs(line)] or [""]
     injected = sum(

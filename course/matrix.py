@@ -28,18 +28,24 @@ from course.table import Course, Lesson, load
 
 DENIED = str(Path(__file__).parent / "conditions")
 ROOM = 2**30  # bytes above what the imports take
+#: Bytes a thread. The usual 8 MiB are set aside, not used, and a limit on memory counts them whole.
+THREAD_STACK = 2**20
 _END = "the last cell has run"
 _LOCALES = ("de_DE.utf8", "fr_FR.utf8", "es_ES.utf8", "pt_BR.utf8", "it_IT.utf8")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a condition gives to one run: variables, a folder to stand in, or a terminal."""
+    """What a condition gives to one run: variables, a folder to stand in, or a terminal.
+
+    `thread_stack` is the room in bytes that each of its threads takes; 0 leaves it as it is.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     allowed_warnings: str = ""
     terminal: bool = False
+    thread_stack: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,9 @@ def little_memory(lesson: Lesson, scratch: Path) -> Run:
     if not Path("/proc/self/status").exists():
         raise NotHereError("this system does not tell a process's memory")
     names = [*lesson.packages, *lesson.optional, "numpy"]
-    return Run({"PYTHONPATH": DENIED, "DATA_LIMIT": str(_memory_of_imports(names) + ROOM)})
+    with _thread_stack(THREAD_STACK):
+        limit = _memory_of_imports(names) + ROOM
+    return Run({"PYTHONPATH": DENIED, "DATA_LIMIT": str(limit)}, thread_stack=THREAD_STACK)
 
 
 def old_records(lesson: Lesson, scratch: Path) -> Run:
@@ -172,7 +180,8 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
             settings = execute.Settings(
                 {"FAST": True}, {**execute.QUICK_COMPILE, **run.environment}, 300, run.folder
             )
-            outcome = execute.run(source, scratch / "out" / source.name, settings)
+            with _thread_stack(run.thread_stack):
+                outcome = execute.run(source, scratch / "out" / source.name, settings)
             if not outcome.ok and (reason := _said_beforehand(outcome)):
                 return result("said", reason)
             problems = verify.run_problems(outcome, run.allowed_warnings)
@@ -238,6 +247,22 @@ def _in_terminal(source: Path) -> list[str]:
     if done.returncode:
         return [f"ended with {done.returncode}: {said[-300:]}"]
     return [] if _END in done.stdout else [f"it stopped before its end: {said[-300:]}"]
+
+
+@contextmanager
+def _thread_stack(size: int) -> Iterator[None]:
+    """Processes that start in this block set `size` bytes aside for each thread."""
+    if not size:
+        yield
+        return
+    import resource  # not on Windows, where this condition is not made
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
 
 
 @contextmanager

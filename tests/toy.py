@@ -85,6 +85,18 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
     return dataclasses.replace(load(root), root=root)
 
 
+def add_second_lesson(course: Course) -> Course:
+    """Give the toy course a second lesson like the first, and return it as it is then."""
+    table = course.root / "course" / "course.toml"
+    text = table.read_text("utf-8")
+    second = text.replace("number = 1", "number = 2").replace("01_toy", "02_toy")
+    table.write_text(f"{text}\n{second}", "utf-8")
+    lesson = course.source(course.lessons[0])
+    copy = lesson.read_text("utf-8").replace("01_toy", "02_toy")
+    (lesson.parent / "02_toy.py").write_text(copy, "utf-8")
+    return load(course.root)
+
+
 def edit_lesson(course: Course, old: str, new: str) -> None:
     """Replace text in the toy lesson; the text must be there."""
     path = course.source(course.lessons[0])

@@ -5,7 +5,7 @@ import pytest
 
 from course import execute, report, table
 from course.__main__ import main
-from tests.toy import edit_lesson, run_toy
+from tests.toy import add_second_lesson, edit_lesson, run_toy
 
 KILL = f"import signal\nos.kill(os.getpid(), {int(signal.SIGKILL)})\ntotal = sum("
 
@@ -68,11 +68,7 @@ def test_progress_counts_cells(toy_course):
 @pytest.fixture
 def toy_command(toy_course, monkeypatch):
     """Run the command line on a course whose two lessons are toys, the first of them broken."""
-    text = (toy_course.root / "course" / "course.toml").read_text()
-    second = text.replace("number = 1", "number = 2").replace("01_toy", "02_toy")
-    (toy_course.root / "course" / "course.toml").write_text(f"{text}\n{second}")
-    lesson = toy_course.source(toy_course.lessons[0])
-    (lesson.parent / "02_toy.py").write_text(lesson.read_text().replace("01_toy", "02_toy"))
+    add_second_lesson(toy_course)
     monkeypatch.setattr("course.__main__.load", lambda: table.load(toy_course.root))
     edit_lesson(toy_course, "total = sum(", KILL)
     return toy_course.root
