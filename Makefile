@@ -9,11 +9,13 @@ JOBS ?= 2
 IMAGE ?= latest
 TWIN_PYTHON ?=
 COLABTOOLS ?=
+GPU ?=
+TPU ?=
 export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-kills colab-twin test-gpu reference bench drift facts \
+.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-kills colab-twin test-colab test-gpu reference bench drift facts \
 	lint format retarget clean
 
 help: ## list these commands
@@ -58,6 +60,9 @@ test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it na
 
 colab-twin: setup ## every lesson with exactly what Colab ships: make colab-twin [IMAGE=2026.07] [TWIN_PYTHON=python3.13]
 	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
+
+test-colab: setup ## the lessons on a real Colab machine: make test-colab GPU=T4, or TPU=v5e1
+	$(BIN)/python -m course colab --gpu "$(GPU)" --tpu "$(TPU)" $(LESSONS)
 
 test-gpu: setup ## the lessons at full size, on a CUDA machine
 	$(BIN)/python -m course run --require GPU $(LESSONS)

@@ -63,6 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     twin.add_argument("--image", default="latest", help="its name in Colab's menu, as in 2026.07")
     twin.add_argument("--python", default="", help="a Python of the image's version")
     twin.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
+    colab = add("colab", _colab, "run lessons on a real Colab machine")
+    colab.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    colab.add_argument("--gpu", default="", help="such as T4")
+    colab.add_argument("--tpu", default="", help="such as v5e1")
     add("bench", _bench, "measure the helper, and the time that the notebooks' tests take")
     return parser
 
@@ -223,6 +227,20 @@ def _twin(course: Course, options: argparse.Namespace) -> int:
             flush=True,
         )
         green &= not result.problems
+    return 0 if green else 1
+
+
+def _colab(course: Course, options: argparse.Namespace) -> int:
+    from course import colab
+
+    machine = colab.choose(options.gpu, options.tpu)
+    folder = course.root / "build" / "colab" / (machine.chip or "cpu")
+    green = True
+    for result in colab.run(course, course.select(options.lessons), machine, folder):
+        told = "; ".join(result.problems) or "ok"
+        print(f"{result.lesson}: {told}, {result.seconds:.0f} s; {result.notebook}", flush=True)
+        green &= not result.problems
+    print(f"Records: {folder / 'records'}; move those to keep into colab_helpers/reference/.")
     return 0 if green else 1
 
 

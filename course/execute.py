@@ -241,7 +241,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
                 cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=manager,
             )  # fmt: skip
     except PapermillExecutionError as error:
-        return f"{watch.where} raised {error.ename}: {_first_line(error.evalue)}"
+        return f"{watch.where} raised {error.ename}: {first_line(error.evalue)}"
     except DeadKernelError:
         watch.save(target)
         return f"the kernel died in {watch.where}: killed, or out of memory"
@@ -250,7 +250,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
         return f"{watch.where} ran longer than {settings.cell_limit} s and was stopped"
     except RuntimeError as error:  # the kernel never answered
         watch.save(target)
-        return f"no kernel {watch.where}: {_first_line(str(error))}"
+        return f"no kernel {watch.where}: {first_line(str(error))}"
     return ""
 
 
@@ -279,6 +279,7 @@ def _environment(extra: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """Return the first line of a message, without colours; "no message" for none."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
     return plain.splitlines()[0][:200] if plain else "no message"

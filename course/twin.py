@@ -119,12 +119,21 @@ def zip_repository(root: Path, path: Path) -> None:
                 bundle.write(root / name, f"course-main/{name}")
 
 
+def write_with_archive(course: Course, lesson: Lesson, archive: str, path: Path) -> None:
+    """Build the learner's notebook, which takes the helper from the address `archive`."""
+    notebook = build.build(course, lesson)
+    set_up = notebook.cells[1]
+    set_up.source = set_up.source.replace(course.repository.archive, archive)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
 def _check(
     course: Course, twin: Twin, lesson: Lesson, archive: Path, bare: Mapping[str, str], out: Path
 ) -> Result:
     start = time.perf_counter()
     source = out / "built" / f"{lesson.slug}.ipynb"
-    _write_with_archive(course, lesson, archive, source)
+    write_with_archive(course, lesson, archive.as_uri(), source)
     settings = execute.Settings(environment=twin.environment, kernel=_KERNEL)
     outcome = execute.run(source, out / source.name, settings)
     problems = verify.run_problems(outcome, _NOT_ON_COLAB)
@@ -133,15 +142,6 @@ def _check(
     if not any(what.startswith(HELPER) for what in changed):
         problems.append("the set-up cell did not install the helper.")
     return Result(lesson.slug, time.perf_counter() - start, tuple(problems))
-
-
-def _write_with_archive(course: Course, lesson: Lesson, archive: Path, path: Path) -> None:
-    """Build the learner's notebook, with this working tree at the address of the published one."""
-    notebook = build.build(course, lesson)
-    set_up = notebook.cells[1]
-    set_up.source = set_up.source.replace(course.repository.archive, archive.as_uri())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
 
 
 def _uninstall_helper(twin: Twin) -> dict[str, str]:
