@@ -1,0 +1,76 @@
+"""The workflows of the published repository: pinned, with few rights, and calling what exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TEXTS = {path.stem: path.read_text("utf-8") for path in WORKFLOWS}
+workflows = pytest.mark.parametrize("name", TEXTS)
+
+
+def commands(name):
+    jobs = yaml.safe_load(TEXTS[name])["jobs"].values()
+    return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+
+
+def test_there_are_tests_drift_links_and_conditions():
+    assert set(TEXTS) == {"tests", "drift", "links", "conditions"}
+
+
+@workflows
+def test_actions_are_pinned_by_commit_and_say_their_version(name):
+    uses = re.findall(r"uses: (\S+)(.*)", TEXTS[name])
+    assert uses
+    for action, comment in uses:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+
+
+@workflows
+def test_each_says_its_rights_and_its_time_limit(name):
+    workflow = yaml.safe_load(TEXTS[name])
+    rights = workflow["permissions"]
+    assert rights["contents"] == "read"
+    assert set(rights) <= {"contents", "issues"}
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+def test_one_action_has_one_version():
+    pins = {}
+    for text in TEXTS.values():
+        for action, commit in re.findall(r"uses: ([\w/-]+)@(\w+)", text):
+            pins.setdefault(action, set()).add(commit)
+    assert all(len(commits) == 1 for commits in pins.values()), pins
+
+
+def test_tests_run_on_every_python_of_the_course_and_on_macos():
+    matrix = yaml.safe_load(TEXTS["tests"])["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13"]
+    assert any(row["os"].startswith("macos") for row in matrix["include"])
+
+
+@workflows
+def test_targets_and_commands_exist(name):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    parser = (ROOT / "course" / "__main__.py").read_text("utf-8")
+    for command in commands(name):
+        assert set(re.findall(r"\bmake ([a-z-]+)", command)) <= targets
+        for called in re.findall(r"-m course ([a-z]+)", command):
+            assert re.search(rf"add\(\s*\"{called}\"", parser), called
+
+
+@pytest.mark.parametrize("name", ["drift", "links", "conditions"])
+def test_the_slow_ones_run_every_week(name):
+    workflow = yaml.safe_load(TEXTS[name])
+    # YAML 1.1 reads the key `on` as true.
+    [schedule] = workflow[True]["schedule"]
+    assert re.fullmatch(r"\d+ \d+ \* \* \d", schedule["cron"])
+
+
+def test_dependency_updates_cover_packages_and_actions():
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))["updates"]
+    assert {update["package-ecosystem"] for update in updates} == {"pip", "github-actions"}
