@@ -8,6 +8,7 @@ kernel class are used when they can be had.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -31,6 +32,9 @@ HELPER = "colab-helpers"
 _KERNEL = "colab-twin"
 #: PyPI's PyTorch is a CUDA build, and says so on a machine with a compiler for CUDA and no GPU.
 _NOT_ON_COLAB = "No CUDA runtime is found, using CUDA_HOME"
+
+# Colab's kernel sends messages for Colab's page, which papermill does not know.
+logging.getLogger("papermill").addFilter(lambda told: "colab_request" not in told.getMessage())
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-import zipfile
 
 import pytest
 
-from course import build
+from course import build, twin
 from course.table import load
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
@@ -25,17 +24,9 @@ def python(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """The repository as GitHub zips it: every tracked or new file below one folder."""
-    course = load()
+    """The repository as GitHub zips it."""
     path = tmp_path_factory.mktemp("archive") / "main.zip"
-    names = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        capture_output=True, text=True, check=True, cwd=course.root,
-    ).stdout.split()  # fmt: skip
-    with zipfile.ZipFile(path, "w") as bundle:
-        for name in names:
-            if (course.root / name).exists():
-                bundle.write(course.root / name, f"course-main/{name}")
+    twin.zip_repository(load().root, path)
     return path.as_uri()
 
 
