@@ -21,12 +21,11 @@ SECONDS_PER_POINT = 0.5  # time budget of one measurement
 
 # %%
 # needs: tensorflow
-with runtime.quiet() as chatter:
-    import keras
+with runtime.quiet():
     import tensorflow as tf
 tf.get_logger().setLevel("ERROR")
 budget = 0.05 if FAST else SECONDS_PER_POINT
-tf.__version__, keras.__version__, keras.backend.backend()
+tf.__version__
 
 # %% [markdown]
 # ## See the devices
@@ -164,8 +163,13 @@ print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6
 # a layer of its own: `keras.Input`.
 
 # %%
-# needs: tensorflow
 split = data.digits()
+split.x_train.shape, split.x_test.shape
+
+# %%
+# needs: tensorflow, keras
+import keras
+
 keras.utils.set_random_seed(0)
 model = keras.Sequential([
     keras.Input((64,)),
@@ -176,7 +180,7 @@ loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
 
 # %%
-# needs: tensorflow
+# needs: tensorflow, keras
 epochs = 5 if FAST else 30
 history = model.fit(split.x_train, split.y_train, batch_size=64, epochs=epochs, verbose=0)
 accuracy = model.evaluate(split.x_test, split.y_test, verbose=0)[1]
