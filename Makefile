@@ -1,6 +1,6 @@
 # The course's commands. Each sets up what it needs; `make` alone lists them.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := lessons,course,tests
@@ -20,26 +20,28 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Everywhere: LESSONS=\"01 03\" for some lessons, JOBS=1 for fewer processes at once,"
+	@echo "PYTHON=python3.12 for another Python, VENV=folder for another environment than .venv."
 
 setup: $(READY) ## make .venv with everything, in the versions of constraints.txt
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12 …")'
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable ".[$(EXTRAS)]"
 	@touch $@
 
-course: setup ## run every lesson on this machine; report in build/course/report.html
+course: setup ## run every lesson at full size; executed notebooks and report in build/course/report.html
 	$(BIN)/python -m course run $(LESSONS)
 
 lab: setup ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir notebooks
 
-notebooks: setup ## build the notebooks from lessons/, run them, keep the outputs
+notebooks: setup ## build notebooks/ from lessons/, run them at full size, keep the outputs there
 	$(BIN)/python -m course notebooks $(LESSONS)
 
-build: setup ## build the notebooks without running them
+build: setup ## build notebooks/ and the made parts of pages, without running
 	$(BIN)/python -m course build
 
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
@@ -55,13 +57,13 @@ test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbv
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
 
-test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, are the others kept?
+test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, is the next lesson run?
 	KILLS=20 $(BIN)/python -m pytest tests/course/test_kills.py -n $(JOBS) -rP
 
-colab-twin: setup ## every lesson with exactly what Colab ships: make colab-twin [IMAGE=2026.07] [TWIN_PYTHON=python3.13]
+colab-twin: setup ## every lesson with the versions that Colab ships: [IMAGE=2026.07] [TWIN_PYTHON=…] [COLABTOOLS=…]
 	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
 
-test-colab: setup ## the lessons on a real Colab machine: make test-colab GPU=T4, or TPU=v5e1
+test-colab: setup ## on a real Colab machine (needs a login, may cost units): GPU=T4, TPU=v5e1, or neither
 	$(BIN)/python -m course colab --gpu "$(GPU)" --tpu "$(TPU)" $(LESSONS)
 
 test-gpu: setup ## the lessons at full size, on a CUDA machine
@@ -73,7 +75,7 @@ reference: setup ## measure this machine and keep the records in colab_helpers/r
 drift: setup ## compare Colab's package lists with those tested: make drift [FREEZE=file]
 	$(BIN)/python -m course drift $(if $(FREEZE),--freeze $(FREEZE))
 
-facts: setup ## platform facts by age; fails past a review date
+facts: setup ## platform facts and known problems by age; fails past a review date
 	$(BIN)/python -m course facts
 
 bench: setup ## cost of the helper, its timer beside PyTorch's, time of the notebooks' tests
@@ -92,6 +94,6 @@ retarget: setup ## point badges and set-up cells at a fork: make retarget REPO=o
 	@test -n "$(REPO)" || { echo "Say which: make retarget REPO=owner/name"; exit 1; }
 	$(BIN)/python -m course retarget $(REPO) $(if $(BRANCH),--branch $(BRANCH))
 
-clean: ## remove what the other commands made: .venv, build, caches
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+clean: ## remove what the other commands made: .venv, build (with its records), caches
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The command `colab-helpers`: what the status card says, in a terminal."""
+"""The command `colab-helpers`: what a lesson's card says, and more, in a terminal."""
 
 from __future__ import annotations
 
@@ -11,31 +11,49 @@ from pathlib import Path
 
 from colab_helpers import __version__
 
+_EXAMPLES = """\
+examples:
+  colab-helpers doctor                          what this machine has, and what to mend
+  colab-helpers doctor --error "No CUDA GPUs are available"
+  colab-helpers doctor --notebook old.ipynb     lines for TPUs that are gone
+
+exit code:
+  0  nothing to mend; the error is known; nothing found in the notebook
+  1  something to mend; the error is not known; the notebook has such lines
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0 when this machine is fit, 1 when not."""
+    """Run the command and return its exit code: for the doctor, 0 when this machine is fit."""
     parser = argparse.ArgumentParser(prog="colab-helpers", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    doctor = commands.add_parser("doctor", help="say where you are, what you have, what to mend")
-    doctor.add_argument("--json", action="store_true", help="for machines")
-    doctor.add_argument(
-        "--notebook", type=Path, metavar="FILE", help="what an old notebook asks for"
+    doctor = commands.add_parser(
+        "doctor",
+        help="what this machine has, and what to mend",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    doctor.add_argument(
-        "--error", metavar="TEXT", help="what an error means; - reads it from stdin"
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    ask = doctor.add_mutually_exclusive_group()
+    ask.add_argument("--notebook", type=Path, metavar="FILE", help="find lines for TPUs long gone")
+    ask.add_argument(
+        "--error", nargs="+", metavar="TEXT", help="say what an error means; - reads standard input"
     )
     options = parser.parse_args(arguments)
-
-    from colab_helpers import preflight
-
     if options.notebook:
         return _judge_notebook(options.notebook, options.json)
     if options.error:
-        text = sys.stdin.read() if options.error == "-" else options.error
-        return _explain(text, options.json)
+        text = " ".join(options.error)
+        return _explain(sys.stdin.read() if text == "-" else text, options.json)
+    return _judge_machine(options.json)
+
+
+def _judge_machine(as_json: bool) -> int:
+    from colab_helpers import preflight
+
     card = preflight.status_card()
-    print(json.dumps(card.to_dict(), indent=2, default=str) if options.json else card)
+    print(json.dumps(card.to_dict(), indent=2, default=str) if as_json else card)
     return 0 if card.fits else 1
 
 
@@ -43,9 +61,11 @@ def _explain(error: str, as_json: bool) -> int:
     from colab_helpers import preflight
 
     known = preflight.explain_error(error)
-    _print(
-        [known] if known else [], as_json, "This error is not among those that the course knows."
+    unknown = (
+        "The course does not know this error. Try the last line of the traceback, with the error's "
+        f"name; or look through {preflight.page()}"
     )
+    _print([known] if known else [], as_json, unknown)
     return 0 if known else 1
 
 
@@ -53,12 +73,17 @@ def _judge_notebook(path: Path, as_json: bool) -> int:
     from colab_helpers import preflight
 
     try:
-        notebook = json.loads(path.read_text("utf-8"))
-        findings = preflight.explain_notebook(notebook)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        print(f"{path} cannot be read as a notebook: {error}", file=sys.stderr)
+        notebook = json.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        print(f"{path} cannot be read: {error.strerror}.", file=sys.stderr)
         return 1
-    _print(findings, as_json, f"{path}: nothing in it asks for a TPU that is gone.")
+    except (ValueError, RecursionError):
+        notebook = None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        print(f"{path} is not a notebook (.ipynb).", file=sys.stderr)
+        return 1
+    findings = preflight.explain_notebook(notebook)
+    _print(findings, as_json, f"{path}: no line for TPUs that are gone.")
     return 1 if findings else 0
 
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 
 DRIVE = "/content/drive"
-ANSWER_WITHIN = 0.1  # seconds; a dropped Drive may never answer
+ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
 
 #: Folders, as patterns below /, in which CUDA's libraries are installed.
 _LIBRARIES = ("usr/local/cuda*/lib64", "usr/local/cuda*/targets/*/lib", "usr/lib/*-linux-gnu")
-#: cuBLAS as a package -> its major version; the name without a suffix is CUDA 13's.
-_PACKAGES = {"nvidia-cublas-cu12": 12, "nvidia-cublas": 13}
+#: cuBLAS as packages: its versions begin with CUDA's.
+_PACKAGES = ("nvidia-cublas-cu12", "nvidia-cublas")
 
 
-def uptime(path: Path = Path("/proc/uptime")) -> float:
-    """Return seconds since this machine started, 0 where that is unknown."""
+def uptime(proc: Path = Path("/proc")) -> float:
+    """Return seconds since this machine, or its container, started; 0 where that is unknown."""
     try:
-        return float(path.read_text().split()[0])
+        running = float((proc / "uptime").read_text().split()[0])
+        # Field 22 of the first process: when it started, in clock ticks after the kernel.
+        ticks = int((proc / "1" / "stat").read_text().rpartition(")")[2].split()[19])
+        return running - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
 
@@ -39,7 +43,7 @@ def torch_cuda() -> str | None:
 
 def cublas(packages: Mapping[str, str], root: Path = Path("/")) -> tuple[int, ...]:
     """Return the major versions of cuBLAS that are installed, as packages or as system libraries."""
-    found = {major for name, major in _PACKAGES.items() if name in packages}
+    found = {int(packages[name].partition(".")[0]) for name in _PACKAGES if name in packages}
     folders = [folder for pattern in _LIBRARIES for folder in root.glob(pattern)]
     named = os.environ.get("LD_LIBRARY_PATH", "").split(":") if root == Path("/") else []
     for folder in [*folders, *(Path(name) for name in named if name)]:
@@ -52,19 +56,23 @@ def cublas(packages: Mapping[str, str], root: Path = Path("/")) -> tuple[int, ..
 def tpu_holders(
     proc: Path = Path("/proc"), devices: Iterable[Path] | None = None
 ) -> tuple[int, ...]:
-    """Return the processes, but this one, that have a TPU open, as Google's tpu-info finds them."""
+    """Return the processes that have a TPU open, as Google's tpu-info finds them.
+
+    This one is left out, and those that started it: `!colab-helpers doctor` is a child of the
+    notebook's own kernel.
+    """
     chips = _tpu_devices() if devices is None else [str(device) for device in devices]
     if not chips:
         return ()
-    holders = set()
-    for process in proc.glob("[0-9]*"):
-        if int(process.name) != os.getpid() and _has_open(process, chips):
-            holders.add(int(process.name))
-    return tuple(sorted(holders))
+    ours = _ancestors(proc)
+    others = (process for process in proc.glob("[0-9]*") if int(process.name) not in ours)
+    return tuple(sorted(int(process.name) for process in others if _has_open(process, chips)))
 
 
 def drive(folder: Path = Path(DRIVE)) -> str:
-    """Say "mounted", "" where Drive's folder is not there, or else what is wrong with it."""
+    """Return "mounted", "not mounted" for a folder with files of this machine's own disk, "does not
+    answer" with why, or "" where there is no folder, or an empty one.
+    """
     answer: list[str] = []
     asking = threading.Thread(target=lambda: answer.append(_drive(folder)), daemon=True)
     asking.start()
@@ -74,15 +82,36 @@ def drive(folder: Path = Path(DRIVE)) -> str:
 
 def other_environment() -> str:
     """Return the folder of an environment in the working folder that this Python is not from."""
-    folder = Path.cwd() / ".venv"
-    mine = Path(os.environ.get("VIRTUAL_ENV", "/none"))
-    return str(folder) if (folder / "pyvenv.cfg").exists() and folder != mine else ""
+    folder = working_folder() / ".venv"
+    there = (folder / "pyvenv.cfg").exists() and folder != Path(sys.prefix)
+    return str(folder) if there else ""
+
+
+def working_folder() -> Path:
+    """Return the folder that this process stands in, or / where that is on a dropped Drive."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path("/")
 
 
 def _tpu_devices() -> list[str]:
     numbered = re.compile(r"/dev/(accel|vfio/)\d+")
     places = [*Path("/dev").glob("accel*"), *Path("/dev/vfio").glob("*")]
     return [str(path) for path in places if numbered.fullmatch(str(path))]
+
+
+def _ancestors(proc: Path) -> set[int]:
+    """This process, its parent, and so on."""
+    found, pid = set(), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        try:
+            # After the name in parentheses: the state, then the parent.
+            pid = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return found
 
 
 def _has_open(process: Path, chips: list[str]) -> bool:
@@ -102,4 +131,4 @@ def _drive(folder: Path) -> str:
         return f"does not answer ({error.strerror or error})"
     if device != folder.parent.stat().st_dev:
         return "mounted"
-    return "" if empty else "is a folder on this machine's own disk, not Google Drive"
+    return "" if empty else "not mounted"

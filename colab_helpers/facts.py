@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
+from colab_helpers._output import with_code
 from colab_helpers.hardware import catalogue
 
-_CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
+#: What the letters stand for.
+CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class Quotes:
 
     def _repr_html_(self) -> str:
         rows = (
-            f"<li style='margin:0.4em 0'>{_inline(fact.text)}<br><small><a href='{fact.url}'>"
-            f"{html.escape(fact.source)}</a>, {fact.seen}, {_CONFIDENCE[fact.confidence]}"
+            f"<li style='margin:0.4em 0'>{with_code(fact.text)}<br><small><a href='{fact.url}'>"
+            f"{html.escape(fact.source)}</a>, {fact.seen}, {CONFIDENCE[fact.confidence]}"
             "</small></li>"
             for fact in self.facts
         )
@@ -132,7 +134,7 @@ class MachineTable:
         source = f"<a href='{self.origin.url}'>{html.escape(self.origin.source)}</a>"
         return (
             f"<table><tr>{head}</tr>{body}</table><p><small>{source}, {self.origin.seen}, "
-            f"{_CONFIDENCE[self.origin.confidence]}</small></p>"
+            f"{CONFIDENCE[self.origin.confidence]}</small></p>"
         )
 
 
@@ -188,9 +190,3 @@ def _cells(machine: Machine) -> tuple[str, ...]:
 
 def _origin(fact: Fact) -> str:
     return f"{fact.source}, {fact.seen}"
-
-
-def _inline(text: str) -> str:
-    """Escape, and set `code` between backticks as code."""
-    parts = html.escape(text, quote=False).split("`")
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))

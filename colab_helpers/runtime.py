@@ -77,10 +77,10 @@ PLATFORM_NAMES = {
 class Evidence:
     """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs.
 
-    `uptime`: seconds since the machine started. `torch_cuda`: the CUDA that PyTorch was built for,
-    "" for none, None where it is not installed. `cublas`: major versions of CUDA's libraries found.
-    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", what is wrong with
-    Google Drive's folder, or "". `other_environment`: a folder that uv made packages in.
+    `uptime`: seconds since the machine, or its container, started. `torch_cuda`: the CUDA that PyTorch
+    was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
+    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
+    not answer", or "". `other_environment`: an environment in the working folder, not this Python's.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +162,7 @@ def describe(evidence: Evidence | None = None) -> Runtime:
 def observe() -> Evidence:
     """Collect the evidence of this machine. Starts no framework and no child process."""
     total, available = _ram()
-    disk = shutil.disk_usage(Path.cwd())
+    disk = shutil.disk_usage(traces.working_folder())
     packages = _packages()
     return Evidence(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},

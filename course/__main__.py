@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return options.command(load(), options)
     except CourseError as error:
         print(error, file=sys.stderr)
-        return 1
+        return error.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -218,7 +218,7 @@ def _twin(course: Course, options: argparse.Namespace) -> int:
     print(f"Image {image.name}: Python {image.python}, {image.source}, {image.seen}", flush=True)
     start = time.perf_counter()
     made = twin.create(image, folder / "venv", interpreter, options.colabtools or twin.COLABTOOLS)
-    kernel = made.kernel_class or "IPython's kernel; Colab's own package was not to be had"
+    kernel = f"IPython's; Colab's was not to be had: {made.lacks}" if made.lacks else "Colab's own"
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
     for result in twin.check_all(course, made, course.select(options.lessons), folder):

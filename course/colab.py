@@ -1,28 +1,32 @@
 """What do the lessons do on a real Colab machine?
 
-Drives Google's own command line, google-colab-cli (written for 0.6.0, read at 1005593): one machine
-for all lessons, a fresh kernel for each, and the machine is given back whatever happens.
+Drives Google's own command line, google-colab-cli (written for 0.7.5): one machine for all lessons, a
+fresh kernel for each. The machine is given back at the end, also after an error or Ctrl-C.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
-from colab_helpers import reference
+from colab_helpers import images, reference
 from course import execute, twin, verify
 from course.table import Course, CourseError, Lesson
 
 TOOL = "colab"
-SESSION = "course-lessons"
+OLDEST = (0, 7, 5)  # of the tool: older ones lose a session after an hour
 CELL_LIMIT = 900  # seconds
+LESSON_LIMIT = 7200  # seconds
+COMMAND_LIMIT = 600  # seconds for what is not a lesson
 GPUS = ("T4", "L4", "G4", "H100", "A100")
 TPUS = ("v5e1", "v6e1")
 _REMOTE = "content/course-main.zip"  # a path below /, as Colab's contents interface counts
@@ -45,7 +49,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one lesson: what is wrong, the executed notebook, the record or None."""
+    """What became of one lesson: what is wrong, its notebook as far as it got, the record or None."""
 
     lesson: str
     seconds: float
@@ -71,12 +75,16 @@ def choose(gpu: str, tpu: str) -> Machine:
     return Machine()
 
 
-def check_ready(home: Path | None = None) -> str:
-    """Return the way to sign in that is set up, for the tool's --auth; else say what to do."""
-    if shutil.which(TOOL) is None:
+def sign_in_method(home: Path | None = None) -> str:
+    """Return the way to sign in that is set up, for the tool's --auth.
+
+    Raises `CourseError` with two lines on what to do without the tool, or without a login.
+    """
+    if shutil.which(TOOL) is None or _version() < OLDEST:
         raise CourseError(
-            f"Google's command `{TOOL}` is not installed.\n"
-            "Install it, with Python 3.12 or newer: pip install google-colab-cli"
+            f"Google's command `{TOOL}` is not here, or is older than {_dotted(OLDEST)}.\n"
+            "On Linux or macOS, with Python 3.12 or newer: "
+            f'pip install "google-colab-cli>={_dotted(OLDEST)}"'
         )
     home = home or Path.home()
     if (home / _TOKEN).exists():
@@ -94,23 +102,66 @@ def run(
 ) -> Iterator[Result]:
     """Run lessons on a machine of Colab, at full size; results come as they are ready.
 
-    Notebooks and records go to `folder`. Raises `CourseError` when Colab gives no machine.
+    Notebooks and records go to `folder`. Raises `CourseError` when Colab gives no machine, or when it
+    could not be given back.
     """
-    auth = check_ready()
+    session = _Session(sign_in_method(), f"course-{uuid.uuid4().hex[:6]}")
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "main.zip"
     twin.zip_repository(course.root, archive)
-    _call(auth, "new", *machine.options)
-    try:
-        _call(auth, "upload", str(archive), _REMOTE)
-        for lesson in lessons:
-            yield _run_one(course, lesson, machine, folder, auth)
-            _call(auth, "restart-kernel")
-    finally:
-        _call(auth, "stop")
+    with session.open(machine):
+        session.call("upload", str(archive), _REMOTE)
+        for i, lesson in enumerate(lessons):
+            yield _run_one(course, lesson, machine, folder, session, fresh=i == 0)
 
 
-def _run_one(course: Course, lesson: Lesson, machine: Machine, folder: Path, auth: str) -> Result:
+@dataclass(frozen=True)
+class _Session:
+    """One machine of Colab, under a name of its own."""
+
+    auth: str
+    name: str
+
+    @contextlib.contextmanager
+    def open(self, machine: Machine) -> Iterator[None]:
+        try:
+            self.call("new", *machine.options)
+            yield
+        except BaseException:
+            with contextlib.suppress(CourseError):  # the first error is the one to tell
+                self.give_back()
+            raise
+        self.give_back()
+
+    def give_back(self) -> None:
+        """End the session. The tool says so, with exit code 0, when it has lost track of it."""
+        if "not found" in self.call("stop"):
+            raise CourseError(
+                f"`{TOOL}` lost track of its machine, which may still be running: "
+                "look at Runtime > Manage sessions on Colab's page, and end it there."
+            )
+
+    def call(self, command: str, *options: str, limit: float = COMMAND_LIMIT) -> str:
+        """Run one command of the tool and return what it said. Raises `CourseError` in its words."""
+        try:
+            done = subprocess.run(
+                [TOOL, "--auth", self.auth, command, "-s", self.name, *options],
+                # The tool's own first line in a kernel has 10 s, which a fresh one may exceed.
+                env={**os.environ, "REQUEST_TIMEOUT": "60"},
+                capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=limit,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CourseError(f"`{TOOL} {command}` took longer than {limit:.0f} s.") from None
+        said = done.stdout + done.stderr
+        if done.returncode:
+            last = " ".join(said.strip().splitlines()[-5:])
+            raise CourseError(f"`{TOOL} {command}` failed: {last}")
+        return said
+
+
+def _run_one(
+    course: Course, lesson: Lesson, machine: Machine, folder: Path, session: _Session, fresh: bool
+) -> Result:
     start = time.perf_counter()
     source = folder / f"{lesson.slug}.ipynb"
     executed = folder / f"{lesson.slug}_output.ipynb"  # the tool's own choice
@@ -118,14 +169,14 @@ def _run_one(course: Course, lesson: Lesson, machine: Machine, folder: Path, aut
     twin.write_with_archive(course, lesson, f"file:///{_REMOTE}", source)
     problem = ""
     try:
-        _call(auth, "exec", "-f", str(source), "--timeout", str(CELL_LIMIT))
+        if not fresh:
+            session.call("restart-kernel")
+        session.call("exec", "-f", str(source), "--timeout", str(CELL_LIMIT), limit=LESSON_LIMIT)
     except CourseError as error:
         problem = str(error)
-    if not executed.exists():
-        return Result(
-            lesson.slug, time.perf_counter() - start, (problem or "no notebook.",), source
-        )
     seconds = time.perf_counter() - start
+    if not executed.exists():
+        return Result(lesson.slug, seconds, (problem or "the tool kept no notebook.",), source)
     outcome = execute.Outcome(lesson.slug, executed, seconds, problem or _first_error(executed))
     problems = verify.run_problems(outcome)
     if machine.kind and lesson.accelerator == machine.kind:
@@ -153,12 +204,10 @@ def _keep_record(outcome: execute.Outcome, folder: Path) -> Path | None:
     return None
 
 
-def _call(auth: str, command: str, *options: str) -> None:
-    """Run one command of the tool. Raises `CourseError` with its last lines."""
-    done = subprocess.run(
-        [TOOL, "--auth", auth, command, "-s", SESSION, *options],
-        capture_output=True, text=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()[-5:]
-        raise CourseError(f"`{TOOL} {command}` failed: {' '.join(said)}")
+def _version() -> tuple[int, ...]:
+    said = subprocess.run([TOOL, "version"], capture_output=True, text=True).stdout
+    return images.numbers(said)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

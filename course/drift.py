@@ -13,13 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from colab_helpers import images
-from colab_helpers.preflight.checks import DISTRIBUTION
+from colab_helpers.preflight.state import DISTRIBUTION
 from course.table import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.
 _EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")
 #: Below these the lessons do not work.
 _LEAST = {"torch": "2.6", "keras": "3", "jax": "0.4.34", "numpy": "1.26", "ipython": "7.34"}
+
+
+class NoListError(CourseError):
+    """Colab's lists could not be read: nothing is known about drift."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,13 @@ def which_runtime(versions: Mapping[str, str]) -> str:
 
 
 def download(runtime: str) -> str:
-    """Return Colab's present list of a runtime. Raises `CourseError` in words without a network."""
+    """Return Colab's present list of a runtime. Raises `NoListError` in words without a network."""
     address = images.list_address(runtime)
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:
             return answer.read().decode()
     except OSError as error:
-        raise CourseError(
+        raise NoListError(
             f"Colab's list could not be read ({error}). Save {address} and run "
             "`make drift FREEZE=that-file`."
         ) from error

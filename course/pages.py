@@ -117,14 +117,12 @@ def problem_list() -> str:
         (group, list(rows))
         for group, rows in itertools.groupby(known, key=lambda problem: problem.group)
     ]
-    lines = ["| | |", "|---|---|"]
+    lines = []
     for group, rows in groups:
-        links = " · ".join(f"[{problem.id}](#{problem.id})" for problem in rows)
-        lines.append(f"| **{group}** | {links} |")
+        lines += [f"**{group}**", "", *(f"- [{row.title}](#{row.id})" for row in rows), ""]
     for group, rows in groups:
-        lines += ["", f"## {group}"]
-        lines += [line for problem in rows for line in ("", *_problem(problem))]
-    return "\n".join(lines)
+        lines += [f"## {group}", "", *(line for row in rows for line in (*_problem(row), ""))]
+    return "\n".join(lines).strip()
 
 
 def _problem(problem: preflight.Problem) -> list[str]:
@@ -136,11 +134,12 @@ def _problem(problem: preflight.Problem) -> list[str]:
         "",
         problem.text,
         "",
-        f"**Do:** {problem.remedy}",
+        f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
         "",
+        *([f"**Elsewhere:** {problem.elsewhere}", ""] if problem.elsewhere else []),
         *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
         f"<sub>`{problem.id}` · {_found_by(problem)} · {', '.join(map(_source, problem.sources))} "
-        f"· {problem.seen}</sub>",
+        f"· {facts.CONFIDENCE[problem.confidence]}, {problem.seen}</sub>",
     ]
 
 
@@ -149,7 +148,7 @@ def _found_by(problem: preflight.Problem) -> str:
     checks = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
     ways = [
         "card" if problem.lessons and problem.id in checks else "",
-        "doctor" if problem.id in checks else "",
+        "doctor" if problem.id in checks - set(preflight.ON_THE_CARD_ONLY) else "",
         "doctor --error" if problem.errors else "",
         "doctor --notebook" if problem.id in preflight.IN_NOTEBOOKS else "",
     ]
@@ -163,7 +162,8 @@ def _source(source: str) -> str:
     if hash_ and not source.startswith("https://"):
         name = repository.partition("/")[2]
         return f"[{name} #{number}](https://github.com/{repository}/issues/{number})"
-    return f"[{source.removeprefix('https://').split('/')[0]}]({source})"
+    host, _, path = source.removeprefix("https://").partition("/")
+    return f"[{host}, {path.rstrip('/').rpartition('/')[2]}]({source})"
 
 
 def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]) -> str:

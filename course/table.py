@@ -14,6 +14,8 @@ COLAB = "https://colab.research.google.com"
 class CourseError(ValueError):
     """Something about the course that a maintainer has to mend: what was seen, and what to do."""
 
+    exit_code = 1
+
 
 @dataclass(frozen=True)
 class Repository:

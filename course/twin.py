@@ -39,11 +39,11 @@ logging.getLogger("papermill").addFilter(lambda told: "colab_request" not in tol
 
 @dataclass(frozen=True)
 class Twin:
-    """An environment that stands for Colab's. `kernel_class` is "" where Colab's was not to be had."""
+    """An environment that stands for Colab's. `lacks` says why Colab's own kernel is not in it."""
 
     image: images.Image
     folder: Path
-    kernel_class: str = ""
+    lacks: str = ""
 
     @property
     def python(self) -> Path:
@@ -92,8 +92,7 @@ def create(
         subprocess.run([interpreter, "-m", "venv", folder], check=True)
         _install(folder, wanted)
         marker.write_text(json.dumps(wanted), "utf-8")
-    kernel_class = KERNEL_CLASS if _add_colabtools(image, folder, colabtools) else ""
-    twin = Twin(image, folder, kernel_class)
+    twin = Twin(image, folder, _add_colabtools(image, folder, colabtools))
     _write_kernel(twin)
     return twin
 
@@ -178,23 +177,24 @@ def _install(folder: Path, wanted: list[str], *options: str) -> None:
         raise CourseError(f"The twin could not be installed:\n{done.stderr.strip()[-2000:]}")
 
 
-def _add_colabtools(image: images.Image, folder: Path, source: str) -> bool:
-    """Install Colab's own package, and say whether it is there."""
+def _add_colabtools(image: images.Image, folder: Path, source: str) -> str:
+    """Install Colab's own package where it is missing; return "", or why it cannot be used."""
     program = [folder / "bin" / "python", "-c", "import google.colab._kernel"]
     if subprocess.run(program, capture_output=True).returncode == 0:
-        return True
+        return ""
     try:
         _install(folder, [f"{name}=={version}" for name, version in image.colab.items()])
         _install(folder, [source], "--no-deps")
-    except CourseError:
-        return False
-    return subprocess.run(program, capture_output=True).returncode == 0
+    except CourseError as error:
+        return str(error).strip().splitlines()[-1]
+    tried = subprocess.run(program, capture_output=True, text=True)
+    return "" if tried.returncode == 0 else tried.stderr.strip().splitlines()[-1]
 
 
 def _write_kernel(twin: Twin) -> None:
     argv = [str(twin.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    if twin.kernel_class:
-        argv.append(f"--IPKernelApp.kernel_class={twin.kernel_class}")
+    if not twin.lacks:
+        argv.append(f"--IPKernelApp.kernel_class={KERNEL_CLASS}")
     spec = {"argv": argv, "display_name": f"Colab {twin.image.name}", "language": "python"}
     path = twin.folder / "share" / "jupyter" / "kernels" / _KERNEL / "kernel.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Does this machine fit the lesson, and if not, which click or line mends it?
 
-One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. No check
-starts a framework or a child process, so the card is there before anything slow or fragile begins.
+One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. Checks
+start nothing; collecting the state starts no framework, and asks `nvidia-smi` where NVML is silent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 
 from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
-from colab_helpers.preflight.checks import CHECKS, Check
+from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
 from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
-from colab_helpers.preflight.problems import Problem, known_problems
+from colab_helpers.preflight.problems import Problem, known_problems, page
 from colab_helpers.preflight.state import Finding, State, Wants
 
 __all__ = [
     "CHECKS",
     "IN_NOTEBOOKS",
+    "ON_THE_CARD_ONLY",
     "Finding",
     "Problem",
     "State",
@@ -29,6 +30,7 @@ __all__ = [
     "find_problems",
     "inspect",
     "known_problems",
+    "page",
     "status_card",
 ]
 

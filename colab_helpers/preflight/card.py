@@ -6,6 +6,7 @@ import html
 from dataclasses import asdict, dataclass
 
 from colab_helpers import _units, hardware, runtime
+from colab_helpers._output import with_code
 from colab_helpers.preflight.state import Finding, State
 
 
@@ -65,7 +66,7 @@ class StatusCard:
         )
         notes = "".join(
             f"<div style='{_NOTE.format(_EDGE[finding.severity])}'><b>{_MARK[finding.severity]}:</b> "
-            f"{html.escape(finding.seen)}<br>{html.escape(finding.remedy)} "
+            f"{html.escape(finding.seen)}<br>{with_code(finding.remedy)} "
             f"<a href='{html.escape(finding.link)}'>More</a></div>"
             for finding in self.findings
         )

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 from colab_helpers import _units, images, runtime
 from colab_helpers._units import GIB
-from colab_helpers.preflight.problems import finding
-from colab_helpers.preflight.state import Finding, State
+from colab_helpers.preflight.problems import finding, way_out
+from colab_helpers.preflight.state import DISTRIBUTION, Finding, State
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
@@ -20,39 +20,46 @@ LONG_SESSION = 10 * 3600  # seconds; free sessions end after 12 hours at most
 IDLE_AFTER = 1800  # seconds from the machine's start
 BF16_FROM = 8.0  # compute capability
 
-#: Import name -> distribution, where they differ.
-DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
+#: What every notebook of this kind depends on.
+_FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
 
 Check = Callable[[State], Finding | None]
 
 
+def _found(state: State, id: str, seen: str, remedy: str = "") -> Finding:
+    return finding(id, seen, remedy or way_out(id, state.runtime.platform))
+
+
 def no_accelerator(state: State) -> Finding | None:
-    """The lesson wants an accelerator and the machine has none."""
-    if not state.wants.accelerator or state.runtime.accelerator != "none":
+    """The machine has no accelerator, and the lesson wants one, or there is no lesson."""
+    if state.runtime.accelerator != "none":
         return None
-    seen = f"No {state.wants.accelerator} here. Every cell still runs: on the CPU, more slowly."
-    return finding("no-accelerator", seen, _menu(state))
+    wanted = state.wants.accelerator or "GPU or TPU"
+    seen = f"No {wanted} here. Every cell still runs: on the CPU, more slowly."
+    return _found(state, "no-accelerator", seen, _menu(state))
 
 
 def _menu(state: State) -> str:
     """Where to click for the accelerator that the lesson wants."""
-    choice = {"GPU": "T4 GPU", "TPU": "v5e-1 TPU"}.get(state.wants.accelerator, "T4 GPU")
+    choice = "v5e-1 TPU" if state.wants.accelerator == "TPU" else "T4 GPU"
+    clicks = f"Runtime > Change runtime type > {choice} > Save, then run from the top."
     if state.runtime.platform.startswith("colab"):
-        return f"Runtime > Change runtime type > {choice} > Save, then run from the top."
+        return clicks
     if state.runtime.platform == "kaggle":
-        return f"Settings > Accelerator > {state.wants.accelerator}, then run from the top."
-    return f"On Colab, choose {choice}."
+        kind = state.wants.accelerator or "GPU"
+        return f"Settings > Accelerator > {kind}, then run from the top."
+    return f"For one, open the notebook in Colab, then {clicks}"
 
 
 def other_chip(state: State) -> Finding | None:
-    """The lesson asked for one chip and got another: Colab does not say so itself."""
+    """The lesson asked for one chip and got another: Colab's own notice is easily missed."""
     device = state.inventory.accelerator
     if device is None or device.chip is None or device.kind != state.wants.accelerator:
         return None
     if state.wants.chip in ("", device.chip.key):
         return None
     seen = f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours."
-    return finding("other-chip", seen)
+    return _found(state, "other-chip", seen)
 
 
 def other_kind(state: State) -> Finding | None:
@@ -60,7 +67,7 @@ def other_kind(state: State) -> Finding | None:
     if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
         return None
     seen = "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here."
-    return finding("other-kind", seen, _menu(state))
+    return _found(state, "other-kind", seen, _menu(state))
 
 
 def silent_driver(state: State) -> Finding | None:
@@ -68,7 +75,9 @@ def silent_driver(state: State) -> Finding | None:
     if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
         return None
     said = " ".join(state.inventory.problems)
-    return finding("silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}")
+    return _found(
+        state, "silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}"
+    )
 
 
 def cpu_build(state: State) -> Finding | None:
@@ -77,7 +86,7 @@ def cpu_build(state: State) -> Finding | None:
     if state.runtime.accelerator != "GPU" or not version or state.evidence.torch_cuda != "":
         return None
     seen = f"This machine has a GPU, but PyTorch {version} is a build for CPUs."
-    return finding("cpu-build", seen)
+    return _found(state, "cpu-build", seen)
 
 
 def cuda_too_new(state: State) -> Finding | None:
@@ -91,7 +100,7 @@ def cuda_too_new(state: State) -> Finding | None:
     seen = (
         f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
     )
-    return finding("cuda-too-new", seen)
+    return _found(state, "cuda-too-new", seen)
 
 
 def replaced_build(state: State) -> Finding | None:
@@ -99,7 +108,7 @@ def replaced_build(state: State) -> Finding | None:
     version = state.runtime.frameworks.get("torch", "")
     if state.runtime.platform != "colab" or not version or "+" in version:
         return None
-    return finding("replaced-build", f"PyTorch {version} is not the build that Colab ships.")
+    return _found(state, "replaced-build", f"PyTorch {version} is not the build that Colab ships.")
 
 
 def tensorflow_cuda(state: State) -> Finding | None:
@@ -112,11 +121,11 @@ def tensorflow_cuda(state: State) -> Finding | None:
         return None
     found = ", ".join(map(str, state.evidence.cublas)) or "none"
     seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {found}."
-    return finding("tensorflow-cuda", f"{seen} It will compute on the CPU.")
+    return _found(state, "tensorflow-cuda", f"{seen} It will compute on the CPU.")
 
 
 def gpu_held(state: State) -> Finding | None:
-    """Much of the GPU's memory is taken, and not by a framework of this process."""
+    """Most of the GPU's memory is taken, and not by a framework of this process."""
     device = state.inventory.accelerator
     if device is None or not device.memory_total or not device.memory_used:
         return None
@@ -125,7 +134,7 @@ def gpu_held(state: State) -> Finding | None:
     ):
         return None
     used, total = _units.gib(device.memory_used), _units.gib(device.memory_total)
-    return finding("gpu-held", f"{used} of the GPU's {total} are in use already.")
+    return _found(state, "gpu-held", f"{used} of the GPU's {total} are in use already.")
 
 
 def gpu_idle(state: State) -> Finding | None:
@@ -137,7 +146,7 @@ def gpu_idle(state: State) -> Finding | None:
         return None
     if state.evidence.uptime < IDLE_AFTER:
         return None
-    return finding("gpu-idle", f"{device.name} is idle, and its memory is empty.")
+    return _found(state, "gpu-idle", f"{device.name} is idle, and its memory is empty.")
 
 
 def bf16_emulated(state: State) -> Finding | None:
@@ -146,7 +155,7 @@ def bf16_emulated(state: State) -> Finding | None:
     if device is None or not device.capability or float(device.capability) >= BF16_FROM:
         return None
     seen = f"{device.name} (compute capability {device.capability}) emulates bf16, slowly."
-    return finding("bf16-emulated", seen)
+    return _found(state, "bf16-emulated", seen)
 
 
 def unknown_chip(state: State) -> Finding | None:
@@ -155,17 +164,15 @@ def unknown_chip(state: State) -> Finding | None:
     if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
         return None
     seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
-    return finding("unknown-chip", seen)
+    return _found(state, "unknown-chip", seen)
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:
     """A TPU machine has no TensorFlow, and old notebooks expect it."""
     if state.runtime.accelerator != "TPU" or "tensorflow" in state.runtime.frameworks:
         return None
-    return finding(
-        "tpu-without-tensorflow",
-        "This TPU machine has no TensorFlow; Colab took it out on 2025-03-07.",
-    )
+    since = "; Colab took it out on 2025-03-07" if state.runtime.platform == "colab" else ""
+    return _found(state, "tpu-without-tensorflow", f"This TPU machine has no TensorFlow{since}.")
 
 
 def tpu_plain_tensorflow(state: State) -> Finding | None:
@@ -173,7 +180,8 @@ def tpu_plain_tensorflow(state: State) -> Finding | None:
     plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
     if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
         return None
-    return finding(
+    return _found(
+        state,
         "tpu-plain-tensorflow",
         "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
     )
@@ -184,14 +192,14 @@ def tpu_in_use(state: State) -> Finding | None:
     if not state.evidence.tpu_holders:
         return None
     pids = ", ".join(map(str, state.evidence.tpu_holders))
-    return finding("tpu-in-use", f"The TPU is held by another process (pid {pids}).")
+    return _found(state, "tpu-in-use", f"The TPU is held by another process (pid {pids}).")
 
 
 def old_python(state: State) -> Finding | None:
     """Python below the course's minimum."""
     if images.numbers(state.runtime.python)[:2] >= (3, 11):
         return None
-    return finding("old-python", f"Python {state.runtime.python} is older than 3.11.")
+    return _found(state, "old-python", f"Python {state.runtime.python} is older than 3.11.")
 
 
 def package_missing(state: State) -> Finding | None:
@@ -200,7 +208,7 @@ def package_missing(state: State) -> Finding | None:
     if not missing:
         return None
     seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
-    return _naming("package-missing", seen, missing)
+    return _found(state, "package-missing", seen, _naming("package-missing", state, missing))
 
 
 def part_missing(state: State) -> Finding | None:
@@ -209,13 +217,16 @@ def part_missing(state: State) -> Finding | None:
     if not missing:
         return None
     seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
-    return _naming("part-missing", seen, missing)
+    if state.runtime.accelerator == "TPU" and "tensorflow" in missing:
+        # The plain one would be of no use there.
+        return _found(state, "part-missing", seen, "Nothing to do: a GPU or CPU machine has it.")
+    return _found(state, "part-missing", seen, _naming("part-missing", state, missing))
 
 
-def _naming(id: str, seen: str, imports: list[str]) -> Finding:
-    """Put the distributions of these imports into the remedy."""
+def _naming(id: str, state: State, imports: list[str]) -> str:
+    """The remedy, with the distributions of these imports in it."""
     names = " ".join(DISTRIBUTION.get(name, name) for name in imports)
-    return finding(id, seen, finding(id).remedy.replace("NAME", names))
+    return way_out(id, state.runtime.platform).replace("NAME", names)
 
 
 def old_torch(state: State) -> Finding | None:
@@ -223,8 +234,8 @@ def old_torch(state: State) -> Finding | None:
     version = state.runtime.frameworks.get("torch", "")
     if not version or images.numbers(version)[:2] >= (2, 6):
         return None
-    return finding(
-        "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
+    return _found(
+        state, "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
     )
 
 
@@ -233,9 +244,16 @@ def restart_needed(state: State) -> Finding | None:
     mixed = [
         f"{name} {version} is loaded, {state.packages[name]} is installed"
         for name, version in state.loaded.items()
-        if name in state.packages and version != state.packages[name]
+        if name in state.packages and not _is_same(version, state.packages[name])
     ]
-    return finding("restart-needed", "; ".join(mixed) + ".") if mixed else None
+    return _found(state, "restart-needed", "; ".join(mixed) + ".") if mixed else None
+
+
+def _is_same(loaded: str, installed: str) -> bool:
+    """PyPI's PyTorch calls itself 2.11.0+cu130 and its package 2.11.0: only a suffix of both counts."""
+    if "+" in loaded and "+" in installed:
+        return loaded == installed
+    return loaded.partition("+")[0] == installed.partition("+")[0]
 
 
 def image_moved(state: State) -> Finding | None:
@@ -244,14 +262,16 @@ def image_moved(state: State) -> Finding | None:
         return None
     image = images.images()[images.LATEST]
     tested = image.runtimes[{"GPU": "gpu", "TPU": "tpu"}.get(state.runtime.accelerator, "cpu")]
-    wanted = {DISTRIBUTION.get(name, name) for name in state.wants.packages} | {"numpy"}
+    imports = (*state.wants.packages, *state.wants.optional, *_FRAMEWORKS)
     moved = [
         f"{name} {now}, tested with {tested[name]}"
         for name, now in state.packages.items()
-        if name in tested and (name in wanted or not state.wants.packages)
+        if name in tested and name in {DISTRIBUTION.get(each, each) for each in imports}
         if images.numbers(now)[0] > images.numbers(tested[name])[0]
     ]
-    return finding("image-moved", f"This image is newer: {'; '.join(moved)}.") if moved else None
+    return (
+        _found(state, "image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
+    )
 
 
 def torchao_peft(state: State) -> Finding | None:
@@ -261,7 +281,7 @@ def torchao_peft(state: State) -> Finding | None:
         return None
     if images.numbers(peft) < (0, 19) or images.numbers(torchao) >= (0, 16):
         return None
-    return finding("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
+    return _found(state, "torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
 
 
 def uv_environment(state: State) -> Finding | None:
@@ -269,7 +289,7 @@ def uv_environment(state: State) -> Finding | None:
     if not state.runtime.platform.startswith("colab") or not state.evidence.other_environment:
         return None
     seen = f"There is an environment in {state.evidence.other_environment}; this kernel does not use it."
-    return finding("uv-environment", seen)
+    return _found(state, "uv-environment", seen)
 
 
 def little_ram(state: State) -> Finding | None:
@@ -278,15 +298,17 @@ def little_ram(state: State) -> Finding | None:
     if not state.runtime.ram_total or available >= MIN_RAM:
         return None
     seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
-    return finding("little-ram", seen)
+    return _found(state, "little-ram", seen)
 
 
 def long_session(state: State) -> Finding | None:
     """A Colab machine that is near the end of a free session."""
     if state.runtime.platform != "colab" or state.evidence.uptime < LONG_SESSION:
         return None
-    return finding(
-        "long-session", f"This machine has been up for {state.evidence.uptime / 3600:.1f} hours."
+    return _found(
+        state,
+        "long-session",
+        f"This machine has been up for {state.evidence.uptime / 3600:.1f} hours.",
     )
 
 
@@ -294,14 +316,25 @@ def little_disk(state: State) -> Finding | None:
     """The disk is nearly full: a file cannot be written whole."""
     if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
         return None
-    return finding("little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free.")
+    return _found(
+        state, "little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free."
+    )
 
 
 def drive_dropped(state: State) -> Finding | None:
-    """Google Drive's folder is there, and Drive is not."""
-    if state.evidence.drive in ("", "mounted"):
+    """Google Drive was mounted, and does not answer."""
+    if not state.evidence.drive.startswith("does not answer"):
         return None
-    return finding("drive-dropped", f"{runtime.DRIVE} {state.evidence.drive}.")
+    return _found(state, "drive-dropped", f"{runtime.DRIVE} {state.evidence.drive}.")
+
+
+def drive_folder(state: State) -> Finding | None:
+    """Somebody wrote to Drive's folder while Drive was not there."""
+    if state.evidence.drive != "not mounted":
+        return None
+    return _found(
+        state, "drive-folder", f"{runtime.DRIVE} has files in it, and is not Google Drive."
+    )
 
 
 #: Every check, in the order of the troubleshooting page.
@@ -333,7 +366,11 @@ CHECKS: tuple[Check, ...] = (
     long_session,
     little_disk,
     drive_dropped,
+    drive_folder,
 )
+
+#: These know what a lesson wants, or what the notebook has imported: a process of its own cannot.
+ON_THE_CARD_ONLY = ("other-chip", "other-kind", "package-missing", "part-missing", "restart-needed")
 
 
 def _is_installed(name: str, state: State) -> bool:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from colab_helpers.preflight.problems import finding, known_problems
-from colab_helpers.preflight.state import Finding
+from colab_helpers import runtime
+from colab_helpers.preflight.problems import finding, known_problems, way_out
+from colab_helpers.preflight.state import DISTRIBUTION, Finding
 
 #: The problems that `explain_notebook` finds.
 IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired")
@@ -15,28 +16,39 @@ IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired")
 #: Colab's names, in metadata, for TPUs that it no longer has (colabtools #5566).
 _RETIRED_TPUS = {"V28": "v2-8"}
 
-#: Code (a pattern) -> what replaces it.
+#: Code (a pattern) -> what to do with it.
 _OLD_CODE = {
-    r"COLAB_TPU_ADDR": "nothing: the TPU is in your machine, and jax.devices() finds it",
-    r"TPUClusterResolver(\.connect)?\(\s*((tpu\s*=\s*)?(''|\"\"))?\s*\)": (
-        'TPUClusterResolver(tpu="local"), with tensorflow-tpu; or JAX'
+    r"COLAB_TPU_ADDR|XRT_TPU_CONFIG|TPU_NAME": (
+        "Delete it: the TPU is in your machine, and jax.devices() finds it."
     ),
-    r"experimental_connect_to_cluster": "nothing: there is no cluster to connect to",
-    r"distribute\.experimental\.TPUStrategy": "tf.distribute.TPUStrategy",
-    r"jax\.tools\.colab_tpu": "nothing: jax.devices() finds the TPU",
+    r"TPUClusterResolver(\.connect)?\(\s*((tpu\s*=\s*)?(''|\"\"))?\s*\)": (
+        'Write TPUClusterResolver(tpu="local"), with the package tensorflow-tpu; or use JAX.'
+    ),
+    r"experimental_connect_to_cluster": "Delete it: there is no cluster to connect to.",
+    r"distribute\.experimental\.TPUStrategy": "Write tf.distribute.TPUStrategy.",
+    r"jax\.tools\.colab_tpu": "Delete it: jax.devices() finds the TPU.",
+    r"tensorflow\.contrib|tf\.contrib": "Gone since TensorFlow 2: tf.distribute, or JAX.",
+    r"cloud-tpu-client": "Do not install it: torch_xla brings what it needs.",
 }
 
 
-def explain_error(error: str | BaseException) -> Finding | None:
+def explain_error(error: str | BaseException, platform: str | None = None) -> Finding | None:
     """Say what an error means, and the way out; None for one that is not known.
+
+    `platform` is where it was raised, as `runtime.describe` names it; here when left out. Of several
+    problems that fit, the first of the page is named.
 
     >>> explain_error("The TPU is already in use by process with pid 42.").id
     'tpu-in-use'
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     for problem in known_problems().values():
-        if any(re.search(pattern, text) for pattern in problem.errors):
-            return finding(problem.id, severity="stop")
+        for pattern in problem.errors:
+            if match := re.search(pattern, text, re.IGNORECASE):
+                remedy = way_out(problem.id, platform or runtime.describe().platform)
+                if "NAME" in remedy:
+                    remedy = remedy.replace("NAME", DISTRIBUTION.get(match[1], match[1]))
+                return finding(problem.id, problem.text, remedy, severity="stop")
     return None
 
 
@@ -47,14 +59,15 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     ['tpu-retired']
     """
     found = []
-    asked = str(notebook.get("metadata", {}).get("colab", {}).get("gpuType", "")).upper()
+    colab = (notebook.get("metadata") or {}).get("colab") or {}
+    asked = str(colab.get("gpuType", "")).upper()
     if asked in _RETIRED_TPUS:
-        chip = _RETIRED_TPUS[asked]
-        found.append(finding("tpu-retired", f"The notebook asks for a TPU {chip}, now retired."))
+        seen = f"The notebook asks for a TPU {_RETIRED_TPUS[asked]}, which Colab has retired."
+        found.append(finding("tpu-retired", seen, way_out("tpu-retired", "colab")))
     for number, cell in enumerate(notebook.get("cells", []), start=1):
-        source = "".join(cell.get("source", ""))
+        source = "".join(cell.get("source") or "")
         for pattern, instead in _OLD_CODE.items():
             if cell.get("cell_type") == "code" and (match := re.search(pattern, source)):
-                seen = f"Cell {number} has {match.group()}, from the days of TPU nodes."
-                found.append(finding("tpu-old-code", seen, f"Write instead: {instead}."))
+                seen = f"Cell {number}, text cells counted too, has {match.group()}."
+                found.append(finding("tpu-old-code", seen, instead))
     return tuple(found)

@@ -14,7 +14,7 @@ from importlib import metadata, resources
 
 from colab_helpers.preflight.state import Finding
 
-PAGE = "docs/troubleshooting.md"
+_PAGE = "docs/troubleshooting.md"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Problem:
     seen: date
     review: date
     confidence: str
+    elsewhere: str = ""
     errors: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     lessons: bool = True
@@ -51,20 +52,20 @@ def known_problems() -> Mapping[str, Problem]:
     return {row["id"]: _problem(row) for row in tomllib.loads(text)["problem"]}
 
 
-def finding(id: str, seen: str = "", remedy: str = "", severity: str = "") -> Finding:
-    """Return the finding for a known problem; what is left out is taken from its row.
+def way_out(id: str, platform: str) -> str:
+    """Return the remedy of a problem on a platform, as `runtime.Runtime.platform` names it.
 
-    >>> finding("little-disk", "0.1 GiB of disk is free.").remedy
-    'Delete downloads and caches, such as ~/.cache/huggingface.'
+    >>> way_out("restart-needed", "local")
+    'Restart the kernel, then run from the top.'
     """
     known = known_problems()[id]
-    return Finding(
-        id,
-        severity or known.severity,
-        seen or known.text,
-        remedy or known.remedy,
-        link(id),
-    )
+    on_colab = platform.startswith("colab")
+    return known.remedy if on_colab or not known.elsewhere else known.elsewhere
+
+
+def finding(id: str, seen: str, remedy: str, severity: str = "") -> Finding:
+    """Return the finding for a known problem, with the link to the page that says more."""
+    return Finding(id, severity or known_problems()[id].severity, seen, remedy, link(id))
 
 
 def link(id: str) -> str:
@@ -73,18 +74,18 @@ def link(id: str) -> str:
     >>> link("little-disk").endswith("docs/troubleshooting.md#little-disk")
     True
     """
-    return f"{_page()}#{id}"
+    return f"{page()}#{id}"
 
 
 @functools.cache
-def _page() -> str:
-    """The page's address; its place in the checkout where the helper is not installed."""
+def page() -> str:
+    """Return the address of the troubleshooting page, or its place in a clone, not installed."""
     try:
         urls = metadata.metadata("colab-helpers").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:
         urls = []
     known = dict(entry.split(", ", 1) for entry in urls)
-    return f"{known['Repository']}/blob/HEAD/{PAGE}" if "Repository" in known else PAGE
+    return f"{known['Repository']}/blob/HEAD/{_PAGE}" if "Repository" in known else _PAGE
 
 
 def _problem(row: Mapping) -> Problem:

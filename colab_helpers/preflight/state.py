@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from colab_helpers import hardware, runtime
 
+#: Import name -> distribution, where they differ.
+DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
+
 
 @dataclass(frozen=True)
 class Wants:

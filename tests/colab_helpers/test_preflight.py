@@ -22,7 +22,7 @@ L4 = dataclasses.replace(T4, name="NVIDIA L4", memory_total=23034 * MIB, capabil
 RTX = hardware.Device("GPU", "NVIDIA GeForce RTX 3060", "NVML", 12288 * MIB)
 V5E = hardware.Device("TPU", "TPU v5e", "PCI id")
 COLAB = {
-    "torch": "2.11.0+cu130", "tensorflow": "2.20.0", "numpy": "2.1.3", "nvidia-cublas-cu12": "12.5"
+    "torch": "2.11.0+cu130", "tensorflow": "2.20.0", "numpy": "2.1.3", "nvidia-cublas-cu12": "12.5.3.2"
 }  # fmt: skip
 
 
@@ -113,12 +113,12 @@ FIRES = {
     ),
     "tpu-plain-tensorflow": (
         state(dataclasses.replace(TPU, packages={"tensorflow": "2.20.0"}), (V5E, CPU)),
-        "tensorflow-tpu in place of tensorflow",
+        "needs the package tensorflow-tpu",
         state(dataclasses.replace(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
     ),
     "tpu-in-use": (
         state(dataclasses.replace(TPU, tpu_holders=(42,)), (V5E, CPU)),
-        "Restart session in the other one",
+        "Runtime > Restart session",
         state(TPU, (V5E, CPU)),
     ),
     "old-python": (
@@ -128,8 +128,8 @@ FIRES = {
     ),
     "package-missing": (state(packages=("jax",)), "%pip install jax", state(packages=("numpy",))),
     "part-missing": (
-        state(TPU, (V5E, CPU), optional=("tensorflow",)),
-        "%pip install tensorflow",
+        state(optional=("jax",)),
+        "%pip install jax",
         state(optional=("tensorflow",)),
     ),
     "old-torch": (
@@ -173,9 +173,14 @@ FIRES = {
         state(machine(disk_free=2 * GIB)),
     ),
     "drive-dropped": (
-        state(machine(drive="does not answer")),
+        state(machine(drive="does not answer (Transport endpoint is not connected)")),
         "force_remount=True",
         state(machine(drive="mounted")),
+    ),
+    "drive-folder": (
+        state(machine(drive="not mounted")),
+        "!mv /content/drive",
+        state(machine(drive="")),
     ),
 }
 
@@ -235,10 +240,50 @@ def test_findings_come_worst_first():
     assert severities == ["stop", "warn", "note"]
 
 
-def test_no_gpu_outside_colab_does_not_speak_of_a_menu():
+def test_no_gpu_outside_colab_says_where_one_is():
     seen = state(machine(nvidia_smi=False, paths=(), env={}, shell=""), (CPU,))
     [finding] = preflight.find_problems(seen)
+    assert finding.remedy.startswith("For one, open the notebook in Colab, then Runtime >")
+
+
+def test_remedies_outside_colab_do_not_speak_of_colabs_menu():
+    """Where the way out differs, the row has both."""
+    there = dataclasses.replace(NO_GPU, env={}, shell="", ram_available=GIB)
+    [finding] = [f for f in preflight.find_problems(state(there, (CPU,))) if f.id == "little-ram"]
     assert "Runtime >" not in finding.remedy
+    for problem in preflight.known_problems().values():
+        assert "Runtime >" not in problem.elsewhere
+
+
+@pytest.mark.parametrize(
+    ("loaded", "installed", "restart"),
+    [
+        ("2.11.0+cu130", "2.11.0", False),  # PyPI's build: the package has no suffix
+        ("2.11.0+cu130", "2.11.0+cpu", True),
+        ("2.11.0+cu130", "2.13.0", True),
+    ],
+)
+def test_a_suffix_alone_asks_for_no_restart(loaded, installed, restart):
+    seen = state(machine(packages=packages(torch=installed)), loaded={"torch": loaded})
+    assert ("restart-needed" in ids(seen)) == restart
+
+
+def test_without_a_lesson_a_machine_without_an_accelerator_is_told():
+    seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Wants())
+    [finding] = preflight.find_problems(seen)
+    assert finding.id == "no-accelerator" and "GPU or TPU" in finding.seen
+
+
+def test_what_only_the_card_can_know_is_not_found_without_wishes():
+    for id, (seen, _, _) in FIRES.items():
+        found = ids(dataclasses.replace(seen, wants=preflight.Wants(), loaded={}))
+        assert (id in found) == (id not in preflight.ON_THE_CARD_ONLY), id
+
+
+def test_a_tpu_machine_is_not_told_to_install_plain_tensorflow():
+    seen = state(TPU, (V5E, CPU), accelerator="TPU", optional=("tensorflow",))
+    [part] = [f for f in preflight.find_problems(seen) if f.id == "part-missing"]
+    assert "pip install" not in part.remedy
 
 
 def test_no_gpu_on_kaggle_speaks_of_kaggles_menu():

@@ -15,13 +15,20 @@ ERRORS = {
     "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU "
     "and installed a driver from http://www.nvidia.com/Download/index.aspx": "no-accelerator",
     "RuntimeError: No CUDA GPUs are available": "no-accelerator",
+    "CUDA driver initialization failed, you might not have a CUDA gpu.": "no-accelerator",
     "/bin/bash: line 1: nvidia-smi: command not found": "no-accelerator",
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
     "the latest NVIDIA driver is installed and running.": "no-accelerator",
+    "I external/local_xla/xla/tsl/cuda/cudart_stub.cc:31] Could not find cuda drivers on your "
+    "machine, GPU will not be used.": "no-accelerator",
     "Cannot connect to GPU backend": "no-backend",
     "You cannot currently connect to a GPU due to usage limits in Colab.": "no-backend",
     "Failed to initialize NVML: Driver/library version mismatch": "silent-driver",
-    "AssertionError: Torch not compiled with CUDA enabled": "cpu-build",
+    "AssertionError: Torch not compiled with CUDA enabled": "no-accelerator",
+    "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)":
+    "no-accelerator",
+    "Failed to assign a backend": "no-backend",
+    "No backend with GPU available": "no-backend",
     "RuntimeError: The NVIDIA driver on your system is too old (found version 12080).": "cuda-too-new",
     "CUDA error: no kernel image is available for execution on the device": "no-kernel-image",
     "Could not load dynamic library 'libcublas.so.12'; dlerror: libcublas.so.12: cannot open shared "
@@ -34,28 +41,55 @@ ERRORS = {
     "176028. Not attempting to load libtpu.so in this process.": "tpu-in-use",
     "libtpu.so already in use by another process probably owned by another user.": "tpu-in-use",
     "open(/dev/vfio/0): Device or resource busy: Couldn't open iommu group": "tpu-in-use",
+    "A Google TPU may be present on this machine, but either a TPU-enabled jaxlib or libtpu is not "
+    "installed. Falling back to cpu.": "tpu-in-use",
+    "ModuleNotFoundError: No module named 'tensorflow'": "tpu-without-tensorflow",
     "ValueError: Please provide a TPU Name to connect to.": "tpu-node",
     "KeyError: 'COLAB_TPU_ADDR'": "tpu-node",
     "ModuleNotFoundError: No module named 'jax.tools.colab_tpu'": "tpu-node",
     "failed to connect to all addresses: grpc://10.60.12.2:8470": "tpu-node",
+    "ModuleNotFoundError: No module named 'sklearn'": "package-missing",
+    "ModuleNotFoundError: No module named 'colab_helpers'": "helper-missing",
+    "/bin/bash: line 1: colab-helpers: command not found": "helper-missing",
     "AttributeError: module 'torch' has no attribute 'accelerator'": "old-torch",
     "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C "
     "header, got 88 from PyObject": "restart-needed",
     "ImportError: numpy.core.multiarray failed to import": "restart-needed",
+    "ImportError: numpy._core.umath failed to import": "restart-needed",
+    "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.0.2 as it may crash.":
+    "numpy-abi",
+    "AttributeError: _ARRAY_API not found": "numpy-abi",
     "ImportError: Found an incompatible version of torchao. Found version 0.10.0, but only versions "
     "above 0.16.0 are supported": "torchao-peft",
     "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'": "protobuf-tensorflow",
-    "TypeError: Descriptors cannot be created directly.": "protobuf-tensorflow",
+    "TypeError: Descriptors cannot be created directly.": "protobuf-old",
+    "TypeError: Descriptors cannot not be created directly.": "protobuf-old",
+    "google.protobuf.runtime_version.VersionError: Detected incompatible Protobuf Gencode/Runtime "
+    "versions when loading x.proto: gencode 6.31.1 runtime 5.29.6.": "protobuf-old",
     "Your session crashed after using all available RAM.": "session-crashed",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
-    "capacity of 14.56 GiB of which 15.81 MiB is free.": "out-of-memory",
-    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
-    "allocate 68719476736 bytes.": "out-of-memory",
+    "Your session crashed for an unknown reason.": "session-crashed",
+    "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array with shape "
+    "(100000, 100000) and data type float64": "session-crashed",
+    "MemoryError": "session-crashed",
     "RuntimeError: [enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate "
     "memory: you tried to allocate 4000000000000 bytes. Error code 12 (Cannot allocate memory)":
-    "out-of-memory",
+    "session-crashed",
+    "The kernel for old.ipynb appears to have died. It will restart automatically.":
+    "session-crashed",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
+    "capacity of 14.56 GiB of which 15.81 MiB is free.": "out-of-memory",
+    "RuntimeError: CUDA error: out of memory": "out-of-memory",
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+    "allocate 68719476736 bytes.": "out-of-memory",
+    "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]": "out-of-memory",
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+    "cuda:0 and cpu!": "two-devices",
+    "TypeError: can't convert cuda:0 device type tensor to numpy.": "two-devices",
+    "torch.AcceleratorError: CUDA error: device-side assert triggered": "device-assert",
+    "Runtime disconnected": "disconnected",
     "OSError: [Errno 28] No space left on device": "little-disk",
     "OSError: [Errno 107] Transport endpoint is not connected: '/content/drive'": "drive-dropped",
+    "ValueError: Mountpoint must not already contain files": "drive-folder",
 }  # fmt: skip
 
 
@@ -76,9 +110,17 @@ def test_a_pattern_fits_one_problem_only():
         fitting = [
             problem.id
             for problem in preflight.known_problems().values()
-            if any(re.search(pattern, error) for pattern in problem.errors)
+            if any(re.search(pattern, error, re.I) for pattern in problem.errors)
         ]
         assert fitting == [ERRORS[error]], error
+
+
+def test_the_way_out_depends_on_the_platform_and_names_the_package():
+    error = "ModuleNotFoundError: No module named 'sklearn'"
+    assert "%pip install scikit-learn" in preflight.explain_error(error, "kaggle").remedy
+    error = "numpy.dtype size changed"
+    assert "Runtime >" in preflight.explain_error(error, "colab").remedy
+    assert "Runtime >" not in preflight.explain_error(error, "local").remedy
 
 
 def test_an_exception_is_explained_like_its_text():
@@ -87,7 +129,14 @@ def test_an_exception_is_explained_like_its_text():
 
 @pytest.mark.parametrize(
     "error",
-    ["", "ValueError: shapes do not match", "Unable to load libtpu"],
+    [
+        "",
+        "ValueError: shapes do not match",
+        "Unable to load libtpu",
+        "429 RESOURCE_EXHAUSTED. You exceeded your current quota",  # a service, not a chip
+        "java.lang.OutOfMemoryError: Java heap space",
+        "ModuleNotFoundError: No module named 'somebody_elses'",
+    ],
 )
 def test_other_errors_are_not_explained(error):
     assert preflight.explain_error(error) is None
@@ -114,11 +163,7 @@ def test_old_lines_are_found_with_their_cell_and_what_replaces_them():
     )
     seen = [finding.seen for finding in preflight.explain_notebook(old)]
     assert [text.split(" has ")[0] for text in seen] == [
-        "Cell 2",
-        "Cell 2",
-        "Cell 3",
-        "Cell 4",
-        "Cell 5",
+        f"Cell {number}, text cells counted too," for number in (2, 2, 3, 4, 5)
     ]
 
 
@@ -130,10 +175,14 @@ def test_todays_notebook_is_left_alone():
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (json.dumps(notebook("import jax")), 0, "nothing in it asks"),
+        (json.dumps(notebook("import jax")), 0, "no line for TPUs"),
         (json.dumps(notebook(gpuType="V28")), 1, "v2-8"),
-        ("no JSON", 1, "cannot be read"),
-        ("[1]", 1, "cannot be read"),
+        ("\ufeff" + json.dumps(notebook("import jax")), 0, "no line for TPUs"),
+        ('{"metadata": {"colab": null}, "cells": [{"cell_type": "code"}]}', 0, "no line"),
+        ("no JSON", 1, "is not a notebook"),
+        ("[1]", 1, "is not a notebook"),
+        ('{"seconds": 3}', 1, "is not a notebook"),
+        ("[" * 100_000, 1, "is not a notebook"),
     ],
 )
 def test_doctor_judges_a_notebook(tmp_path, capsys, content, code, words):
@@ -144,11 +193,19 @@ def test_doctor_judges_a_notebook(tmp_path, capsys, content, code, words):
     assert words in told.out + told.err and "Traceback" not in told.err
 
 
+def test_a_notebook_that_is_not_there(tmp_path, capsys):
+    assert main(["doctor", "--notebook", str(tmp_path / "none.ipynb")]) == 1
+    assert "cannot be read: No such file" in capsys.readouterr().err
+
+
 def test_doctor_explains_an_error(capsys, monkeypatch):
     assert main(["doctor", "--error", "CUDA out of memory"]) == 0
     assert "smaller batch" in capsys.readouterr().out
-    assert main(["doctor", "--error", "something else"]) == 1
-    assert "not among those" in capsys.readouterr().out
+    assert main(["doctor", "--error", "CUDA", "out", "of", "memory"]) == 0  # without quotes
+    capsys.readouterr()
+    for unknown in ("something else", "", "   "):
+        assert main(["doctor", "--error", unknown]) == 1
+        assert "does not know this error" in capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
     assert main(["doctor", "--json", "--error", "-"]) == 0
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["tpu-node"]

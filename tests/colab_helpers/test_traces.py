@@ -8,14 +8,18 @@ import time
 import pytest
 
 from colab_helpers import _traces as traces
+from colab_helpers import runtime
 
 
-def test_uptime(tmp_path):
-    (tmp_path / "uptime").write_text("36000.52 71000.00\n")
-    assert traces.uptime(tmp_path / "uptime") == 36000.52
+def test_uptime_counts_from_the_start_of_the_container(tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "uptime").write_text("36000.50 71000.00\n")
+    ticks = 30_000 * os.sysconf("SC_CLK_TCK")
+    (tmp_path / "1" / "stat").write_text(f"1 (a (b) c) S {'0 ' * 18}{ticks} 0 0\n")
+    assert traces.uptime(tmp_path) == 6000.5
     assert traces.uptime(tmp_path / "none") == 0.0
-    (tmp_path / "odd").write_text("?")
-    assert traces.uptime(tmp_path / "odd") == 0.0
+    (tmp_path / "uptime").write_text("?")
+    assert traces.uptime(tmp_path) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -69,6 +73,16 @@ def test_this_process_is_no_other(tmp_path):
         assert traces.tpu_holders(devices=[chip]) == ()
 
 
+def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
+    """`!colab-helpers doctor` runs below the kernel, which may have the TPU itself."""
+    chip = tmp_path / "vfio-0"
+    code = f"from colab_helpers import _traces; print(_traces.tpu_holders(devices=[{str(chip)!r}]))"
+    with chip.open("w"):
+        command = ["sh", "-c", f'"{sys.executable}" -c "{code}"; true']
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "()"
+
+
 def test_no_tpu_asks_nobody(monkeypatch):
     monkeypatch.setattr(traces, "_has_open", lambda *_: pytest.fail("asked"))
     assert traces.tpu_holders(devices=[]) == ()
@@ -79,8 +93,9 @@ def test_drive(monkeypatch, tmp_path):
     (tmp_path / "drive").mkdir()
     assert traces.drive(tmp_path / "drive") == ""  # nobody has mounted or written
     (tmp_path / "drive" / "MyDrive").mkdir()
-    assert "own disk" in traces.drive(tmp_path / "drive")
+    assert traces.drive(tmp_path / "drive") == "not mounted"
     monkeypatch.setattr(traces, "_drive", lambda _: time.sleep(2))
+    monkeypatch.setattr(traces, "ANSWER_WITHIN", 0.1)
     start = time.perf_counter()
     assert traces.drive(tmp_path / "drive") == "does not answer"
     assert time.perf_counter() - start < 0.2
@@ -105,11 +120,22 @@ def test_a_mount_that_works():
     assert traces.drive(traces.Path("/proc")) == "mounted"
 
 
+def test_a_working_folder_that_is_gone(monkeypatch, tmp_path):
+    """As when it lies on a Drive that dropped: the machine is described all the same."""
+
+    def lost():
+        raise OSError(107, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(traces.Path, "cwd", lost)
+    assert traces.working_folder() == traces.Path("/")
+    assert runtime.observe().disk_total > 0
+
+
 def test_an_environment_that_this_python_is_not_from(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert traces.other_environment() == ""
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "pyvenv.cfg").touch()
     assert traces.other_environment() == str(tmp_path / ".venv")
-    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / ".venv"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     assert traces.other_environment() == ""

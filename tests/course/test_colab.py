@@ -1,11 +1,12 @@
 """Lessons on a real Colab machine, with a stand-in for Google's tool that keeps its manners.
 
-As google-colab-cli 0.6.0 does, it goes on after a cell that raised, writes NAME_output.ipynb beside
+As google-colab-cli 0.7.5 does, it goes on after a cell that raised, writes NAME_output.ipynb beside
 the notebook, and keeps no metadata of outputs.
 """
 
 import dataclasses
 import os
+import subprocess
 import sys
 
 import pytest
@@ -19,11 +20,15 @@ TOOL = """#!{python}
 import os, sys
 from pathlib import Path
 import nbclient, nbformat
+if sys.argv[1:] == ["version"]:
+    sys.exit(print("Version: " + os.environ.get("VERSION", "0.7.5")))
 words = sys.argv[3:]  # after --auth oauth2
 with open({log!r}, "a") as log:
     log.write(" ".join(words[:1] + words[3:4]) + "\\n")
 if words[0] == os.environ.get("FAILS"):
     sys.exit("[colab] Backend rejected accelerator 'T4'.")
+if words[0] == "stop":
+    print(os.environ.get("STOP", "[colab] Session terminated."))
 if words[0] == "exec":
     path = Path(words[words.index("-f") + 1])
     notebook = nbformat.read(path, as_version=4)
@@ -74,7 +79,7 @@ def test_lessons_run_and_notebooks_and_records_are_kept(two_toys, tool, capsys):
     calls = tool.read_text().split("\n")
     assert calls[0] == "new --gpu" and calls[-2] == "stop"
     assert [call.split()[0] for call in calls[1:-2]] == [
-        "upload", "exec", "restart-kernel", "exec", "restart-kernel",
+        "upload", "exec", "restart-kernel", "exec",
     ]  # fmt: skip
 
 
@@ -95,12 +100,38 @@ def test_a_lesson_that_measured_beside_the_chip_is_named(two_toys, tool, monkeyp
     assert "not on a GPU" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("command", "stopped"), [("new", False), ("upload", True)])
-def test_what_the_tool_says_is_passed_on(two_toys, tool, monkeypatch, capsys, command, stopped):
+@pytest.mark.parametrize("command", ["new", "upload"])
+def test_what_the_tool_says_is_passed_on_and_the_machine_is_given_back(
+    two_toys, tool, monkeypatch, capsys, command
+):
     monkeypatch.setenv("FAILS", command)
     assert main(["colab", "--gpu", "T4"]) == 1
     assert f"`colab {command}` failed: [colab] Backend rejected" in capsys.readouterr().err
-    assert ("stop" in tool.read_text().split()) == stopped
+    assert "stop" in tool.read_text().split()
+
+
+def test_a_restart_that_fails_is_told_for_its_lesson(two_toys, tool, monkeypatch, capsys):
+    monkeypatch.setenv("FAILS", "restart-kernel")
+    assert main(["colab"]) == 1
+    told = capsys.readouterr().out
+    assert "01_toy: ok" in told and "02_toy: `colab restart-kernel` failed" in told
+
+
+def test_a_machine_that_the_tool_lost_is_told(two_toys, tool, monkeypatch, capsys):
+    monkeypatch.setenv("STOP", "[colab] Session 'course-x' not found.")
+    assert main(["colab", "01"]) == 1
+    assert "Manage sessions" in capsys.readouterr().err
+
+
+def test_a_command_that_hangs_is_told(tool, monkeypatch):
+    monkeypatch.setattr(colab, "TOOL", "sleep")
+    monkeypatch.setattr(colab.subprocess, "run", _never_answers)
+    with pytest.raises(CourseError, match="took longer than 1 s"):
+        colab._Session("oauth2", "x").call("new", limit=1)
+
+
+def _never_answers(command, **options):
+    raise subprocess.TimeoutExpired(command, options["timeout"])
 
 
 def test_a_lesson_without_a_notebook_is_named(two_toys, tool, monkeypatch, capsys):
@@ -113,7 +144,13 @@ def test_without_the_tool_two_lines_say_what_to_do(monkeypatch, tmp_path, capsys
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["colab", "--gpu", "T4"]) == 1
     lines = capsys.readouterr().err.strip().split("\n")
-    assert len(lines) == 2 and "pip install google-colab-cli" in lines[1]
+    assert len(lines) == 2 and 'pip install "google-colab-cli>=0.7.5"' in lines[1]
+
+
+def test_an_old_tool_is_refused(tool, monkeypatch, capsys):
+    monkeypatch.setenv("VERSION", "0.6.0")
+    assert main(["colab"]) == 1
+    assert "older than 0.7.5" in capsys.readouterr().err
 
 
 def test_without_a_login_two_lines_say_what_to_do(tool, tmp_path, capsys, monkeypatch):
@@ -125,7 +162,7 @@ def test_without_a_login_two_lines_say_what_to_do(tool, tmp_path, capsys, monkey
     credentials = tmp_path / colab._GCLOUD
     credentials.parent.mkdir(parents=True)
     credentials.touch()
-    assert colab.check_ready() == "adc"
+    assert colab.sign_in_method() == "adc"
 
 
 @pytest.mark.parametrize(

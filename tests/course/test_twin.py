@@ -56,7 +56,7 @@ def small_twin(tmp_path_factory):
     ours = next(path for path in sys.path if path.endswith("site-packages"))
     # Not as a .pth file's import line: editable installs of ours must stay out.
     (libraries / "ours.pth").write_text(f"{ours}\n")
-    made = twin.Twin(IMAGES["latest"], folder)
+    made = twin.Twin(IMAGES["latest"], folder, lacks="it is not needed here")
     twin._write_kernel(made)
     return made
 
@@ -64,7 +64,7 @@ def small_twin(tmp_path_factory):
 def test_the_kernel_is_colabs_where_its_class_is_there(small_twin):
     spec = small_twin.folder / "share/jupyter/kernels/colab-twin/kernel.json"
     assert "kernel_class" not in spec.read_text()
-    colab = twin.Twin(small_twin.image, small_twin.folder, twin.KERNEL_CLASS)
+    colab = twin.Twin(small_twin.image, small_twin.folder)
     twin._write_kernel(colab)
     argv = json.loads(spec.read_text())["argv"]
     assert argv[0] == str(small_twin.python) and argv[-1].endswith(twin.KERNEL_CLASS)

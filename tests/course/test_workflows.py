@@ -64,7 +64,7 @@ def test_targets_and_commands_exist(name):
 
 
 @pytest.mark.parametrize("name", ["drift", "links", "conditions"])
-def test_the_slow_ones_run_every_week(name):
+def test_what_does_not_follow_a_change_runs_every_week(name):
     workflow = yaml.safe_load(TEXTS[name])
     # YAML 1.1 reads the key `on` as true.
     [schedule] = workflow[True]["schedule"]
