@@ -19,7 +19,6 @@ from tests.toy import add_second_lesson, edit_lesson
 TOOL = """#!{python}
 import os, sys
 from pathlib import Path
-import nbclient, nbformat
 if sys.argv[1:] == ["version"]:
     sys.exit(print("Version: " + os.environ.get("VERSION", "0.7.5")))
 words = sys.argv[3:]  # after --auth oauth2
@@ -30,6 +29,7 @@ if words[0] == os.environ.get("FAILS"):
 if words[0] == "stop":
     print(os.environ.get("STOP", "[colab] Session terminated."))
 if words[0] == "exec":
+    import nbclient, nbformat
     path = Path(words[words.index("-f") + 1])
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(notebook, allow_errors=True, kernel_name="python3")
@@ -119,6 +119,7 @@ def test_a_restart_that_fails_is_told_for_its_lesson(two_toys, tool, monkeypatch
 
 def test_a_machine_that_the_tool_lost_is_told(two_toys, tool, monkeypatch, capsys):
     monkeypatch.setenv("STOP", "[colab] Session 'course-x' not found.")
+    monkeypatch.setenv("FAILS", "exec")
     assert main(["colab", "01"]) == 1
     assert "Manage sessions" in capsys.readouterr().err
 
