@@ -19,7 +19,7 @@ from pathlib import Path
 import nbformat
 
 from colab_helpers import images, reference
-from course import execute, twin, verify
+from course import archive, execute, verify
 from course.table import Course, CourseError, Lesson
 
 TOOL = "colab"
@@ -107,10 +107,10 @@ def run(
     """
     session = _Session(sign_in_method(), f"course-{uuid.uuid4().hex[:6]}")
     folder.mkdir(parents=True, exist_ok=True)
-    archive = folder / "main.zip"
-    twin.zip_repository(course.root, archive)
+    bundle = folder / "main.zip"
+    archive.zip_repository(course.root, bundle)
     with session.open(machine):
-        session.call("upload", str(archive), _REMOTE)
+        session.call("upload", str(bundle), _REMOTE)
         for i, lesson in enumerate(lessons):
             yield _run_one(course, lesson, machine, folder, session, fresh=i == 0)
 
@@ -166,7 +166,7 @@ def _run_one(
     source = folder / f"{lesson.slug}.ipynb"
     executed = folder / f"{lesson.slug}_output.ipynb"  # the tool's own choice
     executed.unlink(missing_ok=True)
-    twin.write_with_archive(course, lesson, f"file:///{_REMOTE}", source)
+    archive.write_notebook(course, lesson, f"file:///{_REMOTE}", source)
     problem = ""
     try:
         if not fresh:

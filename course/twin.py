@@ -13,15 +13,12 @@ import os
 import shutil
 import subprocess
 import time
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
-
 from colab_helpers import images
-from course import build, execute, verify
+from course import archive, execute, verify
 from course.table import Course, CourseError, Lesson
 
 COLABTOOLS = (
@@ -101,42 +98,21 @@ def check_all(
     course: Course, twin: Twin, lessons: tuple[Lesson, ...], out: Path
 ) -> Iterator[Result]:
     """Run each lesson at full size in the twin, which has no helper before its set-up cell has run."""
-    archive = out / "main.zip"
+    bundle = out / "main.zip"
     out.mkdir(parents=True, exist_ok=True)
-    zip_repository(course.root, archive)
+    archive.zip_repository(course.root, bundle)
     bare = _uninstall_helper(twin)
     for lesson in lessons:
-        yield _check(course, twin, lesson, archive, bare, out)
+        yield _check(course, twin, lesson, bundle, bare, out)
         _uninstall_helper(twin)
 
 
-def zip_repository(root: Path, path: Path) -> None:
-    """Zip the working tree as the repository's host does: tracked or new files below one folder."""
-    names = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        capture_output=True, text=True, check=True, cwd=root,
-    ).stdout.splitlines()  # fmt: skip
-    with zipfile.ZipFile(path, "w") as bundle:
-        for name in names:
-            if (root / name).exists():
-                bundle.write(root / name, f"course-main/{name}")
-
-
-def write_with_archive(course: Course, lesson: Lesson, archive: str, path: Path) -> None:
-    """Build the learner's notebook, which takes the helper from the address `archive`."""
-    notebook = build.build(course, lesson)
-    set_up = notebook.cells[1]
-    set_up.source = set_up.source.replace(course.repository.archive, archive)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
-
-
 def _check(
-    course: Course, twin: Twin, lesson: Lesson, archive: Path, bare: Mapping[str, str], out: Path
+    course: Course, twin: Twin, lesson: Lesson, bundle: Path, bare: Mapping[str, str], out: Path
 ) -> Result:
     start = time.perf_counter()
     source = out / "built" / f"{lesson.slug}.ipynb"
-    write_with_archive(course, lesson, archive.as_uri(), source)
+    archive.write_notebook(course, lesson, bundle.as_uri(), source)
     settings = execute.Settings(environment=twin.environment, kernel=_KERNEL)
     outcome = execute.run(source, out / source.name, settings)
     problems = verify.run_problems(outcome, _NOT_ON_COLAB)

@@ -22,6 +22,12 @@ def test_every_problem_is_whole(problem):
         assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+", source)
 
 
+def test_what_is_named_in_a_remedy_is_caught_by_each_pattern():
+    for problem in KNOWN:
+        if problem.errors and "NAME" in problem.remedy + problem.elsewhere:
+            assert all(re.compile(pattern).groups for pattern in problem.errors), problem.id
+
+
 def test_checks_and_notebook_rules_have_a_row_each():
     assert set(preflight.known_problems()) >= CHECKED
     assert set(preflight.IN_NOTEBOOKS) <= set(preflight.known_problems())

@@ -65,7 +65,7 @@ def two_toys(toy_course, monkeypatch):
     lessons = tuple(dataclasses.replace(lesson, accelerator="") for lesson in course.lessons)
     course = dataclasses.replace(course, lessons=lessons)
     monkeypatch.setattr("course.__main__.load", lambda: course)
-    monkeypatch.setattr(colab.twin, "zip_repository", lambda root, path: path.write_bytes(b""))
+    monkeypatch.setattr(colab.archive, "zip_repository", lambda root, path: path.write_bytes(b""))
     return course
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from course import build, twin
+from course import archive, build
 from course.table import load
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
@@ -23,10 +23,10 @@ def python(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory):
+def address(tmp_path_factory):
     """The repository as GitHub zips it."""
     path = tmp_path_factory.mktemp("archive") / "main.zip"
-    twin.zip_repository(load().root, path)
+    archive.zip_repository(load().root, path)
     return path.as_uri()
 
 
@@ -64,9 +64,9 @@ def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, archive, tmp_path):
+def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, address, tmp_path):
     before = freeze(python)
-    done = run_set_up_cell(python, archive, tmp_path)
+    done = run_set_up_cell(python, address, tmp_path)
     assert "You are on" in done.stdout, done.stdout + done.stderr
     assert "mend first" in done.stdout and "torch" in done.stdout  # this machine has no PyTorch
     after = freeze(python)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import zipfile
 
 import nbformat
 import pytest
@@ -80,9 +79,3 @@ def test_a_kernel_in_it_sees_colabs_variables_and_not_this_checkout(small_twin, 
     assert outcome.ok, outcome.problem
     assert f"{small_twin.folder}" in outcome.notebook.cells[0].outputs[0].text
     assert "release-colab" in outcome.notebook.cells[0].outputs[0].text
-
-
-def test_the_archive_has_what_pip_needs(course, tmp_path):
-    twin.zip_repository(course.root, tmp_path / "main.zip")
-    names = set(zipfile.ZipFile(tmp_path / "main.zip").namelist())
-    assert {"course-main/pyproject.toml", "course-main/colab_helpers/images.toml"} <= names
