@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 EXTRAS := lessons,course,tests
 LESSONS ?=
 JOBS ?= 2
+# Lessons wait now and then, for a compiler or a child process: one more than cores fills the gaps.
+NOTEBOOK_JOBS ?= $(shell expr $(JOBS) + 1)
 IMAGE ?= latest
 TWIN_PYTHON ?=
 COLABTOOLS ?=
@@ -52,7 +54,7 @@ test-unit: setup ## the helper and the course's tools
 	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval
-	$(BIN)/python -m pytest tests/notebooks -n $(JOBS) --dist load
+	$(BIN)/python -m pytest tests/notebooks -n $(NOTEBOOK_JOBS) --dist worksteal
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
