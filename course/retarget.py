@@ -24,4 +24,18 @@ def retarget(course: Course, repository: str, branch: str | None = None) -> list
     project.write_text(text, "utf-8")
     moved = load(course.root)
     changed = [project, *(build.write(moved, lesson) for lesson in moved.lessons)]
-    return changed + pages.write(moved)
+    return [*changed, *_move_links(course, moved), *pages.write(moved)]
+
+
+def _move_links(old: Course, new: Course) -> list[Path]:
+    """Point the links in stored and recorded outputs, such as a card's, at the new address.
+
+    Returns the files with recorded outputs.
+    """
+    notebooks = [new.notebook(lesson) for lesson in new.lessons]
+    recorded = list((new.root / "colab_helpers" / "reference" / "outputs").glob("*.json"))
+    for path in (*notebooks, *recorded):
+        text = path.read_text("utf-8")
+        moved = text.replace(f"{old.repository.url}/", f"{new.repository.url}/")
+        path.write_text(moved, "utf-8")
+    return recorded

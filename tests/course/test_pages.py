@@ -1,5 +1,7 @@
+import json
 import re
 
+import nbformat
 import pytest
 
 from course import build, pages, retarget, verify
@@ -65,9 +67,18 @@ def test_check_names_what_is_out_of_date(toy_course, monkeypatch, capsys):
 
 def test_retarget_moves_every_address_and_keeps_outputs(toy_course):
     path = publish_toy(toy_course)
+    link = f"{toy_course.repository.url}/blob/HEAD/docs/troubleshooting.md#little-ram"
+    shown = nbformat.read(path, 4)
+    shown.cells[1].outputs = [nbformat.v4.new_output("stream", text=link)]
+    path.write_text(build.dumps(shown), "utf-8")
+    recorded = toy_course.root / "colab_helpers" / "reference" / "outputs" / "01_toy.json"
+    recorded.parent.mkdir(parents=True)
+    recorded.write_text(json.dumps({"text": link}), "utf-8")
     pages.write(toy_course)
     changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
-    assert {p.name for p in changed} == {"pyproject.toml", "01_toy.ipynb", "README.md", "01_toy.md"}
+    assert sorted(p.name for p in changed) == [
+        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "pyproject.toml",
+    ]  # fmt: skip
     for page in changed:
         text = page.read_text("utf-8")
         assert "ada/gpu-course" in text and "somebody/toy" not in text
@@ -85,4 +96,4 @@ def test_retarget_refuses_what_is_no_repository(toy_course, name):
 
 def test_store_outputs_keeps_nothing_else_of_the_run(toy_course):
     text = publish_toy(toy_course).read_text("utf-8")
-    assert "papermill" not in text and text == build.dumps(__import__("nbformat").reads(text, 4))
+    assert "papermill" not in text and text == build.dumps(nbformat.reads(text, 4))
