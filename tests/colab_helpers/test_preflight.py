@@ -348,6 +348,6 @@ def test_doctor_speaks_json(capsys):
 
 
 def test_doctor_ends_with_1_on_a_machine_that_does_not_fit(capsys, monkeypatch):
-    monkeypatch.setattr(checks, "MIN_DISK", 2**60)
+    monkeypatch.setattr(checks.session, "MIN_DISK", 2**60)
     assert main(["doctor"]) == 1
     assert "Delete downloads" in capsys.readouterr().out

@@ -1,0 +1,49 @@
+"""Which problems can be seen from here? One small check each.
+
+A check looks at a `State`, starts nothing, and returns a `Finding` or None. Its words are in
+`problems.toml`; it adds what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from colab_helpers.preflight.checks import gpu, packages, session, tpu
+from colab_helpers.preflight.state import Finding, State
+
+Check = Callable[[State], Finding | None]
+
+#: Every check, in the order of the troubleshooting page.
+CHECKS: tuple[Check, ...] = (
+    gpu.no_accelerator,
+    gpu.other_chip,
+    gpu.other_kind,
+    gpu.silent_driver,
+    gpu.cpu_build,
+    gpu.cuda_too_new,
+    gpu.replaced_build,
+    gpu.tensorflow_cuda,
+    gpu.gpu_held,
+    gpu.gpu_idle,
+    gpu.bf16_emulated,
+    gpu.unknown_chip,
+    tpu.tpu_without_tensorflow,
+    tpu.tpu_plain_tensorflow,
+    tpu.tpu_in_use,
+    packages.old_python,
+    packages.package_missing,
+    packages.part_missing,
+    packages.old_torch,
+    packages.restart_needed,
+    packages.image_moved,
+    packages.torchao_peft,
+    packages.uv_environment,
+    session.little_ram,
+    session.long_session,
+    session.little_disk,
+    session.drive_dropped,
+    session.drive_folder,
+)
+
+#: These know what a lesson wants, or what the notebook has imported: a process of its own cannot.
+ON_THE_CARD_ONLY = ("other-chip", "other-kind", "package-missing", "part-missing", "restart-needed")

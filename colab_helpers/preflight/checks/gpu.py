@@ -1,0 +1,147 @@
+"""Is there the GPU that was asked for, and can the frameworks use it?"""
+
+from __future__ import annotations
+
+from colab_helpers import _units, images
+from colab_helpers.preflight.checks.found import found
+from colab_helpers.preflight.state import Finding, State
+
+IDLE_AFTER = 1800  # seconds from the machine's start
+BF16_FROM = 8.0  # compute capability
+
+
+def no_accelerator(state: State) -> Finding | None:
+    """The machine has no accelerator, and the lesson wants one, or there is no lesson."""
+    if state.runtime.accelerator != "none":
+        return None
+    wanted = state.wants.accelerator or "GPU or TPU"
+    seen = f"No {wanted} here. Every cell still runs: on the CPU, more slowly."
+    return found(state, "no-accelerator", seen, _menu(state))
+
+
+def other_chip(state: State) -> Finding | None:
+    """The lesson asked for one chip and got another: Colab's own notice is easily missed."""
+    device = state.inventory.accelerator
+    if device is None or device.chip is None or device.kind != state.wants.accelerator:
+        return None
+    if state.wants.chip in ("", device.chip.key):
+        return None
+    seen = f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours."
+    return found(state, "other-chip", seen)
+
+
+def other_kind(state: State) -> Finding | None:
+    """The lesson computes on a GPU with PyTorch, which does not use this machine's TPU."""
+    if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
+        return None
+    seen = "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here."
+    return found(state, "other-kind", seen, _menu(state))
+
+
+def silent_driver(state: State) -> Finding | None:
+    """There is a GPU, and neither NVML nor nvidia-smi says which."""
+    if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
+        return None
+    said = " ".join(state.inventory.problems)
+    return found(
+        state, "silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}"
+    )
+
+
+def cpu_build(state: State) -> Finding | None:
+    """A GPU is there, and the PyTorch that is installed was built for CPUs."""
+    version = state.runtime.frameworks.get("torch")
+    if state.runtime.accelerator != "GPU" or not version or state.evidence.torch_cuda != "":
+        return None
+    seen = f"This machine has a GPU, but PyTorch {version} is a build for CPUs."
+    return found(state, "cpu-build", seen)
+
+
+def cuda_too_new(state: State) -> Finding | None:
+    """PyTorch's CUDA has a higher major version than the driver's."""
+    device = state.inventory.accelerator
+    built_for = state.evidence.torch_cuda
+    if device is None or not device.cuda or not built_for:
+        return None
+    if images.numbers(built_for)[0] <= images.numbers(device.cuda)[0]:
+        return None
+    seen = (
+        f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
+    )
+    return found(state, "cuda-too-new", seen)
+
+
+def replaced_build(state: State) -> Finding | None:
+    """Colab's own PyTorch, which has a suffix such as +cu130, was replaced by PyPI's."""
+    version = state.runtime.frameworks.get("torch", "")
+    if state.runtime.platform != "colab" or not version or "+" in version:
+        return None
+    return found(state, "replaced-build", f"PyTorch {version} is not the build that Colab ships.")
+
+
+def tensorflow_cuda(state: State) -> Finding | None:
+    """A GPU build of TensorFlow, and no libraries of the CUDA that it was made for."""
+    version = state.packages.get("tensorflow", "")
+    if state.runtime.accelerator != "GPU" or not version or 12 in state.evidence.cublas:
+        return None
+    # From 2.18 on all are made for CUDA 12; what comes after the tested one is not known.
+    if not (2, 18) <= images.numbers(version)[:2] <= (2, 22):
+        return None
+    majors = ", ".join(map(str, state.evidence.cublas)) or "none"
+    seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {majors}."
+    return found(state, "tensorflow-cuda", f"{seen} It will compute on the CPU.")
+
+
+def gpu_held(state: State) -> Finding | None:
+    """Most of the GPU's memory is taken, and not by a framework of this process."""
+    device = state.inventory.accelerator
+    if device is None or not device.memory_total or not device.memory_used:
+        return None
+    if 2 * device.memory_used < device.memory_total or {"torch", "tensorflow", "jax"} & set(
+        state.loaded
+    ):
+        return None
+    used, total = _units.gib(device.memory_used), _units.gib(device.memory_total)
+    return found(state, "gpu-held", f"{used} of the GPU's {total} are in use already.")
+
+
+def gpu_idle(state: State) -> Finding | None:
+    """A GPU on Colab that nothing has used for half an hour."""
+    device = state.inventory.accelerator
+    if state.runtime.platform != "colab" or device is None or device.utilization != 0:
+        return None
+    if device.memory_used is None or 20 * device.memory_used > (device.memory_total or 0):
+        return None
+    if state.evidence.uptime < IDLE_AFTER:
+        return None
+    return found(state, "gpu-idle", f"{device.name} is idle, and its memory is empty.")
+
+
+def bf16_emulated(state: State) -> Finding | None:
+    """A GPU without units for bf16, such as the T4."""
+    device = state.inventory.accelerator
+    if device is None or not device.capability or float(device.capability) >= BF16_FROM:
+        return None
+    seen = f"{device.name} (compute capability {device.capability}) emulates bf16, slowly."
+    return found(state, "bf16-emulated", seen)
+
+
+def unknown_chip(state: State) -> Finding | None:
+    """A chip that the catalogue does not have: measured, but without its data-sheet limit."""
+    device = state.inventory.accelerator
+    if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
+        return None
+    seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
+    return found(state, "unknown-chip", seen)
+
+
+def _menu(state: State) -> str:
+    """Where to click for the accelerator that the lesson wants."""
+    choice = "v5e-1 TPU" if state.wants.accelerator == "TPU" else "T4 GPU"
+    clicks = f"Runtime > Change runtime type > {choice} > Save, then run from the top."
+    if state.runtime.platform.startswith("colab"):
+        return clicks
+    if state.runtime.platform == "kaggle":
+        kind = state.wants.accelerator or "GPU"
+        return f"Settings > Accelerator > {kind}, then run from the top."
+    return f"For one, open the notebook in Colab, then {clicks}"

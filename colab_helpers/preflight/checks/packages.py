@@ -1,0 +1,116 @@
+"""Are the packages there, in versions that go together?"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from colab_helpers import images, runtime
+from colab_helpers.preflight.checks.found import found
+from colab_helpers.preflight.problems import way_out
+from colab_helpers.preflight.state import DISTRIBUTION, Finding, State
+
+#: What every notebook of this kind depends on.
+_FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
+
+
+def old_python(state: State) -> Finding | None:
+    """Python below the course's minimum."""
+    if images.numbers(state.runtime.python)[:2] >= (3, 11):
+        return None
+    return found(state, "old-python", f"Python {state.runtime.python} is older than 3.11.")
+
+
+def package_missing(state: State) -> Finding | None:
+    """A package that the lesson imports is not installed."""
+    missing = [name for name in state.wants.packages if not _is_installed(name, state)]
+    if not missing:
+        return None
+    seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
+    return found(state, "package-missing", seen, _naming("package-missing", state, missing))
+
+
+def part_missing(state: State) -> Finding | None:
+    """Some cells need a package that is not installed; they show recorded results."""
+    missing = [name for name in state.wants.optional if not _is_installed(name, state)]
+    if not missing:
+        return None
+    seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
+    if state.runtime.accelerator == "TPU" and "tensorflow" in missing:
+        # The plain one would be of no use there.
+        return found(state, "part-missing", seen, "Nothing to do: a GPU or CPU machine has it.")
+    return found(state, "part-missing", seen, _naming("part-missing", state, missing))
+
+
+def old_torch(state: State) -> Finding | None:
+    """PyTorch from before torch.accelerator."""
+    version = state.runtime.frameworks.get("torch", "")
+    if not version or images.numbers(version)[:2] >= (2, 6):
+        return None
+    return found(
+        state, "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
+    )
+
+
+def restart_needed(state: State) -> Finding | None:
+    """An imported package was replaced on disk: two versions are mixed from here on."""
+    mixed = [
+        f"{name} {version} is loaded, {state.packages[name]} is installed"
+        for name, version in state.loaded.items()
+        if name in state.packages and not _is_same(version, state.packages[name])
+    ]
+    return found(state, "restart-needed", "; ".join(mixed) + ".") if mixed else None
+
+
+def image_moved(state: State) -> Finding | None:
+    """Colab has moved a package of the lesson by a major version since the course was tested."""
+    if state.runtime.platform != "colab":
+        return None
+    image = images.images()[images.LATEST]
+    tested = image.runtimes[{"GPU": "gpu", "TPU": "tpu"}.get(state.runtime.accelerator, "cpu")]
+    imports = (*state.wants.packages, *state.wants.optional, *_FRAMEWORKS)
+    moved = [
+        f"{name} {now}, tested with {tested[name]}"
+        for name, now in state.packages.items()
+        if name in tested and name in {DISTRIBUTION.get(each, each) for each in imports}
+        if images.numbers(now)[0] > images.numbers(tested[name])[0]
+    ]
+    return found(state, "image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
+
+
+def torchao_peft(state: State) -> Finding | None:
+    """PEFT refuses the torchao that is installed."""
+    peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
+    if not peft or not torchao:
+        return None
+    if images.numbers(peft) < (0, 19) or images.numbers(torchao) >= (0, 16):
+        return None
+    return found(state, "torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
+
+
+def uv_environment(state: State) -> Finding | None:
+    """On Colab, uv has made an environment beside the one that the notebook uses."""
+    if not state.runtime.platform.startswith("colab") or not state.evidence.other_environment:
+        return None
+    seen = f"There is an environment in {state.evidence.other_environment}; this kernel does not use it."
+    return found(state, "uv-environment", seen)
+
+
+def _naming(id: str, state: State, imports: list[str]) -> str:
+    """The remedy, with the distributions of these imports in it."""
+    names = " ".join(DISTRIBUTION.get(name, name) for name in imports)
+    return way_out(id, state.runtime.platform).replace("NAME", names)
+
+
+def _is_installed(name: str, state: State) -> bool:
+    if name in state.runtime.frameworks or DISTRIBUTION.get(name, name) in state.packages:
+        return True
+    if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
+        return False
+    return find_spec(name) is not None
+
+
+def _is_same(loaded: str, installed: str) -> bool:
+    """PyPI's PyTorch calls itself 2.11.0+cu130 and its package 2.11.0: only a suffix of both counts."""
+    if "+" in loaded and "+" in installed:
+        return loaded == installed
+    return loaded.partition("+")[0] == installed.partition("+")[0]

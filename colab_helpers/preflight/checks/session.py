@@ -1,0 +1,57 @@
+"""Are there memory, disk and time left, and is Google Drive still there?"""
+
+from __future__ import annotations
+
+from colab_helpers import _units, runtime
+from colab_helpers._units import GIB
+from colab_helpers.preflight.checks.found import found
+from colab_helpers.preflight.state import Finding, State
+
+MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
+MIN_DISK = 1 * GIB  # free
+LONG_SESSION = 10 * 3600  # seconds; free sessions end after 12 hours at most
+
+
+def little_ram(state: State) -> Finding | None:
+    """So little memory is free that a lesson may kill the session."""
+    available = state.runtime.ram_available
+    if not state.runtime.ram_total or available >= MIN_RAM:
+        return None
+    seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
+    return found(state, "little-ram", seen)
+
+
+def long_session(state: State) -> Finding | None:
+    """A Colab machine that is near the end of a free session."""
+    if state.runtime.platform != "colab" or state.evidence.uptime < LONG_SESSION:
+        return None
+    return found(
+        state,
+        "long-session",
+        f"This machine has been up for {state.evidence.uptime / 3600:.1f} hours.",
+    )
+
+
+def little_disk(state: State) -> Finding | None:
+    """The disk is nearly full: a file cannot be written whole."""
+    if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
+        return None
+    return found(
+        state, "little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free."
+    )
+
+
+def drive_dropped(state: State) -> Finding | None:
+    """Google Drive was mounted, and does not answer."""
+    if not state.evidence.drive.startswith("does not answer"):
+        return None
+    return found(state, "drive-dropped", f"{runtime.DRIVE} {state.evidence.drive}.")
+
+
+def drive_folder(state: State) -> Finding | None:
+    """Somebody wrote to Drive's folder while Drive was not there."""
+    if state.evidence.drive != "not mounted":
+        return None
+    return found(
+        state, "drive-folder", f"{runtime.DRIVE} has files in it, and is not Google Drive."
+    )

@@ -1,0 +1,34 @@
+"""Can this machine's TPU be used, and by whom?"""
+
+from __future__ import annotations
+
+from colab_helpers.preflight.checks.found import found
+from colab_helpers.preflight.state import Finding, State
+
+
+def tpu_without_tensorflow(state: State) -> Finding | None:
+    """A TPU machine has no TensorFlow, and old notebooks expect it."""
+    if state.runtime.accelerator != "TPU" or "tensorflow" in state.runtime.frameworks:
+        return None
+    since = "; Colab took it out on 2025-03-07" if state.runtime.platform == "colab" else ""
+    return found(state, "tpu-without-tensorflow", f"This TPU machine has no TensorFlow{since}.")
+
+
+def tpu_plain_tensorflow(state: State) -> Finding | None:
+    """A TPU machine with the usual TensorFlow, which has no code for TPUs."""
+    plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
+    if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
+        return None
+    return found(
+        state,
+        "tpu-plain-tensorflow",
+        "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
+    )
+
+
+def tpu_in_use(state: State) -> Finding | None:
+    """Another process has opened the TPU, which only one can own."""
+    if not state.evidence.tpu_holders:
+        return None
+    pids = ", ".join(map(str, state.evidence.tpu_holders))
+    return found(state, "tpu-in-use", f"The TPU is held by another process (pid {pids}).")
