@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 DRIVE = "/content/drive"
 ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
@@ -17,6 +18,18 @@ ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
 _LIBRARIES = ("usr/local/cuda*/lib64", "usr/local/cuda*/targets/*/lib", "usr/lib/*-linux-gnu")
 #: cuBLAS as packages: its versions begin with CUDA's.
 _PACKAGES = ("nvidia-cublas-cu12", "nvidia-cublas")
+
+
+def collect(packages: Mapping[str, str]) -> dict[str, Any]:
+    """Return all of these by the names that `runtime.Evidence` has for them."""
+    return {
+        "uptime": uptime(),
+        "torch_cuda": torch_cuda(),
+        "cublas": cublas(packages),
+        "tpu_holders": tpu_holders(),
+        "drive": drive(),
+        "other_environment": other_environment(),
+    }
 
 
 def uptime(proc: Path = Path("/proc")) -> float:

@@ -77,6 +77,7 @@ PLATFORM_NAMES = {
 class Evidence:
     """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs.
 
+    From `uptime` on, only the preflight looks: `observe` leaves these as they are here.
     `uptime`: seconds since the machine, or its container, started. `torch_cuda`: the CUDA that PyTorch
     was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
     `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
@@ -163,14 +164,13 @@ def observe() -> Evidence:
     """Collect the evidence of this machine. Starts no framework and no child process."""
     total, available = _ram()
     disk = shutil.disk_usage(traces.working_folder())
-    packages = _packages()
     return Evidence(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},
         shell=_shell(),
         paths=tuple(path for path in WATCHED_PATHS if Path(path).exists()),
         pci=_pci(),
         nvidia_smi=shutil.which("nvidia-smi") is not None,
-        packages=packages,
+        packages=_packages(),
         system=_platform.system(),
         machine=_platform.machine(),
         python=_platform.python_version(),
@@ -179,12 +179,6 @@ def observe() -> Evidence:
         ram_available=available,
         disk_total=disk.total,
         disk_free=disk.free,
-        uptime=traces.uptime(),
-        torch_cuda=traces.torch_cuda(),
-        cublas=traces.cublas(packages),
-        tpu_holders=traces.tpu_holders(),
-        drive=traces.drive(),
-        other_environment=traces.other_environment(),
     )
 
 

@@ -228,10 +228,11 @@ def run_problems(outcome: execute.Outcome, allowed: str = "") -> list[str]:
     if not outcome.ok:
         return [f"{outcome.name}: {outcome.problem}"]
     notebook = outcome.notebook
+    expected = "|".join(filter(None, (_NO_WARNING, allowed)))
     problems = [
         f"{outcome.name}: {execute.describe_cell(notebook, index)} wrote to stderr: {text.strip()[:200]}"
         for index, text in execute.stderr(notebook)
-        if not re.search(f"{_NO_WARNING}|{allowed}" if allowed else _NO_WARNING, text)
+        if not re.search(expected, text)
     ]
     handed = execute.records(notebook)
     if sum(record["kind"] == "record" for record in handed) != 1:

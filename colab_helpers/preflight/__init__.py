@@ -6,9 +6,11 @@ start nothing; collecting the state starts no framework, and asks `nvidia-smi` w
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 
+from colab_helpers import _traces as traces
 from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
@@ -38,6 +40,7 @@ __all__ = [
 def inspect(wants: Wants | None = None) -> State:
     """Collect the state of this machine for the checks. Starts no framework."""
     seen = runtime.observe()
+    seen = dataclasses.replace(seen, **traces.collect(seen.packages))
     return State(
         runtime=runtime.describe(seen),
         inventory=hardware.list_devices(seen),
