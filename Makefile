@@ -71,7 +71,7 @@ test-colab: setup ## on a real Colab machine (needs a login, may cost units): GP
 test-gpu: setup ## the lessons at full size, on a CUDA machine
 	$(BIN)/python -m course run --require GPU $(LESSONS)
 
-reference: setup ## measure this machine and keep the records in colab_helpers/reference/
+reference: setup ## measure this machine and keep the records in colab_helpers/lessons/reference/
 	$(BIN)/python -m course reference $(LESSONS)
 
 drift: setup ## compare Colab's package lists with those tested: make drift [FREEZE=file]

@@ -7,17 +7,17 @@ itself and works where nothing but the standard library is installed. Import the
 
 The rooms, one question each:
 
-    runtime     Where does this code run, and on what?
-    preflight   Does that fit the lesson, and if not, what mends it?
-    hardware    What chip is it, and what can it do at most?
-    benchmark   How long does this take, honestly?
-    exercises   Is my answer right, and if not, what should I look at?
-    figures     How do I show it?
-    reference   What did other hardware measure?
-    facts       What is true of the platform today, who says so, since when?
-    parts       Which parts of a lesson can run here, and what did the others show elsewhere?
-    models      Which networks do the lessons share?
-    data        Which data do they train on?
+    runtime       Where does this code run, and on what?
+    preflight     Does that fit, and if not, what mends it? What does this error mean?
+    hardware      What chip is it, and what can it do at most?
+    benchmark     How long does this take, honestly?
+    memory        Where do the bytes go?
+    precision     Which number formats does this chip run natively, and what do they lose?
+    devices       One chip or many: how do I get several, and which strategy fits them?
+    figures       How do I show it?
+    facts         What is true of the platform today, who says so, since when?
+    colab_images  Which packages does each of Colab's runtime images carry, as last tested?
+    lessons       What only the lessons need: exercises, models, data, records, replay
 """
 
 __version__ = "0.1.0"

@@ -7,9 +7,9 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 DRIVE = "/content/drive"
 ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
@@ -20,16 +20,34 @@ _LIBRARIES = ("usr/local/cuda*/lib64", "usr/local/cuda*/targets/*/lib", "usr/lib
 _PACKAGES = ("nvidia-cublas-cu12", "nvidia-cublas")
 
 
-def collect(packages: Mapping[str, str]) -> dict[str, Any]:
-    """Return all of these by the names that `runtime.Evidence` has for them."""
-    return {
-        "uptime": uptime(),
-        "torch_cuda": torch_cuda(),
-        "cublas": cublas(packages),
-        "tpu_holders": tpu_holders(),
-        "drive": drive(),
-        "other_environment": other_environment(),
-    }
+@dataclass(frozen=True)
+class Traces:
+    """What problems leave behind. Each has its own function below, which says more.
+
+    `uptime`: seconds since the machine, or its container, started. `torch_cuda`: the CUDA that PyTorch
+    was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
+    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
+    not answer", or "". `other_environment`: an environment in the working folder, not this Python's.
+    """
+
+    uptime: float = 0.0
+    torch_cuda: str | None = None
+    cublas: tuple[int, ...] = ()
+    tpu_holders: tuple[int, ...] = ()
+    drive: str = ""
+    other_environment: str = ""
+
+
+def collect(packages: Mapping[str, str]) -> Traces:
+    """Look for all of them; `packages` maps an installed distribution to its version."""
+    return Traces(
+        uptime=uptime(),
+        torch_cuda=torch_cuda(),
+        cublas=cublas(packages),
+        tpu_holders=tpu_holders(),
+        drive=drive(),
+        other_environment=other_environment(),
+    )
 
 
 def uptime(proc: Path = Path("/proc")) -> float:

@@ -75,14 +75,7 @@ PLATFORM_NAMES = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs.
-
-    From `uptime` on, only the preflight looks: `observe` leaves these as they are here.
-    `uptime`: seconds since the machine, or its container, started. `torch_cuda`: the CUDA that PyTorch
-    was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
-    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
-    not answer", or "". `other_environment`: an environment in the working folder, not this Python's.
-    """
+    """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     shell: str = ""
@@ -98,12 +91,6 @@ class Evidence:
     ram_available: int = 0
     disk_total: int = 0
     disk_free: int = 0
-    uptime: float = 0.0
-    torch_cuda: str | None = None
-    cublas: tuple[int, ...] = ()
-    tpu_holders: tuple[int, ...] = ()
-    drive: str = ""
-    other_environment: str = ""
 
 
 @dataclass(frozen=True)

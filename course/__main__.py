@@ -72,10 +72,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(course: Course, options: argparse.Namespace) -> int:
-    from course import build, pages, verify
+    from course.build import assemble, pages
+    from course.prove import static
 
     if options.check:
-        problems = [p for lesson in course.lessons for p in verify.stale(course, lesson)]
+        problems = [p for lesson in course.lessons for p in static.stale(course, lesson)]
         problems += [
             f"{path.name}: its generated part is out of date. Run `make notebooks`."
             for path, text in pages.render(course).items()
@@ -84,14 +85,15 @@ def _build(course: Course, options: argparse.Namespace) -> int:
         print(*problems or ["Up to date."], sep="\n")
         return 1 if problems else 0
     for lesson in course.lessons:
-        print(build.write(course, lesson).relative_to(course.root))
+        print(assemble.write(course, lesson).relative_to(course.root))
     for path in pages.write(course):
         print(path.relative_to(course.root))
     return 0
 
 
 def _run(course: Course, options: argparse.Namespace) -> int:
-    from course import report, verify
+    from course.prove import runs
+    from course.run import report
 
     folder = course.root / "build" / "course"
     outcomes = _run_lessons(course, options, folder)
@@ -100,14 +102,14 @@ def _run(course: Course, options: argparse.Namespace) -> int:
     print(f"\n{report.as_text(outcomes)}\n")
     print(f"Report: {report.write(course, outcomes, folder / 'report.html')}")
     kind = options.require
-    beside = [p for o in outcomes for p in verify.device_problems(o, kind)] if kind else []
+    beside = [p for o in outcomes for p in runs.device_problems(o, kind)] if kind else []
     for problem in beside:
         print(problem)
     return 0 if not beside and all(outcome.ok for outcome in outcomes) else 1
 
 
 def _notebooks(course: Course, options: argparse.Namespace) -> int:
-    from course import build, pages
+    from course.build import assemble, pages
 
     folder = course.root / "build" / "notebooks"
     outcomes = _run_lessons(course, options, folder)
@@ -116,7 +118,7 @@ def _notebooks(course: Course, options: argparse.Namespace) -> int:
     for outcome in outcomes:
         if outcome.ok:
             lesson = course.select([outcome.name])[0]
-            build.store_outputs(course, lesson, outcome.notebook)
+            assemble.store_outputs(course, lesson, outcome.notebook)
             print(f"notebooks/{course.notebook(lesson).name}")
     pages.write_timings(course, outcomes)
     pages.write_picture(course, course.root / "docs" / "images" / "race.png")
@@ -125,8 +127,8 @@ def _notebooks(course: Course, options: argparse.Namespace) -> int:
 
 
 def _reference(course: Course, options: argparse.Namespace) -> int:
-    from colab_helpers import reference
-    from course import execute
+    from colab_helpers.lessons import reference
+    from course.run import execute
 
     outcomes = _run_lessons(course, options, course.root / "build" / "reference")
     if outcomes is None:
@@ -141,7 +143,8 @@ def _reference(course: Course, options: argparse.Namespace) -> int:
 def _run_lessons(course: Course, options: argparse.Namespace, folder: Path) -> list | None:
     """Build the chosen lessons fresh, run each, and show how far it is."""
     from colab_helpers import runtime
-    from course import build, execute
+    from course.build import assemble
+    from course.run import execute
 
     accelerator = runtime.describe().accelerator
     if options.require and accelerator != options.require:
@@ -152,7 +155,7 @@ def _run_lessons(course: Course, options: argparse.Namespace, folder: Path) -> l
     for lesson in course.select(options.lessons):
         with tempfile.TemporaryDirectory() as scratch:
             source = Path(scratch) / f"{lesson.slug}.ipynb"
-            source.write_text(build.dumps(build.build(course, lesson)), "utf-8")
+            source.write_text(assemble.dumps(assemble.build(course, lesson)), "utf-8")
             outcome = execute.run(source, folder / source.name, settings, _progress(lesson))
         print(f"\r{lesson.slug}: {outcome.problem or 'ok'}, {outcome.seconds:.1f} s" + " " * 20)
         outcomes.append(outcome)
@@ -182,7 +185,7 @@ def _parameter(text: str) -> tuple[str, object]:
 
 
 def _retarget(course: Course, options: argparse.Namespace) -> int:
-    from course import retarget
+    from course.publish import retarget
 
     for path in retarget.retarget(course, options.repository, options.branch):
         print(path.relative_to(course.root))
@@ -190,7 +193,7 @@ def _retarget(course: Course, options: argparse.Namespace) -> int:
 
 
 def _matrix(course: Course, options: argparse.Namespace) -> int:
-    from course import matrix
+    from course.run import matrix
 
     names = [name.strip() for name in options.conditions.split(",") if name.strip()]
     unknown = set(names) - set(matrix.CONDITIONS)
@@ -207,10 +210,10 @@ def _matrix(course: Course, options: argparse.Namespace) -> int:
 
 
 def _twin(course: Course, options: argparse.Namespace) -> int:
-    from colab_helpers import images
-    from course import twin
+    from colab_helpers import colab_images
+    from course.run import twin
 
-    known = images.images()
+    known = colab_images.images()
     if options.image not in known:
         raise CourseError(f"No image {options.image}. There are: {', '.join(known)}.")
     image, folder = known[options.image], course.root / "build" / "twin" / options.image
@@ -231,7 +234,7 @@ def _twin(course: Course, options: argparse.Namespace) -> int:
 
 
 def _colab(course: Course, options: argparse.Namespace) -> int:
-    from course import colab
+    from course.run import colab
 
     machine = colab.choose(options.gpu, options.tpu)
     folder = course.root / "build" / "colab" / (machine.chip or "cpu")
@@ -240,12 +243,14 @@ def _colab(course: Course, options: argparse.Namespace) -> int:
         told = "; ".join(result.problems) or "ok"
         print(f"{result.lesson}: {told}, {result.seconds:.0f} s; {result.notebook}", flush=True)
         green &= not result.problems
-    print(f"Records: {folder / 'records'}; move those to keep into colab_helpers/reference/.")
+    print(
+        f"Records: {folder / 'records'}; move those to keep into colab_helpers/lessons/reference/."
+    )
     return 0 if green else 1
 
 
 def _drift(course: Course, options: argparse.Namespace) -> int:
-    from course import drift
+    from course.prove import drift
 
     if options.freeze:
         found = drift.read_freeze(options.freeze.read_text("utf-8"))
@@ -281,7 +286,7 @@ def _facts(course: Course, options: argparse.Namespace) -> int:
 
 
 def _bench(course: Course, options: argparse.Namespace) -> int:
-    from course import bench
+    from course.prove import bench
 
     print(bench.report_helper(), flush=True)
     print(f"\n{bench.report_tests(course)}")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from colab_helpers import benchmark, exercises, facts, figures, hardware, models, reference, runtime
+from colab_helpers import benchmark, facts, figures, hardware, runtime
+from colab_helpers.lessons import exercises, models, reference
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check

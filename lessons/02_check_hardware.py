@@ -7,7 +7,8 @@ import sys
 
 import torch
 
-from colab_helpers import benchmark, exercises, facts, figures, hardware, reference, runtime
+from colab_helpers import benchmark, facts, figures, hardware, runtime
+from colab_helpers.lessons import exercises, reference
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from colab_helpers import benchmark, data, exercises, figures, hardware, models, reference
+from colab_helpers import benchmark, figures, hardware
+from colab_helpers.lessons import data, exercises, models, reference
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check

@@ -3,10 +3,10 @@ import os
 import subprocess
 import sys
 
-from colab_helpers import benchmark, data, exercises, facts, figures, hardware
-from colab_helpers import parts, reference, runtime
+from colab_helpers import benchmark, facts, figures, hardware, runtime
+from colab_helpers.lessons import data, exercises, reference, replay
 
-parts.watch("04_tensorflow_on_gpu")  # cells that need what is missing show recorded results
+replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show recorded results
 measured, machine = {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]

@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 
-from colab_helpers import benchmark, data, devices, exercises, facts, figures, hardware
-from colab_helpers import parts, preflight, reference, runtime
+from colab_helpers import benchmark, devices, facts, figures, hardware, preflight, runtime
+from colab_helpers.lessons import data, exercises, reference, replay
 
-parts.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
+replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
 split, measured, machine = data.digits(), {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]

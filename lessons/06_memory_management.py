@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, data, exercises, facts, figures, hardware
-from colab_helpers import memory, models, parts, precision, reference, runtime
+from colab_helpers import benchmark, facts, figures, hardware, memory, precision, runtime
+from colab_helpers.lessons import data, exercises, models, reference, replay
 
-parts.watch("06_memory_management")  # cells that need what is missing show recorded results
+replay.watch("06_memory_management")  # cells that need what is missing show recorded results
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see there
 measured = {}
 

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, data, devices, exercises, facts, figures, hardware
-from colab_helpers import memory, parts, precision, reference, runtime
+from colab_helpers import benchmark, devices, facts, figures, hardware, memory, precision, runtime
+from colab_helpers.lessons import data, exercises, reference, replay
 
-parts.watch("07_mixed_precision")  # cells that need what is missing show recorded results
+replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
 measured = {}
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from course import build, execute
+from course.build import assemble
+from course.run import execute
 from course.table import Course, load
 
 LESSON = """\
 # %%
 import os
 
-from colab_helpers import exercises, figures, reference
+from colab_helpers import figures
+
+from colab_helpers.lessons import exercises, reference
 
 # %% tags=["parameters"]
 FAST = bool(os.environ.get("FAST"))  # small sizes
@@ -106,11 +109,13 @@ def edit_lesson(course: Course, old: str, new: str) -> None:
 
 
 def run_toy(
-    course: Course, variant: build.Variant = build.LEARNER, settings: execute.Settings | None = None
+    course: Course,
+    variant: assemble.Variant = assemble.LEARNER,
+    settings: execute.Settings | None = None,
 ) -> execute.Outcome:
     """Build and run the toy lesson."""
     source = course.root / "toy.ipynb"
-    source.write_text(build.dumps(build.build(course, course.lessons[0], variant)), "utf-8")
+    source.write_text(assemble.dumps(assemble.build(course, course.lessons[0], variant)), "utf-8")
     return execute.run(source, course.root / "out" / "toy.ipynb", settings)
 
 
@@ -118,4 +123,4 @@ def publish_toy(course: Course) -> Path:
     """Run the toy lesson and store its notebook, as `make notebooks` does."""
     outcome = run_toy(course)
     assert outcome.ok, outcome.problem
-    return build.store_outputs(course, course.lessons[0], outcome.notebook)
+    return assemble.store_outputs(course, course.lessons[0], outcome.notebook)

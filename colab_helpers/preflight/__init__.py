@@ -6,7 +6,6 @@ start nothing; collecting the state starts no framework, and asks `nvidia-smi` w
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -15,8 +14,8 @@ from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
 from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
-from colab_helpers.preflight.problems import Problem, known_problems, page
-from colab_helpers.preflight.state import Finding, State, Wants
+from colab_helpers.preflight.problems import Finding, Problem, known_problems, page
+from colab_helpers.preflight.state import State, Wants
 
 __all__ = [
     "CHECKS",
@@ -29,10 +28,10 @@ __all__ = [
     "Wants",
     "explain_error",
     "explain_notebook",
-    "find_problems",
     "inspect",
     "known_problems",
     "page",
+    "run_checks",
     "status_card",
 ]
 
@@ -40,17 +39,17 @@ __all__ = [
 def inspect(wants: Wants | None = None) -> State:
     """Collect the state of this machine for the checks. Starts no framework."""
     seen = runtime.observe()
-    seen = dataclasses.replace(seen, **traces.collect(seen.packages))
     return State(
         runtime=runtime.describe(seen),
         inventory=hardware.list_devices(seen),
         wants=wants or Wants(),
         evidence=seen,
+        traces=traces.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 
 
-def find_problems(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
+def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
     """Run every check on `state` and return what they found, worst first."""
     order = {"stop": 0, "warn": 1, "note": 2}
     found = [finding for check in checks if (finding := check(state))]
@@ -70,7 +69,7 @@ def status_card(
     """
     wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
     state = inspect(wants)
-    found = find_problems(state)
+    found = run_checks(state)
     if lesson:
         found = tuple(finding for finding in found if known_problems()[finding.id].lessons)
     return StatusCard(lesson, state, found)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from colab_helpers import runtime
-from colab_helpers.preflight.problems import finding, known_problems, way_out
-from colab_helpers.preflight.state import DISTRIBUTION, Finding
+from colab_helpers.preflight.problems import Finding, known_problems, report, way_out
+from colab_helpers.preflight.state import DISTRIBUTION
 
 #: The problems that `explain_notebook` finds.
 IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired")
@@ -45,10 +45,13 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Fi
     for problem in known_problems().values():
         for pattern in problem.errors:
             if match := re.search(pattern, text, re.IGNORECASE):
-                remedy = way_out(problem.id, platform or runtime.describe().platform)
+                here = platform or runtime.describe().platform
+                remedy = way_out(problem.id, here)
                 if "NAME" in remedy:
                     remedy = remedy.replace("NAME", DISTRIBUTION.get(match[1], match[1]))
-                return finding(problem.id, problem.text, remedy, severity="stop")
+                return report(
+                    problem.id, problem.text, platform=here, remedy=remedy, severity="stop"
+                )
     return None
 
 
@@ -63,11 +66,11 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     asked = str(colab.get("gpuType", "")).upper()
     if asked in _RETIRED_TPUS:
         seen = f"The notebook asks for a TPU {_RETIRED_TPUS[asked]}, which Colab has retired."
-        found.append(finding("tpu-retired", seen, way_out("tpu-retired", "colab")))
+        found.append(report("tpu-retired", seen, platform="colab"))
     for number, cell in enumerate(notebook.get("cells", []), start=1):
         source = "".join(cell.get("source") or "")
         for pattern, instead in _OLD_CODE.items():
             if cell.get("cell_type") == "code" and (match := re.search(pattern, source)):
                 seen = f"Cell {number}, text cells counted too, has {match.group()}."
-                found.append(finding("tpu-old-code", seen, instead))
+                found.append(report("tpu-old-code", seen, platform="colab", remedy=instead))
     return tuple(found)

@@ -1,6 +1,7 @@
 """Which problems are known, what does each mean, and where can one read more?
 
-The words stand once, in `problems.toml`; checks and explained errors add what was seen here.
+The words stand once, in `problems.toml`. A `Finding` is one of them, met: checks and explained errors
+add what was seen here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from importlib import metadata, resources
-
-from colab_helpers.preflight.state import Finding
 
 _PAGE = "docs/troubleshooting.md"
 
@@ -41,6 +40,22 @@ class Problem:
         return today > self.review
 
 
+@dataclass(frozen=True)
+class Finding:
+    """A problem with its way out. `severity` is "stop", "warn" or "note"; `link` leads to more."""
+
+    id: str
+    severity: str
+    seen: str
+    remedy: str
+    link: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (self.seen, self.remedy, self.link)))
+
+    __repr__ = __str__
+
+
 @functools.cache
 def known_problems() -> Mapping[str, Problem]:
     """Return every known problem by id, in the order of the page.
@@ -63,9 +78,18 @@ def way_out(id: str, platform: str) -> str:
     return known.remedy if on_colab or not known.elsewhere else known.elsewhere
 
 
-def finding(id: str, seen: str, remedy: str, severity: str = "") -> Finding:
-    """Return the finding for a known problem, with the link to the page that says more."""
-    return Finding(id, severity or known_problems()[id].severity, seen, remedy, link(id))
+def report(id: str, seen: str, *, platform: str, remedy: str = "", severity: str = "") -> Finding:
+    """Return the finding of a known problem, with the link to the page that says more.
+
+    `seen`: what was met here, in words. `platform` chooses the way out, unless `remedy` gives another.
+    """
+    return Finding(
+        id,
+        severity or known_problems()[id].severity,
+        seen,
+        remedy or way_out(id, platform),
+        link(id),
+    )
 
 
 def link(id: str) -> str:

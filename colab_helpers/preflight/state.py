@@ -1,4 +1,4 @@
-"""What may a check look at, and what does it find?"""
+"""What may a check look at?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from colab_helpers import hardware, runtime
+from colab_helpers._traces import Traces
+from colab_helpers.preflight import problems
 
 #: Import name -> distribution, where they differ.
 DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
@@ -29,6 +31,7 @@ class State:
     inventory: hardware.Inventory
     wants: Wants = field(default_factory=Wants)
     evidence: runtime.Evidence = field(default_factory=runtime.Evidence)
+    traces: Traces = field(default_factory=Traces)
     loaded: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -36,18 +39,6 @@ class State:
         """Distribution -> installed version, of those that matter to a lesson."""
         return self.evidence.packages
 
-
-@dataclass(frozen=True)
-class Finding:
-    """A problem with its way out. `severity` is "stop", "warn" or "note"; `link` leads to more."""
-
-    id: str
-    severity: str
-    seen: str
-    remedy: str
-    link: str = ""
-
-    def __str__(self) -> str:
-        return "\n".join(filter(None, (self.seen, self.remedy, self.link)))
-
-    __repr__ = __str__
+    def report(self, id: str, seen: str, remedy: str = "") -> problems.Finding:
+        """Return the finding of problem `id` here; without a `remedy`, the table's for this platform."""
+        return problems.report(id, seen, platform=self.runtime.platform, remedy=remedy)

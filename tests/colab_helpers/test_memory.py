@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from colab_helpers import memory
+from colab_helpers.lessons.models import GPT, GPTConfig
 from colab_helpers.memory.meter import read_trace
-from colab_helpers.models import GPT, GPTConfig
 
 
 def test_views_have_no_bytes_of_their_own():

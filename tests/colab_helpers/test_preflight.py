@@ -8,6 +8,7 @@ import pytest
 
 from colab_helpers import hardware, preflight, runtime
 from colab_helpers.__main__ import main
+from colab_helpers._traces import Traces
 from colab_helpers.preflight import checks
 
 GIB = 2**30
@@ -26,23 +27,46 @@ COLAB = {
 }  # fmt: skip
 
 
-def machine(**changes):
-    evidence = runtime.Evidence(
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What a machine shows, and what problems have left behind on it."""
+
+    evidence: runtime.Evidence
+    traces: Traces
+
+
+SOUND = Machine(
+    runtime.Evidence(
         env={"COLAB_RELEASE_TAG": "x"}, shell="google.colab", python="3.13.15", cores=2,
         ram_total=13 * GIB, ram_available=11 * GIB, disk_total=100 * GIB, disk_free=60 * GIB,
-        packages=COLAB, nvidia_smi=True, paths=("/dev/nvidia0",), uptime=600.0,
-        torch_cuda="13.0", cublas=(12, 13),
-    )  # fmt: skip
-    return dataclasses.replace(evidence, **changes)
+        packages=COLAB, nvidia_smi=True, paths=("/dev/nvidia0",),
+    ),
+    Traces(uptime=600.0, torch_cuda="13.0", cublas=(12, 13)),
+)  # fmt: skip
 
 
-def state(evidence=None, devices=(T4, CPU), problems=(), loaded=None, **wants):
-    seen = evidence or machine()
+def changed(machine, **changes):
+    """A machine with other evidence or traces."""
+    traces = {f.name for f in dataclasses.fields(Traces)} & changes.keys()
+    return Machine(
+        dataclasses.replace(
+            machine.evidence, **{k: v for k, v in changes.items() if k not in traces}
+        ),
+        dataclasses.replace(machine.traces, **{name: changes[name] for name in traces}),
+    )
+
+
+def machine(**changes):
+    return changed(SOUND, **changes)
+
+
+def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
     return preflight.State(
-        runtime=runtime.describe(seen),
+        runtime=runtime.describe(seen.evidence),
         inventory=hardware.Inventory(tuple(devices), tuple(problems)),
         wants=preflight.Wants(**{"accelerator": "GPU", "chip": "T4", **wants}),
-        evidence=seen,
+        evidence=seen.evidence,
+        traces=seen.traces,
         loaded=loaded or {},
     )
 
@@ -77,7 +101,7 @@ FIRES = {
     "cpu-build": (
         state(machine(packages=packages(torch="2.11.0+cpu"), torch_cuda="")),
         "Disconnect and delete",
-        state(dataclasses.replace(NO_GPU, torch_cuda=""), (CPU,)),
+        state(changed(NO_GPU, torch_cuda=""), (CPU,)),
     ),
     "cuda-too-new": (
         state(devices=(dataclasses.replace(T4, cuda="12.8"), CPU)),
@@ -109,15 +133,15 @@ FIRES = {
     "tpu-without-tensorflow": (
         state(TPU, (V5E, CPU), accelerator="TPU"),
         "KERAS_BACKEND",
-        state(dataclasses.replace(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
+        state(changed(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
     ),
     "tpu-plain-tensorflow": (
-        state(dataclasses.replace(TPU, packages={"tensorflow": "2.20.0"}), (V5E, CPU)),
+        state(changed(TPU, packages={"tensorflow": "2.20.0"}), (V5E, CPU)),
         "needs the package tensorflow-tpu",
-        state(dataclasses.replace(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
+        state(changed(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
     ),
     "tpu-in-use": (
-        state(dataclasses.replace(TPU, tpu_holders=(42,)), (V5E, CPU)),
+        state(changed(TPU, tpu_holders=(42,)), (V5E, CPU)),
         "Runtime > Restart session",
         state(TPU, (V5E, CPU)),
     ),
@@ -145,7 +169,7 @@ FIRES = {
     "image-moved": (
         state(machine(packages=packages(numpy="3.0.0"))),
         "Runtime version > 2026.07",
-        state(dataclasses.replace(LAPTOP, packages=packages(numpy="3.0.0"))),
+        state(changed(LAPTOP, packages=packages(numpy="3.0.0"))),
     ),
     "torchao-peft": (
         state(machine(packages=packages(peft="0.20.0", torchao="0.10.0"))),
@@ -155,7 +179,7 @@ FIRES = {
     "uv-environment": (
         state(machine(other_environment="/content/.venv")),
         "uv pip install --system",
-        state(dataclasses.replace(LAPTOP, other_environment="/home/me/.venv")),
+        state(changed(LAPTOP, other_environment="/home/me/.venv")),
     ),
     "little-ram": (
         state(machine(ram_available=GIB)),
@@ -165,7 +189,7 @@ FIRES = {
     "long-session": (
         state(machine(uptime=10.5 * HOUR)),
         "Save what you want to keep",
-        state(dataclasses.replace(LAPTOP, uptime=1000 * HOUR)),
+        state(changed(LAPTOP, uptime=1000 * HOUR)),
     ),
     "little-disk": (
         state(machine(disk_free=GIB // 2)),
@@ -186,13 +210,13 @@ FIRES = {
 
 
 def ids(state):
-    return {finding.id for finding in preflight.find_problems(state)}
+    return {finding.id for finding in preflight.run_checks(state)}
 
 
 @pytest.mark.parametrize("id", FIRES)
 def test_check_fires_on_its_recorded_state(id):
     seen, remedy, _ = FIRES[id]
-    [finding] = [f for f in preflight.find_problems(seen) if f.id == id]
+    [finding] = [f for f in preflight.run_checks(seen) if f.id == id]
     assert remedy in finding.remedy
     assert finding.seen and finding.link.endswith(f"#{id}")
 
@@ -203,7 +227,7 @@ def test_check_stays_silent_on_a_machine_that_nearly_has_it(id):
 
 
 def test_checks_stay_silent_on_a_machine_that_fits():
-    assert preflight.find_problems(state(devices=(L4, CPU), chip="L4")) == ()
+    assert preflight.run_checks(state(devices=(L4, CPU), chip="L4")) == ()
 
 
 def test_every_check_is_tested():
@@ -224,7 +248,7 @@ def test_no_check_takes_200_ms_or_starts_a_framework():
 def test_the_whole_inspection_starts_no_framework_and_is_quick():
     code = (
         "import sys, time; from colab_helpers import preflight; start = time.perf_counter(); "
-        "preflight.find_problems(preflight.inspect()); print(time.perf_counter() - start); "
+        "preflight.run_checks(preflight.inspect()); print(time.perf_counter() - start); "
         "print(*{'torch', 'tensorflow', 'jax', 'keras', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -236,20 +260,20 @@ def test_findings_come_worst_first():
     seen = state(
         machine(nvidia_smi=False, paths=(), disk_free=0), (CPU,), packages=("nothing_such",)
     )
-    severities = [finding.severity for finding in preflight.find_problems(seen)]
+    severities = [finding.severity for finding in preflight.run_checks(seen)]
     assert severities == ["stop", "warn", "note"]
 
 
 def test_no_gpu_outside_colab_says_where_one_is():
     seen = state(machine(nvidia_smi=False, paths=(), env={}, shell=""), (CPU,))
-    [finding] = preflight.find_problems(seen)
+    [finding] = preflight.run_checks(seen)
     assert finding.remedy.startswith("For one, open the notebook in Colab, then Runtime >")
 
 
 def test_remedies_outside_colab_do_not_speak_of_colabs_menu():
     """Where the way out differs, the row has both."""
-    there = dataclasses.replace(NO_GPU, env={}, shell="", ram_available=GIB)
-    [finding] = [f for f in preflight.find_problems(state(there, (CPU,))) if f.id == "little-ram"]
+    there = changed(NO_GPU, env={}, shell="", ram_available=GIB)
+    [finding] = [f for f in preflight.run_checks(state(there, (CPU,))) if f.id == "little-ram"]
     assert "Runtime >" not in finding.remedy
     for problem in preflight.known_problems().values():
         assert "Runtime >" not in problem.elsewhere
@@ -270,7 +294,7 @@ def test_a_suffix_alone_asks_for_no_restart(loaded, installed, restart):
 
 def test_without_a_lesson_a_machine_without_an_accelerator_is_told():
     seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Wants())
-    [finding] = preflight.find_problems(seen)
+    [finding] = preflight.run_checks(seen)
     assert finding.id == "no-accelerator" and "GPU or TPU" in finding.seen
 
 
@@ -282,15 +306,13 @@ def test_what_only_the_card_can_know_is_not_found_without_wishes():
 
 def test_a_tpu_machine_is_not_told_to_install_plain_tensorflow():
     seen = state(TPU, (V5E, CPU), accelerator="TPU", optional=("tensorflow",))
-    [part] = [f for f in preflight.find_problems(seen) if f.id == "part-missing"]
+    [part] = [f for f in preflight.run_checks(seen) if f.id == "part-missing"]
     assert "pip install" not in part.remedy
 
 
 def test_no_gpu_on_kaggle_speaks_of_kaggles_menu():
     kaggle = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
-    [finding] = preflight.find_problems(
-        state(machine(nvidia_smi=False, paths=(), env=kaggle), (CPU,))
-    )
+    [finding] = preflight.run_checks(state(machine(nvidia_smi=False, paths=(), env=kaggle), (CPU,)))
     assert finding.remedy.startswith("Settings > Accelerator > GPU")
 
 
@@ -301,7 +323,7 @@ def test_two_gpus_are_counted():
 
 def test_packages_are_found_under_their_import_names():
     seen = state(machine(packages={"scikit-learn": "1.6.1"}), packages=("sklearn",))
-    assert "package-missing" not in {finding.id for finding in preflight.find_problems(seen)}
+    assert "package-missing" not in {finding.id for finding in preflight.run_checks(seen)}
 
 
 def test_card_shows_where_what_and_wishes():
@@ -333,7 +355,7 @@ def test_card_sets_no_colour_of_text_or_page():
 
 def test_notes_do_not_make_a_machine_unfit():
     seen = state(NO_GPU, (CPU,))
-    assert preflight.StatusCard("", seen, preflight.find_problems(seen)).fits
+    assert preflight.StatusCard("", seen, preflight.run_checks(seen)).fits
 
 
 def test_doctor_prints_the_card(capsys):

@@ -55,8 +55,10 @@ def test_links_lead_to_the_repository():
 def test_a_lessons_card_leaves_out_what_no_lesson_needs(monkeypatch):
     """The doctor says it, the card of a lesson does not."""
     monkeypatch.setattr(
-        preflight, "CHECKS", (lambda _: preflight.problems.finding("gpu-idle", "", ""),)
+        preflight,
+        "CHECKS",
+        (lambda _: preflight.problems.report("gpu-idle", "", platform="colab"),),
     )
-    monkeypatch.setattr(preflight.find_problems, "__defaults__", (preflight.CHECKS,))
+    monkeypatch.setattr(preflight.run_checks, "__defaults__", (preflight.CHECKS,))
     assert [f.id for f in preflight.status_card().findings] == ["gpu-idle"]
     assert preflight.status_card("01_enable_gpu").findings == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS_OF_THE_STANDARD_LIBRARY = "benchmark exercises facts hardware preflight reference runtime"
+ROOMS_OF_THE_STANDARD_LIBRARY = "benchmark facts hardware preflight runtime"
 IMPORT = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -16,6 +16,7 @@ before = set(sys.modules)
 import colab_helpers
 print(*sorted({{name.split('.')[0] for name in set(sys.modules) - before}}))
 from colab_helpers import {", ".join(ROOMS_OF_THE_STANDARD_LIBRARY.split())}
+from colab_helpers.lessons import exercises, reference, replay
 names = {{name.split('.')[0] for name in set(sys.modules) - before}}
 print(*sorted(names - set(sys.stdlib_module_names) - {{'colab_helpers'}}))
 print(preflight.status_card())
@@ -55,7 +56,7 @@ def test_import_needs_and_brings_nothing(version, tmp_path):
 
 
 def test_start_up_is_cheap():
-    from course.bench import start_up
+    from course.prove.bench import start_up
 
     bare = start_up("pass", runs=7)
     ours = start_up(f"import sys; sys.path.insert(0, {str(ROOT)!r}); import colab_helpers", runs=7)

@@ -3,12 +3,16 @@
 import nbformat
 import pytest
 
-from course import build, execute, verify
+from course.build import assemble
+
+from course.prove import comparison, runs, static
+
+from course.run import execute
 from tests.toy import edit_lesson, publish_toy, run_toy
 
 
 def problems_of(course):
-    return verify.static_problems(course, course.lessons[0])
+    return static.static_problems(course, course.lessons[0])
 
 
 @pytest.fixture
@@ -20,21 +24,21 @@ def quiet_shape(monkeypatch):
 def test_sound_toy_passes_everything(toy_course, quiet_shape):
     path = publish_toy(toy_course)
     assert problems_of(toy_course) == []
-    assert verify.compare_stored_outputs(path) == []
-    outcome = run_toy(toy_course, build.SOLVED)
-    assert verify.run_problems(outcome) == []
-    assert verify.compare_with_run(path, outcome.path) == []
+    assert comparison.compare_stored_outputs(path) == []
+    outcome = run_toy(toy_course, assemble.SOLVED)
+    assert runs.run_problems(outcome) == []
+    assert comparison.compare_with_run(path, outcome.path) == []
 
 
 def test_lesson_that_raises(toy_course):
     edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
-    [problem] = verify.run_problems(run_toy(toy_course))
+    [problem] = runs.run_problems(run_toy(toy_course))
     assert "cell 7 (total = 1 / 0) raised ZeroDivisionError" in problem
 
 
 def test_lesson_that_warns(toy_course):
     edit_lesson(toy_course, "total = sum(", "import warnings\nwarnings.warn('old')\ntotal = sum(")
-    [problem] = verify.run_problems(run_toy(toy_course))
+    [problem] = runs.run_problems(run_toy(toy_course))
     assert "wrote to stderr" in problem and "UserWarning: old" in problem
 
 
@@ -42,7 +46,7 @@ def test_missing_record(toy_course):
     edit_lesson(
         toy_course, 'reference.record("01_toy"', 'str("01_toy") or reference.record("01_toy"'
     )
-    [problem] = verify.run_problems(run_toy(toy_course))
+    [problem] = runs.run_problems(run_toy(toy_course))
     assert "no record of its measurements" in problem
 
 
@@ -51,10 +55,10 @@ def test_stored_output_that_changed(toy_course):
     notebook = nbformat.read(path, as_version=4)
     [cell] = [c for c in notebook.cells if c.source.startswith("total = ")]
     cell.outputs[0].data["text/plain"] = "46"
-    path.write_text(build.dumps(notebook), "utf-8")
+    path.write_text(assemble.dumps(notebook), "utf-8")
     again, made_before = (
-        verify.compare_stored_outputs(path),
-        verify.compare_with_run(path, run_toy(toy_course, build.SOLVED).path),
+        comparison.compare_stored_outputs(path),
+        comparison.compare_with_run(path, run_toy(toy_course, assemble.SOLVED).path),
     )
     for [problem] in (again, made_before):
         assert "a stored output differs" in problem and "46" in problem and "45" in problem
@@ -66,19 +70,19 @@ def test_stored_cell_that_the_run_did_not_have(toy_course):
     notebook = nbformat.read(outcome.path, as_version=4)
     notebook.cells = [c for c in notebook.cells if not c.source.startswith("total = ")]
     nbformat.write(notebook, outcome.path)
-    problems = verify.compare_with_run(path, outcome.path)
+    problems = comparison.compare_with_run(path, outcome.path)
     assert any("the run had no such cell: total = " in problem for problem in problems)
 
 
 def test_solution_that_is_wrong(toy_course):
     edit_lesson(toy_course, "224 * 4 / 2**20", "224 / 2**20")
-    [problem] = verify.run_problems(run_toy(toy_course, build.SOLVED))
+    [problem] = runs.run_problems(run_toy(toy_course, assemble.SOLVED))
     assert "the solution is judged ['wrong']" in problem
 
 
 def test_stub_that_is_not_open(toy_course):
     edit_lesson(toy_course, "mib = ...", "mib = 1")
-    [problem] = verify.run_problems(run_toy(toy_course))
+    [problem] = runs.run_problems(run_toy(toy_course))
     assert "the untouched stub is judged ['wrong']" in problem
 
 
@@ -100,7 +104,7 @@ def test_metadata_edited_by_hand(toy_course, quiet_shape):
 
 def test_unknown_parameter(toy_course):
     settings = execute.Settings(parameters={"FASTER": True})
-    [problem] = verify.run_problems(run_toy(toy_course, settings=settings))
+    [problem] = runs.run_problems(run_toy(toy_course, settings=settings))
     assert "no parameter FASTER; the parameters cell has FAST" in problem
 
 
@@ -160,9 +164,9 @@ def test_image_without_alt_text(toy_course, quiet_shape):
     ],
 )
 def test_link_that_leads_nowhere(toy_course, quiet_shape, target):
-    build.write(toy_course, toy_course.lessons[0])
+    assemble.write(toy_course, toy_course.lessons[0])
     text = f"see [there]({target}) and [here](01_toy.ipynb)"
-    [problem] = verify.markdown_link_problems(toy_course, text)
+    [problem] = static.markdown_link_problems(toy_course, text)
     assert "leads nowhere" in problem
 
 
@@ -177,9 +181,9 @@ def test_replayed_output_is_not_recorded_again_and_not_published(toy_course, qui
     """`make notebooks` on a machine that lacks a package must not overwrite what was recorded."""
     edit_lesson(toy_course, "total = sum(", "# needs: no_such_package\n'x'\n\n# %%\ntotal = sum(")
     written = []
-    monkeypatch.setattr(build.parts, "record_outputs", lambda *told: written.append(told))
-    edit_lesson(toy_course, "from colab_helpers import", "from colab_helpers import parts,")
-    edit_lesson(toy_course, "# %% tags=[\"parameters\"]", "parts.watch('01_toy')\n\n# %% tags=[\"parameters\"]")
+    monkeypatch.setattr(assemble.replay, "record_outputs", lambda *told: written.append(told))
+    edit_lesson(toy_course, "from colab_helpers import", "from colab_helpers.lessons import replay\nfrom colab_helpers import")
+    edit_lesson(toy_course, "# %% tags=[\"parameters\"]", "replay.watch('01_toy')\n\n# %% tags=[\"parameters\"]")
     publish_toy(toy_course)
     assert written == []
     [problem] = problems_of(toy_course)
@@ -187,7 +191,7 @@ def test_replayed_output_is_not_recorded_again_and_not_published(toy_course, qui
 
 
 def test_cell_that_was_never_run(toy_course, quiet_shape):
-    build.write(toy_course, toy_course.lessons[0])
+    assemble.write(toy_course, toy_course.lessons[0])
     problems = problems_of(toy_course)
     assert any("was not run" in problem for problem in problems)
     assert any("0 stored outputs are compared" in problem for problem in problems)
@@ -206,7 +210,7 @@ def test_cell_that_was_never_run(toy_course, quiet_shape):
 )
 def test_code_that_fails_or_misleads_elsewhere(code, said):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    [problem] = verify.code_problems(notebook)
+    [problem] = static.code_problems(notebook)
     assert said in problem
 
 
@@ -216,10 +220,10 @@ def test_timing_without_waiting_may_stand_under_wrong():
         nbformat.v4.new_markdown_cell("### WRONG: stop too early"),
         nbformat.v4.new_code_cell(code),
     ]
-    assert verify.code_problems(nbformat.v4.new_notebook(cells=cells)) == []
+    assert static.code_problems(nbformat.v4.new_notebook(cells=cells)) == []
 
 
 def test_long_cells_are_named(toy_course, quiet_shape):
     edit_lesson(toy_course, "total = sum(range(10))", "total = sum(range(10))\n" + "x = 1\n" * 40)
-    notebook = build.build(toy_course, toy_course.lessons[0])
-    assert any("30 are the most" in problem for problem in verify.shape_problems(notebook))
+    notebook = assemble.build(toy_course, toy_course.lessons[0])
+    assert any("30 are the most" in problem for problem in static.shape_problems(notebook))

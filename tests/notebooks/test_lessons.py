@@ -5,8 +5,11 @@ import re
 import nbformat
 import pytest
 
-from colab_helpers import parts
-from course import build, execute, matrix, table, verify
+from colab_helpers.lessons import replay
+from course import table
+from course.build import assemble
+from course.prove import comparison, runs, static
+from course.run import execute, matrix
 from tests.notebooks.promises import broken
 
 COURSE = table.load()
@@ -23,7 +26,7 @@ lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: l
 
 @lessons
 def test_stored_notebook_is_sound(lesson):
-    assert verify.static_problems(COURSE, lesson) == []
+    assert static.static_problems(COURSE, lesson) == []
 
 
 @lessons
@@ -31,20 +34,20 @@ def test_stored_notebook_is_sound(lesson):
 def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path):
     """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison."""
     source = tmp_path / f"{lesson.slug}.ipynb"
-    source.write_text(build.dumps(build.build(COURSE, lesson, build.SOLVED)), "utf-8")
+    source.write_text(assemble.dumps(assemble.build(COURSE, lesson, assemble.SOLVED)), "utf-8")
     before = execute.packages()
     attempts = tmp_path / "attempts"
     hard = {**matrix.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    assert verify.run_problems(outcome) == []
+    assert runs.run_problems(outcome) == []
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
     assert broken(lesson.slug, {k: v["number"] for k, v in record["values"].items()}) == []
-    assert verify.compare_with_run(COURSE.notebook(lesson), outcome.path) == []
+    assert comparison.compare_with_run(COURSE.notebook(lesson), outcome.path) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
-    assert tags.count(build.SOLUTION) == tags.count(build.EXERCISE) >= 3
+    assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
 
 
 @pytest.mark.parametrize(("slug", "missing"), LEFT_OUT, ids=lambda value: "-".join([*value][:2]))
@@ -54,13 +57,13 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     [lesson] = COURSE.select([slug])
     assert set(missing) <= set(lesson.optional)
     source = tmp_path / f"{slug}.ipynb"
-    source.write_text(build.dumps(build.build(COURSE, lesson)), "utf-8")
+    source.write_text(assemble.dumps(assemble.build(COURSE, lesson)), "utf-8")
     lacking = matrix.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    assert verify.run_problems(outcome) == []
-    cells = [cell for cell in outcome.notebook.cells if parts.needs(cell.source)]
-    left_out = [cell for cell in cells if set(missing) & set(parts.needs(cell.source))]
+    assert runs.run_problems(outcome) == []
+    cells = [cell for cell in outcome.notebook.cells if replay.needs(cell.source)]
+    left_out = [cell for cell in cells if set(missing) & set(replay.needs(cell.source))]
     said = ["".join(o.get("text", "") for o in cell.outputs) for cell in left_out]
     assert all(re.match(r"Not run here: [\w, ]+ is not installed\.", text) for text in said)
     assert not any("Nothing is recorded" in text for text in said)
@@ -76,7 +79,7 @@ def _with_outputs(lesson, missing):
     return sum(
         bool(cell.outputs)
         for cell in stored.cells
-        if cell.cell_type == "code" and set(missing) & set(parts.needs(cell.source))
+        if cell.cell_type == "code" and set(missing) & set(replay.needs(cell.source))
     )
 
 
@@ -84,7 +87,7 @@ def _expected_parts(cells, missing):
     """Each need, with the number of its cells that ran, and of those that had to be replayed."""
     counts = {}
     for cell in cells:
-        names = parts.needs(cell.source)
+        names = replay.needs(cell.source)
         for name in names:
             part = counts.setdefault(name, {})
             what = "replayed" if set(missing) & set(names) else "ran"

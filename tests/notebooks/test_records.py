@@ -2,7 +2,7 @@
 
 import pytest
 
-from colab_helpers import reference
+from colab_helpers.lessons import reference
 from tests.notebooks.promises import PROMISES, broken
 
 BY_DEVICE: dict = {}

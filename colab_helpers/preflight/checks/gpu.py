@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, images
-from colab_helpers.preflight.checks.found import found
-from colab_helpers.preflight.state import Finding, State
+from colab_helpers import _units, colab_images
+from colab_helpers.preflight.problems import Finding
+from colab_helpers.preflight.state import State
 
 IDLE_AFTER = 1800  # seconds from the machine's start
 BF16_FROM = 8.0  # compute capability
@@ -16,7 +16,7 @@ def no_accelerator(state: State) -> Finding | None:
         return None
     wanted = state.wants.accelerator or "GPU or TPU"
     seen = f"No {wanted} here. Every cell still runs: on the CPU, more slowly."
-    return found(state, "no-accelerator", seen, _menu(state))
+    return state.report("no-accelerator", seen, _menu(state))
 
 
 def other_chip(state: State) -> Finding | None:
@@ -27,7 +27,7 @@ def other_chip(state: State) -> Finding | None:
     if state.wants.chip in ("", device.chip.key):
         return None
     seen = f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours."
-    return found(state, "other-chip", seen)
+    return state.report("other-chip", seen)
 
 
 def other_kind(state: State) -> Finding | None:
@@ -35,7 +35,7 @@ def other_kind(state: State) -> Finding | None:
     if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
         return None
     seen = "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here."
-    return found(state, "other-kind", seen, _menu(state))
+    return state.report("other-kind", seen, _menu(state))
 
 
 def silent_driver(state: State) -> Finding | None:
@@ -43,32 +43,33 @@ def silent_driver(state: State) -> Finding | None:
     if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
         return None
     said = " ".join(state.inventory.problems)
-    return found(
-        state, "silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}"
+    return state.report(
+        "silent-driver",
+        f"There is an NVIDIA driver, but it does not answer: {said}",
     )
 
 
 def cpu_build(state: State) -> Finding | None:
     """A GPU is there, and the PyTorch that is installed was built for CPUs."""
     version = state.runtime.frameworks.get("torch")
-    if state.runtime.accelerator != "GPU" or not version or state.evidence.torch_cuda != "":
+    if state.runtime.accelerator != "GPU" or not version or state.traces.torch_cuda != "":
         return None
     seen = f"This machine has a GPU, but PyTorch {version} is a build for CPUs."
-    return found(state, "cpu-build", seen)
+    return state.report("cpu-build", seen)
 
 
 def cuda_too_new(state: State) -> Finding | None:
     """PyTorch's CUDA has a higher major version than the driver's."""
     device = state.inventory.accelerator
-    built_for = state.evidence.torch_cuda
+    built_for = state.traces.torch_cuda
     if device is None or not device.cuda or not built_for:
         return None
-    if images.numbers(built_for)[0] <= images.numbers(device.cuda)[0]:
+    if colab_images.numbers(built_for)[0] <= colab_images.numbers(device.cuda)[0]:
         return None
     seen = (
         f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
     )
-    return found(state, "cuda-too-new", seen)
+    return state.report("cuda-too-new", seen)
 
 
 def replaced_build(state: State) -> Finding | None:
@@ -76,20 +77,23 @@ def replaced_build(state: State) -> Finding | None:
     version = state.runtime.frameworks.get("torch", "")
     if state.runtime.platform != "colab" or not version or "+" in version:
         return None
-    return found(state, "replaced-build", f"PyTorch {version} is not the build that Colab ships.")
+    return state.report(
+        "replaced-build",
+        f"PyTorch {version} is not the build that Colab ships.",
+    )
 
 
 def tensorflow_cuda(state: State) -> Finding | None:
     """A GPU build of TensorFlow, and no libraries of the CUDA that it was made for."""
     version = state.packages.get("tensorflow", "")
-    if state.runtime.accelerator != "GPU" or not version or 12 in state.evidence.cublas:
+    if state.runtime.accelerator != "GPU" or not version or 12 in state.traces.cublas:
         return None
     # From 2.18 on all are made for CUDA 12; what comes after the tested one is not known.
-    if not (2, 18) <= images.numbers(version)[:2] <= (2, 22):
+    if not (2, 18) <= colab_images.numbers(version)[:2] <= (2, 22):
         return None
-    majors = ", ".join(map(str, state.evidence.cublas)) or "none"
+    majors = ", ".join(map(str, state.traces.cublas)) or "none"
     seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {majors}."
-    return found(state, "tensorflow-cuda", f"{seen} It will compute on the CPU.")
+    return state.report("tensorflow-cuda", f"{seen} It will compute on the CPU.")
 
 
 def gpu_held(state: State) -> Finding | None:
@@ -102,7 +106,7 @@ def gpu_held(state: State) -> Finding | None:
     ):
         return None
     used, total = _units.gib(device.memory_used), _units.gib(device.memory_total)
-    return found(state, "gpu-held", f"{used} of the GPU's {total} are in use already.")
+    return state.report("gpu-held", f"{used} of the GPU's {total} are in use already.")
 
 
 def gpu_idle(state: State) -> Finding | None:
@@ -112,9 +116,9 @@ def gpu_idle(state: State) -> Finding | None:
         return None
     if device.memory_used is None or 20 * device.memory_used > (device.memory_total or 0):
         return None
-    if state.evidence.uptime < IDLE_AFTER:
+    if state.traces.uptime < IDLE_AFTER:
         return None
-    return found(state, "gpu-idle", f"{device.name} is idle, and its memory is empty.")
+    return state.report("gpu-idle", f"{device.name} is idle, and its memory is empty.")
 
 
 def bf16_emulated(state: State) -> Finding | None:
@@ -123,7 +127,7 @@ def bf16_emulated(state: State) -> Finding | None:
     if device is None or not device.capability or float(device.capability) >= BF16_FROM:
         return None
     seen = f"{device.name} (compute capability {device.capability}) emulates bf16, slowly."
-    return found(state, "bf16-emulated", seen)
+    return state.report("bf16-emulated", seen)
 
 
 def unknown_chip(state: State) -> Finding | None:
@@ -132,7 +136,7 @@ def unknown_chip(state: State) -> Finding | None:
     if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
         return None
     seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
-    return found(state, "unknown-chip", seen)
+    return state.report("unknown-chip", seen)
 
 
 def _menu(state: State) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from colab_helpers import images, runtime
-from colab_helpers.preflight.checks.found import found
-from colab_helpers.preflight.problems import way_out
-from colab_helpers.preflight.state import DISTRIBUTION, Finding, State
+from colab_helpers import colab_images, runtime
+from colab_helpers.preflight.problems import Finding, way_out
+from colab_helpers.preflight.state import DISTRIBUTION, State
 
 #: What every notebook of this kind depends on.
 _FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
@@ -15,9 +14,9 @@ _FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
 
 def old_python(state: State) -> Finding | None:
     """Python below the course's minimum."""
-    if images.numbers(state.runtime.python)[:2] >= (3, 11):
+    if colab_images.numbers(state.runtime.python)[:2] >= (3, 11):
         return None
-    return found(state, "old-python", f"Python {state.runtime.python} is older than 3.11.")
+    return state.report("old-python", f"Python {state.runtime.python} is older than 3.11.")
 
 
 def package_missing(state: State) -> Finding | None:
@@ -26,7 +25,11 @@ def package_missing(state: State) -> Finding | None:
     if not missing:
         return None
     seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
-    return found(state, "package-missing", seen, _naming("package-missing", state, missing))
+    return state.report(
+        "package-missing",
+        seen,
+        _naming("package-missing", state, missing),
+    )
 
 
 def part_missing(state: State) -> Finding | None:
@@ -37,17 +40,26 @@ def part_missing(state: State) -> Finding | None:
     seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
     if state.runtime.accelerator == "TPU" and "tensorflow" in missing:
         # The plain one would be of no use there.
-        return found(state, "part-missing", seen, "Nothing to do: a GPU or CPU machine has it.")
-    return found(state, "part-missing", seen, _naming("part-missing", state, missing))
+        return state.report(
+            "part-missing",
+            seen,
+            "Nothing to do: a GPU or CPU machine has it.",
+        )
+    return state.report(
+        "part-missing",
+        seen,
+        _naming("part-missing", state, missing),
+    )
 
 
 def old_torch(state: State) -> Finding | None:
     """PyTorch from before torch.accelerator."""
     version = state.runtime.frameworks.get("torch", "")
-    if not version or images.numbers(version)[:2] >= (2, 6):
+    if not version or colab_images.numbers(version)[:2] >= (2, 6):
         return None
-    return found(
-        state, "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
+    return state.report(
+        "old-torch",
+        f"PyTorch {version} is older than 2.6, which has torch.accelerator.",
     )
 
 
@@ -58,23 +70,23 @@ def restart_needed(state: State) -> Finding | None:
         for name, version in state.loaded.items()
         if name in state.packages and not _is_same(version, state.packages[name])
     ]
-    return found(state, "restart-needed", "; ".join(mixed) + ".") if mixed else None
+    return state.report("restart-needed", "; ".join(mixed) + ".") if mixed else None
 
 
 def image_moved(state: State) -> Finding | None:
     """Colab has moved a package of the lesson by a major version since the course was tested."""
     if state.runtime.platform != "colab":
         return None
-    image = images.images()[images.LATEST]
+    image = colab_images.images()[colab_images.LATEST]
     tested = image.runtimes[{"GPU": "gpu", "TPU": "tpu"}.get(state.runtime.accelerator, "cpu")]
     imports = (*state.wants.packages, *state.wants.optional, *_FRAMEWORKS)
     moved = [
         f"{name} {now}, tested with {tested[name]}"
         for name, now in state.packages.items()
         if name in tested and name in {DISTRIBUTION.get(each, each) for each in imports}
-        if images.numbers(now)[0] > images.numbers(tested[name])[0]
+        if colab_images.numbers(now)[0] > colab_images.numbers(tested[name])[0]
     ]
-    return found(state, "image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
+    return state.report("image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
 
 
 def torchao_peft(state: State) -> Finding | None:
@@ -82,17 +94,19 @@ def torchao_peft(state: State) -> Finding | None:
     peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
     if not peft or not torchao:
         return None
-    if images.numbers(peft) < (0, 19) or images.numbers(torchao) >= (0, 16):
+    if colab_images.numbers(peft) < (0, 19) or colab_images.numbers(torchao) >= (0, 16):
         return None
-    return found(state, "torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
+    return state.report("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
 
 
 def uv_environment(state: State) -> Finding | None:
     """On Colab, uv has made an environment beside the one that the notebook uses."""
-    if not state.runtime.platform.startswith("colab") or not state.evidence.other_environment:
+    if not state.runtime.platform.startswith("colab") or not state.traces.other_environment:
         return None
-    seen = f"There is an environment in {state.evidence.other_environment}; this kernel does not use it."
-    return found(state, "uv-environment", seen)
+    seen = (
+        f"There is an environment in {state.traces.other_environment}; this kernel does not use it."
+    )
+    return state.report("uv-environment", seen)
 
 
 def _naming(id: str, state: State, imports: list[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
-from colab_helpers.preflight.checks.found import found
-from colab_helpers.preflight.state import Finding, State
+from colab_helpers.preflight.problems import Finding
+from colab_helpers.preflight.state import State
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
@@ -18,17 +18,16 @@ def little_ram(state: State) -> Finding | None:
     if not state.runtime.ram_total or available >= MIN_RAM:
         return None
     seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
-    return found(state, "little-ram", seen)
+    return state.report("little-ram", seen)
 
 
 def long_session(state: State) -> Finding | None:
     """A Colab machine that is near the end of a free session."""
-    if state.runtime.platform != "colab" or state.evidence.uptime < LONG_SESSION:
+    if state.runtime.platform != "colab" or state.traces.uptime < LONG_SESSION:
         return None
-    return found(
-        state,
+    return state.report(
         "long-session",
-        f"This machine has been up for {state.evidence.uptime / 3600:.1f} hours.",
+        f"This machine has been up for {state.traces.uptime / 3600:.1f} hours.",
     )
 
 
@@ -36,22 +35,24 @@ def little_disk(state: State) -> Finding | None:
     """The disk is nearly full: a file cannot be written whole."""
     if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
         return None
-    return found(
-        state, "little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free."
+    return state.report(
+        "little-disk",
+        f"Only {_units.gib(state.runtime.disk_free)} of disk is free.",
     )
 
 
 def drive_dropped(state: State) -> Finding | None:
     """Google Drive was mounted, and does not answer."""
-    if not state.evidence.drive.startswith("does not answer"):
+    if not state.traces.drive.startswith("does not answer"):
         return None
-    return found(state, "drive-dropped", f"{runtime.DRIVE} {state.evidence.drive}.")
+    return state.report("drive-dropped", f"{runtime.DRIVE} {state.traces.drive}.")
 
 
 def drive_folder(state: State) -> Finding | None:
     """Somebody wrote to Drive's folder while Drive was not there."""
-    if state.evidence.drive != "not mounted":
+    if state.traces.drive != "not mounted":
         return None
-    return found(
-        state, "drive-folder", f"{runtime.DRIVE} has files in it, and is not Google Drive."
+    return state.report(
+        "drive-folder",
+        f"{runtime.DRIVE} has files in it, and is not Google Drive.",
     )

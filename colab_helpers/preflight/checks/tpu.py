@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from colab_helpers.preflight.checks.found import found
-from colab_helpers.preflight.state import Finding, State
+from colab_helpers.preflight.problems import Finding
+from colab_helpers.preflight.state import State
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:
@@ -11,7 +11,10 @@ def tpu_without_tensorflow(state: State) -> Finding | None:
     if state.runtime.accelerator != "TPU" or "tensorflow" in state.runtime.frameworks:
         return None
     since = "; Colab took it out on 2025-03-07" if state.runtime.platform == "colab" else ""
-    return found(state, "tpu-without-tensorflow", f"This TPU machine has no TensorFlow{since}.")
+    return state.report(
+        "tpu-without-tensorflow",
+        f"This TPU machine has no TensorFlow{since}.",
+    )
 
 
 def tpu_plain_tensorflow(state: State) -> Finding | None:
@@ -19,8 +22,7 @@ def tpu_plain_tensorflow(state: State) -> Finding | None:
     plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
     if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
         return None
-    return found(
-        state,
+    return state.report(
         "tpu-plain-tensorflow",
         "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
     )
@@ -28,7 +30,7 @@ def tpu_plain_tensorflow(state: State) -> Finding | None:
 
 def tpu_in_use(state: State) -> Finding | None:
     """Another process has opened the TPU, which only one can own."""
-    if not state.evidence.tpu_holders:
+    if not state.traces.tpu_holders:
         return None
-    pids = ", ".join(map(str, state.evidence.tpu_holders))
-    return found(state, "tpu-in-use", f"The TPU is held by another process (pid {pids}).")
+    pids = ", ".join(map(str, state.traces.tpu_holders))
+    return state.report("tpu-in-use", f"The TPU is held by another process (pid {pids}).")

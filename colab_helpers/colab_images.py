@@ -1,0 +1,75 @@
+"""Which packages does each of Colab's runtime images carry, as last tested?"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image: its Python, and for each runtime ("cpu", "gpu", "tpu") distribution -> version.
+
+    `kernel` has what runs a notebook there, `colab` what Colab's own package imports; `seen` is the
+    date of the lists.
+    """
+
+    name: str
+    python: str
+    seen: date
+    source: str
+    kernel: Mapping[str, str]
+    colab: Mapping[str, str]
+    runtimes: Mapping[str, Mapping[str, str]]
+
+
+def images() -> Mapping[str, Image]:
+    """Return every image by the name that Colab's menu gives it, the present one first.
+
+    >>> list(images())[:2]
+    ['latest', '2026.07']
+    """
+    return {name: _image(name, row) for name, row in _table()["image"].items()}
+
+
+def list_address(runtime: str) -> str:
+    """Return where Colab keeps the present package list of a runtime.
+
+    >>> list_address("tpu").endswith("pip-freeze.tpu.txt")
+    True
+    """
+    return _table()["lists"][runtime]
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variables that a CPU session's environment holds."""
+    return _table()["environment"]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the first three numbers of a version, to be compared.
+
+    >>> numbers("2.11.0+cu130") < numbers("3.0")
+    True
+    """
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+@functools.cache
+def _table() -> Mapping:
+    text = resources.files("colab_helpers").joinpath("colab_images.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _image(name: str, row: Mapping) -> Image:
+    lists = {key: value for key, value in row.items() if key in ("cpu", "gpu", "tpu")}
+    return Image(
+        name, row["python"], row["seen"], row["source"], row["kernel"], row["colab"], lists
+    )

@@ -1,0 +1,41 @@
+"""What chip is it, and what can it do at most?
+
+Devices are asked in this order: NVML (through nvidia-ml-py), `nvidia-smi`, PCI ids for TPUs, and
+always the CPU. What a source could not answer is kept in `Inventory.problems`, in words.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from colab_helpers import runtime
+from colab_helpers.hardware import nvidia, processor
+from colab_helpers.hardware.chips import Chip, catalogue, find_chip
+from colab_helpers.hardware.device import Device, Inventory
+
+__all__ = ["Chip", "Device", "Inventory", "catalogue", "find_chip", "list_devices"]
+
+
+def list_devices(
+    evidence: runtime.Evidence | None = None,
+    nvml: Any = None,
+    run: Callable[..., subprocess.CompletedProcess] = subprocess.run,
+) -> Inventory:
+    """Find this machine's devices without starting a framework or holding a TPU.
+
+    `evidence`, `nvml` (a module with nvidia-ml-py's functions) and `run` are there for recorded
+    machines; leave them out to ask this one. Nothing is raised: what failed is in `problems`.
+    """
+    seen = runtime.observe() if evidence is None else evidence
+    described = runtime.describe(seen)
+    found, problems = [], []
+    if described.tpu:
+        found.append(Device(kind="TPU", name=described.tpu, source="PCI id"))
+    if described.accelerator == "GPU":
+        found, problems = nvidia.gpus(nvml, run)
+    cpu = processor.cpu(seen)
+    if described.accelerator == "Apple GPU":
+        found.append(Device(kind="GPU", name=f"{cpu.name} GPU", source="platform"))
+    return Inventory((*found, cpu), tuple(problems))

@@ -1,0 +1,123 @@
+"""What can a chip do at most? Data sheets, from `accelerators.toml`."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from importlib import resources
+
+from colab_helpers._units import GIB
+
+_GB = 10**9
+_TERA = 10**12
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format.
+
+    `links` holds the bytes/s that a chip can send to other "chips" and into the "network".
+    """
+
+    key: str
+    name: str
+    kind: str
+    year: int
+    match: tuple[str, ...]
+    memory: float
+    bandwidth: float
+    peak: Mapping[str, float]
+    native: tuple[str, ...]
+    where: str
+    source: str
+    url: str
+    seen: date
+    confidence: str
+    capability: str | None = None
+    units: int | None = None
+    lanes: int | None = None
+    memory_mib: int | None = None
+    links: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def best_format(self) -> str:
+        """The floating-point format for training with the highest peak."""
+        formats = [name for name in ("bf16", "fp16", "tf32", "fp32") if name in self.peak]
+        return max(formats, key=lambda name: self.peak[name])
+
+    def ridge(self, number_format: str | None = None) -> float:
+        """Return the FLOP per byte from which on compute, not bandwidth, is the limit.
+
+        Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+
+        >>> round(catalogue()["T4"].ridge("fp16"))
+        203
+        """
+        return self.peak[number_format or self.best_format] / self.bandwidth
+
+    def attainable(self, intensity: float, number_format: str | None = None) -> float:
+        """Return the most FLOP/s that code of `intensity` FLOP per byte can reach: the roofline.
+
+        >>> catalogue()["T4"].attainable(1, "fp32") / 1e9
+        320.0
+        """
+        peak = self.peak[number_format or self.best_format]
+        return min(peak, intensity * self.bandwidth)
+
+
+@functools.cache
+def catalogue() -> Mapping[str, Chip]:
+    """Return every data sheet of the course by key, as written in `accelerators.toml`.
+
+    >>> catalogue()["T4"].capability
+    '7.5'
+    """
+    text = (
+        resources.files("colab_helpers.hardware").joinpath("accelerators.toml").read_text("utf-8")
+    )
+    return {row["key"]: _chip(row) for row in tomllib.loads(text)["chip"]}
+
+
+def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
+    """Return the data sheet for a device name as NVML or a PCI id gives it, or None.
+
+    `memory_total` in bytes decides between variants that share a name (A100 with 40 or 80 GB).
+
+    >>> find_chip("Tesla T4").key, find_chip("NVIDIA A100-SXM4-80GB").key
+    ('T4', 'A100-80')
+    >>> find_chip("NVIDIA GeForce RTX 3060") is None
+    True
+    """
+    chips = catalogue().values()
+    found = [chip for chip in chips if all(_has_word(name, word) for word in chip.match)]
+    # Other cards of a family (PCIe, NVL) have data sheets of their own, which are not here.
+    if not found and memory_total and not re.search("PCIe|NVL", name):
+        found = [
+            chip
+            for chip in chips
+            if _has_word(name, chip.match[0]) and abs(memory_total - chip.memory) < 8 * GIB
+        ]
+    return found[0] if len(found) == 1 else None
+
+
+def _chip(row: dict) -> Chip:
+    return Chip(
+        **{
+            **row,
+            "memory": row["memory"] * _GB,
+            "bandwidth": row["bandwidth"] * _GB,
+            "peak": {name: value * _TERA for name, value in row["peak"].items()},
+            "links": {name: value * _GB for name, value in row.get("links", {}).items()},
+            "match": tuple(row["match"]),
+            "native": tuple(row["native"]),
+        }
+    )
+
+
+def _has_word(name: str, word: str) -> bool:
+    # "L4" must not be found in "L40S", nor "T4" in "T400".
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", name) is not None

@@ -1,0 +1,82 @@
+"""What is known of one device, and of all the devices of a machine?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from colab_helpers import _units
+from colab_helpers.hardware.chips import Chip, find_chip
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of this machine. Memory in bytes, `utilization` in percent of the last moments.
+
+    `cuda` is the newest CUDA that the driver knows. None where the source does not say.
+    """
+
+    kind: str
+    name: str
+    source: str
+    memory_total: int | None = None
+    memory_used: int | None = None
+    driver: str | None = None
+    capability: str | None = None
+    cores: int | None = None
+    features: tuple[str, ...] = ()
+    cuda: str | None = None
+    utilization: int | None = None
+
+    @property
+    def lanes(self) -> int | None:
+        """Numbers in float32 that are worked on at once: vector width times cores, or the chip's.
+
+        A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4; some cores have two units.
+        """
+        if self.kind != "CPU":
+            return self.chip.lanes if self.chip else None
+        width = 16 if "avx512f" in self.features else 8 if "avx2" in self.features else 4
+        return width * (self.cores or 1)
+
+    @property
+    def chip(self) -> Chip | None:
+        """The data sheet of this device, or None when the catalogue has none."""
+        return find_chip(self.name, self.memory_total)
+
+    def __str__(self) -> str:
+        parts = [
+            self.name,
+            f"{self.cores} cores" if self.cores else "",
+            _units.gib(self.memory_total) if self.memory_total else "",
+            f"driver {self.driver}" if self.driver else "",
+            f"compute capability {self.capability}" if self.capability else "",
+            " ".join(self.features),
+        ]
+        return f"{self.kind}: {', '.join(filter(None, parts))} (says {self.source})"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The devices found, accelerators first, and what stood in the way of finding more."""
+
+    devices: tuple[Device, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def accelerator(self) -> Device | None:
+        """The first device that is not the CPU."""
+        return next((device for device in self.devices if device.kind != "CPU"), None)
+
+    @property
+    def cpu(self) -> Device:
+        """The processor."""
+        return next(device for device in self.devices if device.kind == "CPU")
+
+    @property
+    def main(self) -> Device:
+        """The device a lesson should use: the accelerator if there is one."""
+        return self.accelerator or self.cpu
+
+    def to_dict(self) -> dict:
+        """Return plain data, ready for JSON."""
+        return asdict(self)

@@ -1,0 +1,124 @@
+"""What do NVIDIA's own tools say? NVML first, `nvidia-smi` where it is silent."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from colab_helpers._units import MIB
+from colab_helpers.hardware.device import Device
+
+SMI_TIMEOUT = 5.0  # seconds; a healthy nvidia-smi answers in well under one
+_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu"
+
+
+def gpus(nvml: Any, run: Callable) -> tuple[list[Device], list[str]]:
+    """Return the GPUs of the first source that answers, and in words why the others did not."""
+    problems = []
+    for ask in (lambda: _from_nvml(nvml), lambda: _from_nvidia_smi(run)):
+        try:
+            return ask(), problems
+        except _NoAnswer as reason:
+            problems.append(str(reason))
+    return [], problems
+
+
+class _NoAnswer(Exception):
+    """A source that could not say which devices there are."""
+
+
+def _from_nvml(nvml: Any) -> list[Device]:
+    if nvml is None:
+        try:
+            import pynvml as nvml
+        except ImportError:
+            raise _NoAnswer("NVML: the package nvidia-ml-py is not installed.") from None
+    try:
+        nvml.nvmlInit()
+        try:
+            return [_nvml_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        finally:
+            nvml.nvmlShutdown()
+    except nvml.NVMLError as error:
+        raise _NoAnswer(f"NVML answered with an error: {error}.") from error
+
+
+def _nvml_device(nvml: Any, index: int) -> Device:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = _nvml_memory(nvml, handle)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Device(
+        kind="GPU",
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        source="NVML",
+        memory_total=memory.total,
+        memory_used=memory.used,
+        driver=_text(nvml.nvmlSystemGetDriverVersion()),
+        capability=f"{major}.{minor}",
+        cuda=_nvml_cuda(nvml),
+        utilization=_nvml_utilization(nvml, handle),
+    )
+
+
+def _nvml_cuda(nvml: Any) -> str | None:
+    """NVML gives 1000 times the major version plus 10 times the minor one."""
+    try:
+        number = nvml.nvmlSystemGetCudaDriverVersion_v2()
+    except (AttributeError, nvml.NVMLError):
+        return None
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _nvml_utilization(nvml: Any, handle: Any) -> int | None:
+    try:
+        return nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+    except (AttributeError, nvml.NVMLError):  # slices of a GPU (MIG) do not have it
+        return None
+
+
+def _nvml_memory(nvml: Any, handle: Any) -> Any:
+    """Memory as nvidia-smi counts it: version 2 leaves out what the driver keeps for itself."""
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    except (AttributeError, TypeError, nvml.NVMLError):
+        return nvml.nvmlDeviceGetMemoryInfo(handle)
+
+
+def _from_nvidia_smi(run: Callable) -> list[Device]:
+    command = ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"]
+    try:
+        done = run(command, capture_output=True, text=True, timeout=SMI_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise _NoAnswer(
+            f"nvidia-smi did not answer within {SMI_TIMEOUT:g} s: the driver hangs. "
+            "Disconnect and delete the runtime, then connect again."
+        ) from None
+    except OSError as error:
+        raise _NoAnswer(f"nvidia-smi could not be started: {error}.") from None
+    if done.returncode:
+        message = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
+        raise _NoAnswer(f"nvidia-smi ended with code {done.returncode}: {message[0]}")
+    return [_smi_device(line) for line in done.stdout.splitlines() if line.strip()]
+
+
+def _smi_device(line: str) -> Device:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != 6 or not cells[1].isdigit():
+        raise _NoAnswer(f"nvidia-smi printed something unexpected: {line.strip()[:80]!r}.")
+    name, total, used, driver, capability, utilization = cells
+    return Device(
+        kind="GPU",
+        name=name,
+        source="nvidia-smi",
+        memory_total=int(total) * MIB,
+        memory_used=int(used) * MIB if used.isdigit() else None,
+        driver=driver,
+        capability=capability if re.fullmatch(r"\d+\.\d+", capability) else None,
+        utilization=int(utilization) if utilization.isdigit() else None,
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

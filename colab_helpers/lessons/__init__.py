@@ -1,0 +1,10 @@
+"""What only the lessons need: judges of exercises, shared networks and data, recorded results.
+
+Somebody who uses the helper for work of their own needs nothing of this floor. One question a room:
+
+    exercises   Is my answer right, and if not, what should I look at?
+    models      Which networks do the lessons share?
+    data        Which data do they train on?
+    reference   What did other hardware measure?
+    replay      Which cells can run here, and what did the others show elsewhere?
+"""

@@ -1,0 +1,98 @@
+"""The judges of lesson 01."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from colab_helpers import _units
+from colab_helpers.benchmark import Measurement
+from colab_helpers.lessons.exercises import NotYet, choices, close, exercise, number
+
+
+@exercise(
+    "01.speedup",
+    hint="Replace the dots. race[first][-1].median is seconds at the largest size; "
+    "a speed-up is the first one's time divided by the second one's.",
+)
+def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
+    """How many times faster the second contender is at the largest size."""
+    first, second = list(race.values())[:2]
+    before, after = first[-1].median, second[-1].median
+    ratio, given = before / after, number(answer)
+    if close(given, ratio):
+        return f"{_units.times(ratio)} at the largest size."
+    if close(given, after / before):
+        raise NotYet("That is the second divided by the first. Turn it round.")
+    if close(given, before - after):
+        raise NotYet("That is a difference, in seconds. A speed-up is a ratio, without a unit.")
+    if close(given, first[0].median / second[0].median):
+        raise NotYet("That is the smallest size. The largest is the last one: index -1.")
+    if close(given, 100 * ratio) or close(given, 100 * (ratio - 1)):
+        raise NotYet("That is in per cent. Give the plain ratio.")
+    raise NotYet("Take both medians at the last size, and divide the first by the second.")
+
+
+@exercise(
+    "01.crossover",
+    hint="Handing over costs a fixed time. From which n on does the saving, "
+    "2n³/slow - 2n³/fast, pay for it? Solve for n.",
+)
+def crossover(answer: float, hand_over: float, slow: float, fast: float) -> str:
+    """The size where a fixed hand-over is repaid. Seconds, and FLOP/s for both rates."""
+    gain = 1 / slow - 1 / fast
+    n, given = (hand_over / (2 * gain)) ** (1 / 3), number(answer)
+    if close(given, n):
+        return f"From n = {n:.0f} on, the hand-over is repaid. Try it with your own three numbers."
+    if close(given, (hand_over / gain) ** (1 / 3)):
+        raise NotYet("A product of two n × n matrices is 2n³ operations, not n³.")
+    if close(given, hand_over / (2 * gain)):
+        raise NotYet("That is n³. Take the third root.")
+    if close(given, (hand_over * slow / 2) ** (1 / 3)):
+        raise NotYet("The fast side needs time for the product too: compare both, not one with 0.")
+    raise NotYet("Write down: hand_over + 2n³/fast = 2n³/slow. Then solve for n.")
+
+
+RUNTIMES = {
+    "clean a table with pandas": "CPU",
+    "train the GPT of this lesson, free of charge": "T4",
+    "simulate 10,000 days, each from the day before": "CPU",
+    "run (not train) a 30 GB model in bf16": "A100",
+    "train a JAX model in bf16 on big batches, free of charge": "v5e-1",
+}
+_WHYS = {
+    ("clean a table with pandas", "t4"): "pandas runs on the CPU; the GPU would idle and be "
+    "missing to somebody else.",
+    ("clean a table with pandas", "a100"): "pandas runs on the CPU; you would pay for a GPU that "
+    "idles.",
+    ("train the GPT of this lesson, free of charge", "cpu"): "it works, but look at the hours that "
+    "you measured.",
+    ("train the GPT of this lesson, free of charge", "a100"): "an A100 is not free of charge.",
+    ("train the GPT of this lesson, free of charge", "v5e-1"): "it is free too, but this GPT is in "
+    "PyTorch, and the TPU's framework is JAX.",
+    ("simulate 10,000 days, each from the day before", "t4"): "each step waits for the last one: "
+    "thousands of lanes have nothing to do.",
+    ("simulate 10,000 days, each from the day before", "a100"): "a bigger GPU has more lanes, and "
+    "one chain of steps keeps one lane busy.",
+    ("run (not train) a 30 GB model in bf16", "t4"): "the T4 has 16 GB and no bf16 units.",
+    ("run (not train) a 30 GB model in bf16", "v5e-1"): "one v5e chip has 16 GB.",
+    ("run (not train) a 30 GB model in bf16", "cpu"): "it would run for days.",
+    ("train a JAX model in bf16 on big batches, free of charge", "t4"): "the T4 has no bf16 units: "
+    "it emulates them.",
+    ("train a JAX model in bf16 on big batches, free of charge", "a100"): "an A100 is not free of "
+    "charge.",
+    (
+        "train a JAX model in bf16 on big batches, free of charge",
+        "cpu",
+    ): "there is a free chip made for just this.",
+}
+
+
+@exercise(
+    "01.runtimes",
+    hint="One of CPU, T4, A100, v5e-1 for each workload. Ask: does it use many lanes at once, "
+    "does it fit, in which number format, and who pays?",
+)
+def runtimes(answer: Mapping[str, str]) -> str:
+    """The runtime to choose for five workloads."""
+    choices(answer, RUNTIMES, _WHYS)
+    return "The cheapest machine that the work can keep busy."

@@ -1,0 +1,132 @@
+"""Which parts of a lesson can run here, and what did the others show where they could?
+
+A cell that begins with `# needs: tensorflow` runs where TensorFlow is installed. Elsewhere it is not
+run: what it showed on a reference machine appears instead, and says so. The comment is plain Python
+for everybody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "reference" / "outputs"
+#: How the words begin that a replayed cell shows.
+NOT_RUN = "Not run here:"
+_NEEDS = re.compile(r"#\s*needs:\s*([\w ,]+?)\s*$")
+_tally: dict[str, Counter] = {}
+_watched: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
+
+
+def watch(lesson: str, shell: Any = None) -> None:
+    """From here on, replay the cells of `lesson` whose needs this machine lacks.
+
+    `shell` is the IPython shell; outside IPython nothing happens, since there are no cells.
+    """
+    shell = shell or _shell()
+    if shell is None:
+        return
+    _tally.clear()
+    if id(shell) not in _watched:  # the cell that calls this may run again
+        shell.events.register("pre_run_cell", lambda info: _count(info.raw_cell))
+        shell.input_transformers_cleanup.append(
+            lambda lines: _transformed(_watched[id(shell)], lines)
+        )
+    _watched[id(shell)] = lesson
+
+
+def needs(source: str) -> tuple[str, ...]:
+    """Return the import names that a cell's first line asks for.
+
+    >>> needs("# needs: tensorflow, keras\\nimport tensorflow as tf")
+    ('tensorflow', 'keras')
+    """
+    found = _NEEDS.match(source.lstrip().partition("\n")[0])
+    return tuple(name.strip() for name in found.group(1).split(",")) if found else ()
+
+
+def missing(source: str) -> tuple[str, ...]:
+    """Return what a cell needs and this machine lacks.
+
+    >>> missing("# needs: json, no_such_package")
+    ('no_such_package',)
+    """
+    return tuple(name for name in needs(source) if find_spec(name) is None)
+
+
+def tally() -> dict[str, dict[str, int]]:
+    """Return, for each need, how many cells ran and how many were replayed since `watch`."""
+    return {name: dict(counts) for name, counts in sorted(_tally.items())}
+
+
+def digest(source: str) -> str:
+    """Return the key under which the output of a cell is recorded."""
+    return hashlib.sha256(source.strip().encode()).hexdigest()[:16]
+
+
+def replay(lesson: str, key: str, lacking: Sequence[str], folder: Path = FOLDER) -> None:
+    """Show what a cell put out on a reference machine, and say that it did not run here."""
+    why = f"{NOT_RUN} {', '.join(lacking)} is not installed."
+    path = folder / f"{lesson}.json"
+    recorded = json.loads(path.read_text("utf-8")) if path.exists() else {"cells": {}}
+    outputs = recorded["cells"].get(key)
+    if outputs is None:
+        print(f"{why} Nothing is recorded for this cell.")
+        return
+    if not outputs:
+        print(f"{why} It puts nothing out.")
+        return
+    print(
+        f"{why}\nRecorded on {recorded['device']}, {recorded['date']}, with the predictions made there:"
+    )
+    for output in outputs:
+        _show(output)
+
+
+def record_outputs(
+    lesson: str, device: str, date: str, cells: Sequence[tuple[str, list]], folder: Path = FOLDER
+) -> Path:
+    """Keep the outputs of cells that need something; `cells` holds (source, outputs)."""
+    kept = {digest(source): outputs for source, outputs in cells if needs(source)}
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{lesson}.json"
+    text = json.dumps({"device": device, "date": date, "cells": kept}, indent=1, sort_keys=True)
+    path.write_text(text + "\n", "utf-8")
+    return path
+
+
+def _shell() -> Any:
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def _count(source: str | None) -> None:
+    for name in needs(source or ""):
+        ran = "replayed" if missing(source) else "ran"
+        _tally.setdefault(name, Counter())[ran] += 1
+
+
+def _transformed(lesson: str, lines: list[str]) -> list[str]:
+    source = "".join(lines)
+    lacking = missing(source)
+    if not lacking:
+        return lines
+    call = f"replay.replay({lesson!r}, {digest(source)!r}, {lacking!r})"
+    return ["from colab_helpers.lessons import replay\n", f"{call}\n"]
+
+
+def _show(output: dict) -> None:
+    from IPython.display import publish_display_data
+
+    if output["output_type"] == "stream":
+        print(output["text"], end="")
+    elif "data" in output:
+        publish_display_data(output["data"], output.get("metadata", {}))

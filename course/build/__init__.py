@@ -1,0 +1,1 @@
+"""Lesson text becomes notebooks and pages."""

@@ -1,0 +1,224 @@
+"""How does a lesson become a notebook?
+
+`lessons/NN_slug.py` (py:percent text) goes in; out comes a notebook with title, badge, set-up cell,
+exercises with their folded solutions, navigation, Colab metadata and fixed cell ids. The same text
+always gives the same bytes; outputs of an earlier run are kept where the cell did not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from colab_helpers import hardware
+from colab_helpers.lessons import reference, replay
+from course.table import Course, CourseError, Lesson
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which notebook to build: the learner's, or one in which the solutions run as cells too."""
+
+    solved: bool = False
+
+
+LEARNER = Variant()
+SOLVED = Variant(solved=True)
+
+
+def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> NotebookNode:
+    """Return the notebook of a lesson, without outputs."""
+    source = course.source(lesson)
+    if not source.exists():
+        raise CourseError(f"{source.name} is in course.toml but not in lessons/. Write it there.")
+    body = jupytext.reads(source.read_text("utf-8"), fmt="py:percent").cells
+    cells = [_title(course, lesson), _set_up(course, lesson)]
+    for cell in body:
+        cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
+    cells.append(_navigation(course, lesson))
+    _number(cells, lesson)
+    return new_notebook(cells=cells, metadata=_metadata(lesson))
+
+
+def write(course: Course, lesson: Lesson) -> Path:
+    """Build the learner's notebook into notebooks/, keeping outputs of cells that did not change."""
+    path = course.notebook(lesson)
+    fresh = build(course, lesson)
+    if path.exists():
+        _keep_outputs(fresh, nbformat.read(path, as_version=4))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(dumps(fresh), "utf-8")
+    return path
+
+
+def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Path:
+    """Write the learner's notebook with the outputs of a run, and nothing else of that run."""
+    fresh = build(course, lesson)
+    _keep_outputs(fresh, executed)
+    _record_parts(lesson, fresh)
+    path = course.notebook(lesson)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(dumps(fresh), "utf-8")
+    return path
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """Return a notebook in canonical form: fixed key order, one indent, a final newline."""
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def sources(notebook: NotebookNode) -> list[tuple[str, str, str]]:
+    """Return what of a notebook must equal its lesson: id, type and source of every cell."""
+    return [(cell.get("id", ""), cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+def _title(course: Course, lesson: Lesson) -> NotebookNode:
+    lines = [
+        f"# {lesson.number:02d} · {lesson.title}",
+        "",
+        course.badge(lesson),
+        "",
+        "After this lesson you can:",
+        *(f"- {objective}" for objective in lesson.objectives),
+        "",
+        f"**{lesson.minutes} minutes.** Asks for: {lesson.hardware}. Runs on any machine.",
+    ]
+    return new_markdown_cell("\n".join(lines), metadata={"tags": ["title"]})
+
+
+def _set_up(course: Course, lesson: Lesson) -> NotebookNode:
+    # The learner may be far from the repository: only the notebook is opened, so it brings us in.
+    archive = course.repository.archive
+    optional = f", {' '.join(lesson.optional)!r}" if lesson.optional else ""
+    text = f"""\
+# @title Set up: run this cell first
+from importlib.util import find_spec
+from IPython.utils.capture import capture_output
+if not find_spec("colab_helpers"):
+    with capture_output():
+        %pip install -qqq --no-deps --retries 1 "colab-helpers @ {archive}"
+if not find_spec("colab_helpers"):
+    stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
+    raise stop("The course's helper is not installed, and this address did not give it: {archive}",
+               "Check your connection (on Kaggle: Settings > Internet), then run this cell again.")
+from colab_helpers import preflight
+preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
+{" ".join(lesson.packages)!r}{optional})"""
+    metadata = {"cellView": "form", "tags": ["set-up"]}
+    return new_code_cell(text, metadata=metadata)
+
+
+def _navigation(course: Course, lesson: Lesson) -> NotebookNode:
+    position = course.lessons.index(lesson)
+    around = []
+    if position > 0:
+        before = course.lessons[position - 1]
+        around.append(f"Back: [{before.number:02d} {before.title}]({course.colab_url(before)})")
+    if position + 1 < len(course.lessons):
+        after = course.lessons[position + 1]
+        around.append(f"Next: [{after.number:02d} {after.title}]({course.colab_url(after)})")
+    around.append(f"[All lessons]({course.repository.url}#lessons)")
+    return new_markdown_cell(" · ".join(around), metadata={"tags": ["navigation"]})
+
+
+def _plain(cell: NotebookNode) -> NotebookNode:
+    tags = tags_of(cell)
+    metadata = {"tags": tags} if tags else {}
+    if cell.cell_type == "markdown":
+        return new_markdown_cell(cell.source, metadata=metadata)
+    if re.match(r"#\s*@title", cell.source):
+        metadata["cellView"] = "form"
+    return new_code_cell(cell.source, metadata=metadata)
+
+
+def _exercise(cell: NotebookNode, lesson: Lesson, variant: Variant) -> list[NotebookNode]:
+    """The stub with its check, and the solution: folded text, or a cell that runs."""
+    stub, solved, solution = _split(cell.source, lesson)
+    task = new_code_cell(stub, metadata={"tags": [EXERCISE, COMPARE]})
+    if variant.solved:
+        return [task, new_code_cell(solved, metadata={"tags": [SOLUTION]})]
+    folded = (
+        "<details><summary>Solution (try first)</summary>\n\n"
+        f"<pre><code>{html.escape(solution, quote=False)}</code></pre>\n\n</details>"
+    )
+    return [task, new_markdown_cell(folded, metadata={"tags": [SOLUTION]})]
+
+
+def _split(source: str, lesson: Lesson) -> tuple[str, str, str]:
+    """Return the learner's stub, the cell with the solution in place, and the solution alone."""
+    lines = source.splitlines()
+    if lines.count(BEGIN) != 1 or lines.count(END) != 1 or lines.index(BEGIN) > lines.index(END):
+        raise CourseError(
+            f"{lesson.slug}: an exercise needs one '{BEGIN}' and, below it, one '{END}'. "
+            f"Its first line: {lines[0] if lines else ''!r}."
+        )
+    begin, end = lines.index(BEGIN), lines.index(END)
+    before, solution, after = lines[:begin], lines[begin + 1 : end], lines[end + 1 :]
+    stub = "\n".join([*before, "", *after]).strip()
+    return stub, "\n".join([*before, *solution, *after]), "\n".join(solution)
+
+
+def _number(cells: list[NotebookNode], lesson: Lesson) -> None:
+    """Give every cell an id that follows from its text, so that moving a cell moves its id."""
+    seen: dict[str, int] = {}
+    for cell in cells:
+        text = f"{lesson.slug}/{cell.cell_type}/{cell.source}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        seen[digest] = seen.get(digest, 0) + 1
+        cell["id"] = f"{digest}-{seen[digest]}"
+
+
+def _metadata(lesson: Lesson) -> dict:
+    colab: dict = {"provenance": [], "toc_visible": True}
+    metadata: dict = {
+        "colab": colab,
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    if lesson.accelerator:
+        metadata["accelerator"] = lesson.accelerator
+        colab["gpuType"] = lesson.gpu_type
+    return metadata
+
+
+def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
+    # The set-up cell is known by its tag: a fork changes its address, not what it shows.
+    earlier = {_key(cell): cell for cell in old.cells if cell.cell_type == "code"}
+    for cell in fresh.cells:
+        if cell.cell_type == "code" and _key(cell) in earlier:
+            cell.outputs = earlier[_key(cell)].outputs
+            cell.execution_count = earlier[_key(cell)].execution_count
+
+
+def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
+    """Keep what cells with needs put out, for machines that lack what they need.
+
+    A machine that lacks something itself has replayed, and must not overwrite what was recorded.
+    """
+    code = [(cell.source, cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
+    complete = not any(replay.missing(source) for source, _ in code)
+    if complete and any(replay.needs(source) for source, _ in code):
+        device = reference.short_name(hardware.list_devices().main)
+        replay.record_outputs(lesson.slug, device, date.today().isoformat(), code)
+
+
+def _key(cell: NotebookNode) -> str:
+    return "set-up" if "set-up" in tags_of(cell) else cell.get("id", "")
+
+
+def tags_of(cell: NotebookNode) -> list[str]:
+    """Return the tags of a cell."""
+    return list(cell.metadata.get("tags", []))

@@ -1,0 +1,198 @@
+"""Which parts of README and docs are written by the course itself, and what do they say?
+
+A part between `<!-- NAME: ... -->` and `<!-- end NAME -->` is generated: edit the course table or
+the timings, not the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import nbformat
+
+from colab_helpers import facts, hardware, preflight
+from colab_helpers.lessons import reference
+from course.run import execute
+from course.table import Course, CourseError, Lesson
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds that one lesson took at full size, on which device, when."""
+
+    seconds: float
+    device: str
+    date: str
+
+
+def timings_path(course: Course) -> Path:
+    """The file that holds the measured run times."""
+    return course.root / "docs" / "timings.json"
+
+
+def read_timings(course: Course) -> dict[str, Timing]:
+    """Return the measured run time of each lesson by slug; empty before the first run."""
+    path = timings_path(course)
+    if not path.exists():
+        return {}
+    return {slug: Timing(**entry) for slug, entry in json.loads(path.read_text("utf-8")).items()}
+
+
+def write_timings(course: Course, outcomes: Sequence[execute.Outcome]) -> None:
+    """Keep the run times of lessons that ran to their end at full size."""
+    device = reference.short_name(hardware.list_devices().main)
+    kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
+    for outcome in outcomes:
+        if outcome.ok:
+            seconds = round(outcome.seconds, 1)
+            kept[outcome.name] = vars(Timing(seconds, device, date.today().isoformat()))
+    text = json.dumps(kept, indent=1, sort_keys=True)
+    timings_path(course).write_text(text + "\n", "utf-8")
+
+
+def render(course: Course) -> dict[Path, str]:
+    """Return the text that every page with generated parts should have."""
+    pages = {
+        course.root / "README.md": {"lessons": lesson_table(course), "fork": fork_lines(course)}
+    }
+    troubles = course.root / "docs" / "troubleshooting.md"
+    pages[troubles] = {"problems": problem_list()}
+    timings = read_timings(course)
+    for lesson in course.lessons:
+        page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
+        pages[page] = {"facts": teaching_facts(course, lesson, timings)}
+    return {path: _fill(path, parts) for path, parts in pages.items()}
+
+
+def write(course: Course) -> list[Path]:
+    """Bring the generated parts up to date and return the pages that changed."""
+    changed = []
+    for path, text in render(course).items():
+        if path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            changed.append(path)
+    return changed
+
+
+def write_picture(course: Course, path: Path) -> Path | None:
+    """Write the first race plot of the stored notebooks to `path`: the README's picture."""
+    for lesson in course.lessons:
+        for png, alt in execute.pictures(nbformat.read(course.notebook(lesson), as_version=4)):
+            if alt.startswith("Log-log plot"):
+                path.write_bytes(base64.b64decode(png))
+                return path
+    return None
+
+
+def lesson_table(course: Course) -> str:
+    """The table of lessons: badge, title, hardware, minutes, what the reader measures."""
+    rows = [
+        f"| {course.badge(lesson)} | [{lesson.number:02d} {lesson.title}](notebooks/{lesson.slug}.ipynb) "
+        f"| {lesson.hardware} | {lesson.minutes} | {lesson.measures} |"
+        for lesson in course.lessons
+    ]
+    head = "| open | lesson | asks for | minutes | you measure |\n|---|---|---|---|---|"
+    return "\n".join([head, *rows])
+
+
+def fork_lines(course: Course) -> str:
+    """The lines of the README that name the repository."""
+    return (
+        f"```bash\ngit clone {course.repository.url}\ncd {course.repository.slug.split('/')[1]}\n"
+        "make course   # set up, run every lesson, write the report\n"
+        "make test     # everything the course promises, checked\n```"
+    )
+
+
+def problem_list() -> str:
+    """Every known problem by group: what it means, the way out, how it is found, who says so."""
+    known = preflight.known_problems().values()
+    groups = [
+        (group, list(rows))
+        for group, rows in itertools.groupby(known, key=lambda problem: problem.group)
+    ]
+    lines = []
+    for group, rows in groups:
+        lines += [f"**{group}**", "", *(f"- [{row.title}](#{row.id})" for row in rows), ""]
+    for group, rows in groups:
+        lines += [f"## {group}", "", *(line for row in rows for line in (*_problem(row), ""))]
+    return "\n".join(lines).strip()
+
+
+def _problem(problem: preflight.Problem) -> list[str]:
+    quoted = facts.quote(*problem.facts).facts
+    return [
+        f'<a name="{problem.id}"></a>',
+        "",
+        f"### {problem.title}",
+        "",
+        problem.text,
+        "",
+        f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
+        "",
+        *([f"**Elsewhere:** {problem.elsewhere}", ""] if problem.elsewhere else []),
+        *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
+        f"<sub>`{problem.id}` · {_found_by(problem)} · {', '.join(map(_source, problem.sources))} "
+        f"· {facts.CONFIDENCE[problem.confidence]}, {problem.seen}</sub>",
+    ]
+
+
+def _found_by(problem: preflight.Problem) -> str:
+    """How somebody who has this problem can learn of it."""
+    checks = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
+    ways = [
+        "card" if problem.lessons and problem.id in checks else "",
+        "doctor" if problem.id in checks - set(preflight.ON_THE_CARD_ONLY) else "",
+        "doctor --error" if problem.errors else "",
+        "doctor --notebook" if problem.id in preflight.IN_NOTEBOOKS else "",
+    ]
+    named = ", ".join(way for way in ways if way)
+    return f"found by: {named}" if named else "nothing on the machine shows it"
+
+
+def _source(source: str) -> str:
+    """A link to a source: an issue as owner/name#number, or an address."""
+    repository, hash_, number = source.partition("#")
+    if hash_ and not source.startswith("https://"):
+        name = repository.partition("/")[2]
+        return f"[{name} #{number}](https://github.com/{repository}/issues/{number})"
+    host, _, path = source.removeprefix("https://").partition("/")
+    return f"[{host}, {path.rstrip('/').rpartition('/')[2]}]({source})"
+
+
+def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]) -> str:
+    """Objectives, class time, measured run time and addresses of one lesson."""
+    timing = timings.get(lesson.slug)
+    ran = (
+        f"{timing.seconds:.0f} s on {timing.device} ({timing.date})"
+        if timing
+        else "not measured yet"
+    )
+    lines = [
+        f"{course.badge(lesson)} · [as slides]({course.colab_url(lesson)}#slideshowMode=true)",
+        "",
+        f"- class time: {lesson.minutes} minutes; Run all: {ran}",
+        f"- asks for: {lesson.hardware}; runs on any machine",
+        "- afterwards the learner can:",
+        *(f"    - {objective}" for objective in lesson.objectives),
+    ]
+    return "\n".join(lines)
+
+
+def _fill(path: Path, parts: Mapping[str, str]) -> str:
+    text = path.read_text("utf-8")
+    for name, content in parts.items():
+        pattern = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end {name} -->)", re.S)
+        text, count = pattern.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)
+        if count != 1:
+            raise CourseError(
+                f"{path.name} needs one part '<!-- {name}: … -->' to '<!-- end {name} -->'; it has {count}."
+            )
+    return text

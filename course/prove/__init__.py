@@ -1,0 +1,1 @@
+"""What was built and run is judged: notebooks, numbers, packages, facts."""

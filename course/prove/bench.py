@@ -1,0 +1,149 @@
+"""What does the helper itself cost, does its clock agree with PyTorch's, and are the tests quick?"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+from colab_helpers import _units, benchmark
+from colab_helpers.lessons import models
+from course.table import Course, CourseError
+
+ROUNDS = 7
+SECONDS = 0.5
+SIZES = (256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Median seconds of one n × n product by both timers, from interleaved rounds."""
+
+    n: int
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """Our median over PyTorch's."""
+        return self.ours / self.theirs
+
+
+def start_up(code: str, runs: int = 15) -> float:
+    """Return the median seconds of a fresh interpreter that runs `code`, without site packages."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-S", "-c", code], check=True)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def timer_agreement(n: int) -> Agreement:
+    """Time an n × n product with both timers in turn, so that both meet the same weather."""
+    import torch
+    from torch.utils.benchmark import Timer
+
+    a = torch.randn(n, n)
+    # PyTorch's timer sets one thread unless told otherwise.
+    theirs = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
+    pairs = [
+        (
+            benchmark.measure(lambda: a @ a, budget=SECONDS).median,
+            theirs.blocked_autorange(min_run_time=SECONDS).median,
+        )
+        for _ in range(ROUNDS)
+    ]
+    ours_median, theirs_median = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return Agreement(n, ours_median, theirs_median)
+
+
+def gpt_step(batch: int = 32, budget: float = 10) -> benchmark.Measurement:
+    """Time one training step of the lessons' GPT on this machine's best device."""
+    import torch
+
+    found = torch.accelerator.is_available()
+    device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
+    model = models.GPT().to(device)
+    ids = torch.randint(model.config.vocabulary, (batch, model.config.context + 1), device=device)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        logits = model(ids[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return benchmark.measure(step, budget=budget, name=f"GPT step on {device}")
+
+
+def testing_time(course: Course) -> float:
+    """Return the seconds of `make test-notebooks`: every check of every notebook."""
+    return _seconds(["make", "test-notebooks"], course)
+
+
+def plain_testing_time(course: Course) -> float:
+    """Return the seconds of the plain way: each notebook with papermill, then with nbval, in turn.
+
+    It runs the learner's cells twice, and does less: no solutions, no conditions, no other checks.
+    """
+    total = 0.0
+    with tempfile.TemporaryDirectory() as out:
+        for lesson in course.lessons:
+            notebook = str(course.notebook(lesson))
+            papermill = [sys.executable, "-m", "papermill", notebook, f"{out}/{lesson.slug}.ipynb"]
+            total += _seconds([*papermill, "-p", "FAST", "True", "--cwd", out], course)
+            nbval = [sys.executable, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"]
+            total += _seconds([*nbval, "-c", os.devnull, notebook], course)
+    return total
+
+
+def _seconds(command: list[str], course: Course) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=course.root, env={**os.environ, "FAST": "1"}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise CourseError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return time.perf_counter() - start
+
+
+def report_tests(course: Course) -> str:
+    """Measure both ways of testing the notebooks and return the line to print."""
+    ours, plain = testing_time(course), plain_testing_time(course)
+    return (
+        f"make test-notebooks: {_units.seconds(ours)}; papermill, then nbval, one notebook after "
+        f"another: {_units.seconds(plain)}; {ours / plain:.2f} times as long (aim: 0.5)"
+    )
+
+
+def report_helper() -> str:
+    """Measure the helper and return the lines to print."""
+    bare = start_up("pass")
+    ours = start_up("import sys; sys.path.insert(0, ''); import colab_helpers")
+    lines = [
+        f"start-up: bare interpreter {_units.seconds(bare)}, with import colab_helpers "
+        f"{_units.seconds(ours)}: {ours / bare:.2f} times (aim: under 1.5)",
+        "",
+        f"timer against torch.utils.benchmark, median of {ROUNDS} rounds each (aim: within 3 %)",
+    ]
+    for n in SIZES:
+        pair = timer_agreement(n)
+        lines.append(
+            f"  n = {n:<5} ours {_units.seconds(pair.ours):>8}  torch {_units.seconds(pair.theirs):>8}"
+            f"  ratio {pair.ratio:.3f}"
+        )
+    step = gpt_step()
+    lines += [
+        "",
+        f"{step.name}: {step}",
+        f"1,000 steps: {_units.seconds(1000 * step.median)} (estimate); "
+        f"claim for a CPU: 1 h or more; here {1000 * step.median / 3600:.2f} of an hour",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,222 @@
+"""Is a stored notebook fit to be published? What can be seen without running it.
+
+Every check returns problems in words: where, what was seen, what to do. An empty list is a pass.
+These see what a run on a CPU cannot.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import statistics
+
+import nbformat
+from nbformat import NotebookNode
+
+from colab_helpers.lessons import replay
+from course.build import assemble
+from course.run import execute
+from course.table import Course, Lesson
+
+MOST_LINES = 30  # a code cell
+MOST_LINES_USUALLY = 20  # nine of ten
+CODE_CELLS = range(20, 42)
+LEAST_COMPARED = 3  # cells whose stored output is compared
+
+#: What must not stand in a lesson's code -> why, and what to write.
+RETIRED = {
+    r"torch\.cuda\.amp\.": 'torch.cuda.amp is deprecated: torch.amp.autocast("cuda", …)',
+    r"\.total_mem\b": "there is no .total_mem: .total_memory",
+    r"COLAB_TPU_ADDR": "COLAB_TPU_ADDR is gone since 2024: jax.devices()",
+    r"experimental_connect_to_cluster": "not needed for a local TPU",
+    r"is_gpu_available\(": 'deprecated: tf.config.list_physical_devices("GPU")',
+    r"input_shape\s*=": "keras.Input(shape) as the first layer",
+    r"XLA_PYTHON_CLIENT_MEM_FRACTION": "now XLA_CLIENT_MEM_FRACTION",
+    r"PYTORCH_CUDA_ALLOC_CONF": "now PYTORCH_ALLOC_CONF",
+    r"allow_tf32": 'torch.set_float32_matmul_precision("high")',
+    r"is_bf16_supported\(\)": "says True on a T4: is_bf16_supported(including_emulation=False)",
+    r"time\.time\(\)": "time.perf_counter(), which never jumps",
+}
+_NOT_TO_BE_STORED = {
+    r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's chatter",
+    rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
+}
+_INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
+_WAITS = re.compile(r"synchronize|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)")
+
+
+def static_problems(course: Course, lesson: Lesson) -> list[str]:
+    """Run every check that needs no kernel on the stored notebook of a lesson."""
+    path = course.notebook(lesson)
+    if not path.exists():
+        return [f"notebooks/{path.name} is missing: run `make notebooks`."]
+    notebook = nbformat.read(path, as_version=4)
+    return [
+        *stale(course, lesson),
+        *code_problems(notebook),
+        *shape_problems(notebook),
+        *alt_text_problems(notebook),
+        *link_problems(course, notebook),
+        *stored_output_problems(notebook),
+    ]
+
+
+def stale(course: Course, lesson: Lesson) -> list[str]:
+    """Compare the stored notebook with what its lesson builds."""
+    path, source = course.notebook(lesson), f"lessons/{lesson.slug}.py"
+    mend = f"Edit {source} (not the notebook), then run `make notebooks`."
+    stored = nbformat.read(path, as_version=4)
+    fresh = assemble.build(course, lesson)
+    for index, (old, new) in enumerate(
+        zip(assemble.sources(stored), assemble.sources(fresh), strict=False)
+    ):
+        if old != new:
+            return [
+                f"{path.name}: {execute.describe_cell(stored, index)} differs from its source. {mend}"
+            ]
+    if len(stored.cells) != len(fresh.cells):
+        return [
+            f"{path.name}: {len(stored.cells)} cells, its source builds {len(fresh.cells)}. {mend}"
+        ]
+    if stored.metadata != fresh.metadata:
+        return [f"{path.name}: its metadata differs from course.toml. {mend}"]
+    if path.read_text("utf-8") != assemble.dumps(stored):
+        return [f"{path.name}: not in canonical form. {mend}"]
+    return []
+
+
+def code_problems(notebook: NotebookNode) -> list[str]:
+    """Find code that will fail or mislead on hardware that this machine does not have."""
+    problems = []
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code" or "set-up" in assemble.tags_of(cell):
+            continue
+        where = execute.describe_cell(notebook, index)
+        problems += [
+            f"{where}: {why}." for old, why in RETIRED.items() if re.search(old, cell.source)
+        ]
+        if _INSTALL.search(cell.source):
+            problems.append(f"{where}: installs a package. Lessons install nothing but the helper.")
+        if re.search(r"\.cuda\(", cell.source):
+            problems.append(f"{where}: .cuda() fails without a GPU: use .to(device).")
+        if _times_without_waiting(cell) and not _is_wrong_on_purpose(notebook, index):
+            problems.append(f"{where}: reads a clock without waiting for the device.")
+    return problems
+
+
+def shape_problems(notebook: NotebookNode) -> list[str]:
+    """Check what makes a lesson readable: one title, one parameters cell, short cells."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    lengths = [len(cell.source.splitlines()) for cell in code]
+    problems = []
+    if len(code) not in CODE_CELLS:
+        problems.append(
+            f"{len(code)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
+        )
+    if max(lengths) > MOST_LINES:
+        problems.append(f"a code cell has {max(lengths)} lines; {MOST_LINES} are the most.")
+    if statistics.quantiles(lengths, n=10)[-1] > MOST_LINES_USUALLY:
+        problems.append(f"more than one cell of ten is over {MOST_LINES_USUALLY} lines.")
+    titles = [c for c in notebook.cells if c.cell_type == "markdown" and re.match(r"# ", c.source)]
+    if len(titles) != 1:
+        problems.append(f"{len(titles)} H1 titles; the build writes the only one.")
+    tagged = [cell for cell in code if assemble.PARAMETERS in assemble.tags_of(cell)]
+    if len(tagged) != 1 or "FAST" not in tagged[0].source:
+        problems.append(
+            f'{len(tagged)} cells tagged "parameters"; one is wanted, and it sets FAST.'
+        )
+    for cell in code:
+        plain = re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", cell.source)
+        try:
+            ast.parse(plain)
+        except SyntaxError as error:
+            problems.append(f"a code cell is not Python: {error}.")
+    return problems
+
+
+def alt_text_problems(notebook: NotebookNode) -> list[str]:
+    """Find figures and images that say nothing to those who cannot see them."""
+    problems = []
+    for index, cell in enumerate(notebook.cells):
+        where = execute.describe_cell(notebook, index)
+        for output in cell.get("outputs", []):
+            images = [mime for mime in output.get("data", {}) if mime.startswith("image/")]
+            if any(not output.metadata.get(mime, {}).get("alt", "").strip() for mime in images):
+                problems.append(
+                    f"{where}: a figure without alt text. Show it with colab_helpers.figures."
+                )
+        if cell.cell_type == "markdown":
+            bare = re.search(r"!\[\s*\]\(", cell.source)
+            tag = re.search(r"<img(?![^>]*\balt=['\"][^'\"]+)", cell.source)
+            if bare or tag:
+                problems.append(f"{where}: an image without alt text.")
+    return problems
+
+
+def link_problems(course: Course, notebook: NotebookNode) -> list[str]:
+    """Find links to lessons, pages or places of this course that are not there."""
+    problems = []
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            where = execute.describe_cell(notebook, index)
+            problems += [f"{where}: {why}" for why in markdown_link_problems(course, cell.source)]
+    return problems
+
+
+def markdown_link_problems(course: Course, text: str, folder: str = "notebooks") -> list[str]:
+    """Check the course's own links in Markdown text that stands in `folder`."""
+    problems = []
+    web, colab = (
+        course.repository.url,
+        f"https://colab.research.google.com/github/{course.repository.slug}",
+    )
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(colab):
+            inside = target.removeprefix(f"{colab}/blob/{course.repository.branch}/").split("#")[0]
+        elif target.startswith(f"{web}/blob/{course.repository.branch}/"):
+            inside = target.removeprefix(f"{web}/blob/{course.repository.branch}/").split("#")[0]
+        elif re.match(r"https?:|mailto:|#", target):
+            continue
+        else:
+            inside = os.path.normpath(f"{folder}/{target.split('#')[0]}")
+        if not (course.root / inside).exists():
+            problems.append(f"the link to {target} leads nowhere: there is no {inside}.")
+    return problems
+
+
+def stored_output_problems(notebook: NotebookNode) -> list[str]:
+    """Check that the stored notebook was run whole, without errors or warnings."""
+    problems = []
+    code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    for index, cell in code:
+        where = execute.describe_cell(notebook, index)
+        if cell.execution_count is None:
+            problems.append(f"{where}: was not run. Run `make notebooks`.")
+        if any(output.output_type == "error" for output in cell.outputs):
+            problems.append(f"{where}: an error is stored.")
+    problems += [
+        f"{execute.describe_cell(notebook, i)}: a warning is stored."
+        for i, _ in execute.stderr(notebook)
+    ]
+    for pattern, what in _NOT_TO_BE_STORED.items():
+        problems += [
+            f"{execute.describe_cell(notebook, i)}: {what} is stored."
+            for i, cell in code
+            for output in cell.outputs
+            if output.output_type == "stream" and re.search(pattern, output.text)
+        ]
+    compared = [c for _, c in code if assemble.COMPARE in assemble.tags_of(c) and c.outputs]
+    if len(compared) < LEAST_COMPARED:
+        problems.append(f"{len(compared)} stored outputs are compared; at least {LEAST_COMPARED}.")
+    return problems
+
+
+def _times_without_waiting(cell: NotebookNode) -> bool:
+    return cell.source.count("perf_counter()") > 1 and not _WAITS.search(cell.source)
+
+
+def _is_wrong_on_purpose(notebook: NotebookNode, index: int) -> bool:
+    """A cell below a heading that says WRONG shows the mistake itself."""
+    above = [cell.source for cell in notebook.cells[:index] if cell.cell_type == "markdown"]
+    return bool(above) and re.search(r"(?m)^#+ WRONG", above[-1]) is not None

@@ -1,0 +1,1 @@
+"""What people get: archives, releases, the address that everything points at."""

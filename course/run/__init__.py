@@ -1,0 +1,1 @@
+"""Notebooks are run: here, under hard conditions, on what Colab ships, on Colab itself."""

@@ -1,0 +1,285 @@
+"""Does every lesson run, and what did it say?
+
+Runs notebooks headless through papermill. A lesson that fails does not stop the others; a cell that
+raises, a killed kernel, a hang and an unknown parameter each become one line, and what the lesson
+had put out until then is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from jupyter_client import AsyncKernelManager
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from papermill.engines import NBClientEngine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+
+from colab_helpers._output import RECORD_MIME
+from colab_helpers.lessons import replay
+
+CELL_LIMIT = 600  # seconds a cell
+START_LIMIT = 120  # seconds until a kernel answers
+ENGINE = "course"
+
+#: For runs that only check: torch.compile trusts the CPU and precompiles no headers. It saves 15 s.
+QUICK_COMPILE = {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+}
+
+logging.getLogger("papermill").setLevel(logging.ERROR)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run: lesson parameters, extra environment, seconds a cell, the folder to stand in.
+
+    `kernel` names another kernel than this environment's own, found through JUPYTER_PATH.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cell_limit: int = CELL_LIMIT
+    folder: Path | None = None
+    kernel: str = "python3"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run. `problem` is one line, or "" when every cell ran."""
+
+    name: str
+    path: Path
+    seconds: float
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every cell ran to its end."""
+        return not self.problem
+
+    @property
+    def notebook(self) -> NotebookNode:
+        """The executed notebook, as far as it got."""
+        return nbformat.read(self.path, as_version=4)
+
+
+def run(
+    source: Path, target: Path, settings: Settings | None = None, progress: Progress | None = None
+) -> Outcome:
+    """Run the notebook `source` and write it, with outputs, to `target`; a lesson never raises."""
+    settings = settings or Settings()
+    watch = _Watch(progress)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    problem = _unknown_parameters(source, settings)
+    if problem:
+        target.write_text(source.read_text("utf-8"), "utf-8")
+    else:
+        problem = _run_watched(source, target, settings, watch)
+    return Outcome(source.stem, target, time.perf_counter() - start, problem)
+
+
+def packages(
+    environment: Mapping[str, str] | None = None, python: str = sys.executable
+) -> dict[str, str]:
+    """Return name and version of every distribution that a kernel of `python` would see."""
+    code = (
+        "import importlib.metadata as m, json; "
+        "print(json.dumps({d.name: d.version for d in m.distributions() if d.name}))"
+    )
+    done = subprocess.run(
+        [python, "-c", code],
+        env={**os.environ, **(environment or {})},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def changed_packages(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Name what a run installed, removed or changed.
+
+    >>> changed_packages({"a": "1", "b": "1"}, {"a": "2", "c": "1"})
+    ['a 1 became 2', 'b 1 was removed', 'c 1 was installed']
+    """
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old and new and old != new:
+            found.append(f"{name} {old} became {new}")
+        elif old and not new:
+            found.append(f"{name} {old} was removed")
+        elif new and not old:
+            found.append(f"{name} {new} was installed")
+    return found
+
+
+def records(notebook: NotebookNode) -> list[dict]:
+    """Return what the cells of an executed notebook handed to machines, in order."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [o["data"][RECORD_MIME] for o in outputs if RECORD_MIME in o.get("data", {})]
+
+
+def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
+    """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [
+        (o["data"]["image/png"].replace("\n", ""), o["metadata"]["image/png"]["alt"])
+        for o in outputs
+        if "image/png" in o.get("data", {})
+    ]
+
+
+def stderr(notebook: NotebookNode) -> list[tuple[int, str]]:
+    """Return (cell index, text) for everything that cells wrote to stderr: warnings and chatter."""
+    return [
+        (index, output.text)
+        for index, cell in enumerate(notebook.cells)
+        for output in cell.get("outputs", [])
+        if output.output_type == "stream" and output.name == "stderr"
+    ]
+
+
+def describe_cell(notebook: NotebookNode, index: int) -> str:
+    """Say which cell is meant: its number and its first line.
+
+    >>> describe_cell(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), 0)
+    'cell 1 (x = 1)'
+    """
+    if "injected-parameters" in notebook.cells[index].metadata.get("tags", []):
+        return "the cell with this run's parameters"
+    lines = notebook.cells[index].source.strip().splitlines()
+    first = [line for line in lines if not replay.needs(line)] or [""]
+    injected = sum(
+        "injected-parameters" in c.metadata.get("tags", []) for c in notebook.cells[:index]
+    )
+    return f"cell {index + 1 - injected} ({first[0][:60]})"
+
+
+class _Watch:
+    """Knows which cell is running, so that a death can be placed."""
+
+    def __init__(self, progress: Progress | None):
+        self.progress = progress
+        self.manager: Any = None
+        self.where = "before the first cell"
+
+    def attach(self, manager: Any) -> None:
+        """Look over the shoulder of papermill's execution manager."""
+        self.manager = manager
+        start = manager.cell_start
+
+        def cell_start(cell: NotebookNode, cell_index: int, **rest: Any) -> None:
+            # Now, because papermill puts a cell of its own above one that failed.
+            self.where = describe_cell(manager.nb, cell_index)
+            if self.progress:
+                self.progress(cell_index + 1, len(manager.nb.cells))
+            start(cell, cell_index, **rest)
+
+        manager.cell_start = cell_start
+
+    def save(self, target: Path) -> None:
+        """Keep what was put out until the run ended."""
+        if self.manager is not None:
+            nbformat.write(self.manager.nb, target)
+
+
+class _LocalKernelManager(AsyncKernelManager):
+    """Talks through files, not ports: kernels that start at once cannot take each other's port."""
+
+    sockets = ""  # the folder for them; each run makes a class of its own with its folder
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        if sys.platform != "win32":
+            self.transport = "ipc"
+            self.ip = str(Path(self.sockets) / "ipc")  # not in the notebook's own folder
+
+
+class _WatchedEngine(NBClientEngine):
+    """papermill's own engine, with somebody watching."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, watch: _Watch, **rest: Any):
+        watch.attach(nb_man)
+        return super().execute_managed_notebook(nb_man, kernel_name, **rest)
+
+
+papermill_engines.register(ENGINE, _WatchedEngine)
+
+
+def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) -> str:
+    try:
+        with (
+            _environment(settings.environment),
+            tempfile.TemporaryDirectory(prefix="kernel-") as sockets,
+        ):
+            manager = type("Manager", (_LocalKernelManager,), {"sockets": sockets})
+            papermill.execute_notebook(
+                source, target,
+                parameters=dict(settings.parameters),
+                engine_name=ENGINE, kernel_name=settings.kernel,
+                progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
+                start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
+                cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=manager,
+            )  # fmt: skip
+    except PapermillExecutionError as error:
+        return f"{watch.where} raised {error.ename}: {first_line(error.evalue)}"
+    except DeadKernelError:
+        watch.save(target)
+        return f"the kernel died in {watch.where}: killed, or out of memory"
+    except CellTimeoutError:
+        watch.save(target)
+        return f"{watch.where} ran longer than {settings.cell_limit} s and was stopped"
+    except RuntimeError as error:  # the kernel never answered
+        watch.save(target)
+        return f"no kernel {watch.where}: {first_line(str(error))}"
+    return ""
+
+
+def _unknown_parameters(source: Path, settings: Settings) -> str:
+    # papermill itself only logs an unknown name, and runs on without it.
+    if not settings.parameters:
+        return ""
+    with contextlib.redirect_stdout(None):
+        known = papermill.inspect_notebook(source)
+    unknown = [name for name in settings.parameters if name not in known]
+    if not unknown:
+        return ""
+    return (
+        f"no parameter {', '.join(unknown)}; the parameters cell has {', '.join(known) or 'none'}"
+    )
+
+
+@contextlib.contextmanager
+def _environment(extra: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update({"PYDEVD_DISABLE_FILE_VALIDATION": "1", **extra})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a message, without colours; "no message" for none."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+    return plain.splitlines()[0][:200] if plain else "no message"

@@ -1,0 +1,314 @@
+"""Does every lesson hold under every condition that a learner's machine may have?
+
+A condition changes what the kernel is given: packages, network, folder, cores, memory, locale. A
+lesson holds when it reaches its end, or when its card says beforehand why it cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import locale
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+
+import colab_helpers
+from course.build import assemble
+from course.prove import runs
+from course.run import execute
+from course.table import Course, Lesson, load
+
+DENIED = str(Path(__file__).parent / "conditions")
+ROOM = 2**30  # bytes above what the imports take
+#: Bytes a thread. The usual 8 MiB are set aside, not used, and a limit on memory counts them whole.
+THREAD_STACK = 2**20
+_END = "the last cell has run"
+_LOCALES = ("de_DE.utf8", "fr_FR.utf8", "es_ES.utf8", "pt_BR.utf8", "it_IT.utf8")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a condition gives to one run: variables, a folder to stand in, or a terminal.
+
+    `thread_stack` is the room in bytes that each of its threads takes; 0 leaves it as it is.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    allowed_warnings: str = ""
+    terminal: bool = False
+    thread_stack: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """One field of the grid: "ok", "said" (the card gave the reason), "n/a" or "FAILED"."""
+
+    lesson: str
+    condition: str
+    status: str
+    seconds: float
+    reason: str = ""
+
+
+class NotHereError(RuntimeError):
+    """This machine cannot make the condition; the message says why."""
+
+
+Condition = Callable[[Lesson, Path], Run]
+
+
+def without(*names: str) -> Condition:
+    """Packages that are not installed."""
+
+    def prepare(lesson: Lesson, scratch: Path) -> Run:
+        return Run({"PYTHONPATH": DENIED, "WITHOUT": " ".join(names)})
+
+    return prepare
+
+
+def no_network(lesson: Lesson, scratch: Path) -> Run:
+    """Each attempt to connect is refused, and fails the lesson."""
+    return Run({"PYTHONPATH": DENIED, "NO_NETWORK": str(scratch / "attempts")})
+
+
+def read_only_folder(lesson: Lesson, scratch: Path) -> Run:
+    """The notebook stands where nothing can be written."""
+    folder = scratch / "read-only"
+    folder.mkdir()
+    folder.chmod(0o555)
+    for candidate in (folder, Path("/sys")):
+        if not _can_write(candidate):
+            return Run(folder=candidate)
+    raise NotHereError("this user can write everywhere")
+
+
+def one_core(lesson: Lesson, scratch: Path) -> Run:
+    """One core for everything."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise NotHereError("this system cannot bind a process to a core")
+    return Run({"PYTHONPATH": DENIED, "CORES": "1"})
+
+
+def little_memory(lesson: Lesson, scratch: Path) -> Run:
+    """1 GiB above what the lesson's imports take."""
+    if not Path("/proc/self/status").exists():
+        raise NotHereError("this system does not tell a process's memory")
+    names = [*lesson.packages, *lesson.optional, "numpy"]
+    with _thread_stack(THREAD_STACK):
+        limit = _memory_of_imports(names) + ROOM
+    return Run({"PYTHONPATH": DENIED, "DATA_LIMIT": str(limit)}, thread_stack=THREAD_STACK)
+
+
+def old_records(lesson: Lesson, scratch: Path) -> Run:
+    """Reference records of another schema, and one that is cut off: each is named, and left out."""
+    package = Path(colab_helpers.__file__).parent
+    copy = scratch / "colab_helpers"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for i, path in enumerate(sorted((copy / "reference").glob("*.json"))):
+        text = path.read_text("utf-8")
+        changed = json.dumps({**json.loads(text), "schema": 0}) if i % 2 else text[: len(text) // 2]
+        path.write_text(changed, "utf-8")
+    return Run(
+        {"PYTHONPATH": str(scratch)}, allowed_warnings="restore it|is not a record of schema"
+    )
+
+
+def colab_figures(lesson: Lesson, scratch: Path) -> Run:
+    """MPLBACKEND as Colab sets it."""
+    return Run({"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
+
+
+def elsewhere(lesson: Lesson, scratch: Path) -> Run:
+    """Numbers with a decimal comma, and a time zone that is not a whole hour off."""
+    return Run({"PYTHONPATH": DENIED, "TZ": "Asia/Kathmandu", "NUMBERS": _decimal_comma()})
+
+
+def terminal(lesson: Lesson, scratch: Path) -> Run:
+    """IPython without a front end."""
+    return Run(terminal=True)
+
+
+def as_installed(lesson: Lesson, scratch: Path) -> Run:
+    """Nothing is taken away."""
+    return Run()
+
+
+CONDITIONS: dict[str, Condition] = {
+    "as installed": as_installed,
+    "no TensorFlow": without("tensorflow"),
+    "no JAX": without("jax", "jaxlib"),
+    "no Keras": without("keras"),
+    "no frameworks": without("torch", "tensorflow", "keras", "jax", "jaxlib"),
+    "no network": no_network,
+    "read-only folder": read_only_folder,
+    "one core": one_core,
+    "little memory": little_memory,
+    "old records": old_records,
+    "terminal": terminal,
+    "Colab's MPLBACKEND": colab_figures,
+    "decimal comma": elsewhere,
+}
+
+
+def check(course: Course, lesson: Lesson, condition: str) -> Result:
+    """Run one lesson under one condition."""
+    start = time.perf_counter()
+
+    def result(status: str, reason: str = "") -> Result:
+        return Result(lesson.slug, condition, status, time.perf_counter() - start, reason)
+
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        try:
+            run = CONDITIONS[condition](lesson, scratch)
+        except NotHereError as why:
+            return result("n/a", str(why))
+        source = scratch / f"{lesson.slug}.ipynb"
+        source.write_text(assemble.dumps(assemble.build(course, lesson)), "utf-8")
+        if run.terminal:
+            problems = _in_terminal(source)
+        else:
+            settings = execute.Settings(
+                {"FAST": True}, {**execute.QUICK_COMPILE, **run.environment}, 300, run.folder
+            )
+            with _thread_stack(run.thread_stack):
+                outcome = execute.run(source, scratch / "out" / source.name, settings)
+            if not outcome.ok and (reason := _said_beforehand(outcome)):
+                return result("said", reason)
+            problems = runs.run_problems(outcome, run.allowed_warnings)
+            attempts = scratch / "attempts"
+            if attempts.exists():
+                problems.append(f"wanted to connect to {attempts.read_text('utf-8').strip()}")
+    return result("FAILED" if problems else "ok", "; ".join(problems))
+
+
+def check_all(
+    lessons: Sequence[Lesson], conditions: Sequence[str], jobs: int = 2
+) -> Iterator[Result]:
+    """Check every lesson under every condition; results come in the order asked for."""
+    with ProcessPoolExecutor(jobs) as pool:
+        futures = [pool.submit(_check, le.slug, name) for name in conditions for le in lessons]
+        for future in futures:
+            yield future.result()
+
+
+def as_grid(results: Sequence[Result]) -> str:
+    """Return the grid of conditions by lessons, the counts, and each reason."""
+    lessons = sorted({result.lesson for result in results})
+    conditions = list(dict.fromkeys(result.condition for result in results))
+    found = {(result.lesson, result.condition): result.status for result in results}
+    width = max(map(len, conditions))
+    rows = [" " * width + "  " + "".join(f"{slug[:2]:>8}" for slug in lessons)]
+    rows += [
+        f"{name:<{width}}  " + "".join(f"{found.get((slug, name), ''):>8}" for slug in lessons)
+        for name in conditions
+    ]
+    states = [result.status for result in results]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+    reasons = [f"{r.lesson}, {r.condition}: {r.reason}" for r in results if r.reason]
+    return "\n".join([*rows, "", f"{len(results)} runs: {counts}", *dict.fromkeys(reasons)])
+
+
+def _check(slug: str, condition: str) -> Result:
+    course = load()
+    return check(course, course.select([slug])[0], condition)
+
+
+def _said_beforehand(outcome: execute.Outcome) -> str:
+    """What the card said, if it named the package that then was missing."""
+    cards = [c for c in outcome.notebook.cells if "set-up" in c.metadata.get("tags", [])]
+    said = str(cards[0].outputs) if cards else ""
+    name = outcome.problem.rpartition("No module named ")[2].strip("'\" ")
+    named = "ModuleNotFoundError" in outcome.problem and f"The lesson imports {name}" in said
+    return f"the card says that {name} is not installed" if named else ""
+
+
+def _in_terminal(source: Path) -> list[str]:
+    """Run a notebook in terminal IPython: no front end, no figures, no HTML."""
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(f"print({_END!r})"))
+    nbformat.write(notebook, source)
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-banner", str(source)],
+                env={**os.environ, **execute.QUICK_COMPILE, "FAST": "1", "IPYTHONDIR": home},
+                capture_output=True, text=True, cwd=source.parent, timeout=600,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return ["it ran longer than 600 s and was stopped"]
+    said = done.stdout + done.stderr
+    if done.returncode:
+        return [f"ended with {done.returncode}: {said[-300:]}"]
+    return [] if _END in done.stdout else [f"it stopped before its end: {said[-300:]}"]
+
+
+@contextmanager
+def _thread_stack(size: int) -> Iterator[None]:
+    """Processes that start in this block set `size` bytes aside for each thread."""
+    if not size:
+        yield
+        return
+    import resource  # not on Windows, where this condition is not made
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+
+
+@contextmanager
+def _numbers(name: str) -> Iterator[None]:
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        locale.setlocale(locale.LC_ALL, name)
+        yield
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
+
+
+def _decimal_comma() -> str:
+    for name in _LOCALES:
+        try:
+            with _numbers(name):
+                if locale.localeconv()["decimal_point"] == ",":
+                    return name
+        except locale.Error:
+            continue
+    raise NotHereError("no locale with a decimal comma is installed")
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        (folder / ".probe").write_text("")
+    except OSError:
+        return False
+    (folder / ".probe").unlink()
+    return True
+
+
+def _memory_of_imports(names: Sequence[str]) -> int:
+    """Bytes of private memory in a process that has imported these and nothing else."""
+    program = (
+        "import importlib, importlib.util, re\n"
+        f"for name in {list(names)}:\n"
+        "    if importlib.util.find_spec(name): importlib.import_module(name)\n"
+        "print(re.search(r'VmData:\\s+(\\d+)', open('/proc/self/status').read())[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout.split()[-1]) * 1024

@@ -1,0 +1,258 @@
+"""For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
+
+import importlib
+import os
+import pkgutil
+
+import jax
+import pytest
+
+import colab_helpers.lessons.exercises as exercises
+from colab_helpers.benchmark import Measurement
+from colab_helpers.lessons.exercises import lesson_01, lesson_07
+
+RACE = {
+    "one lane": [Measurement((3e-6,)), Measurement((2e-3,))],
+    "two lanes": [Measurement((80e-6,)), Measurement((1.25e-3,))],
+}
+CROSSING = {"hand_over": 50e-6, "slow": 100e9, "fast": 400e9}
+CHOICES = lesson_01.RUNTIMES
+PANDAS, GPT, CHAIN, LARGE, JAX = CHOICES
+LIMITS = {
+    "a * b + c": "bandwidth",
+    "sum(a * b)": "bandwidth",
+    "A @ B, n = 64": "bandwidth",
+    "A @ B, n = 4096": "compute",
+}
+STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
+PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
+PART = {"shape": (3, 4), "rows": (6, 9)}
+LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
+FORMATS = lesson_07.FORMATS
+OLD, VOLTA, AMPERE, HOPPER = FORMATS
+ORDER = ["backward", "unscale", "clip", "step", "update"]
+READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
+OPEN = "open", ""
+
+
+def count_devices():
+    return len(jax.devices())
+
+
+#: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
+CASES = {
+    "01.speedup": (
+        {"race": RACE}, ..., 1.6,
+        [(0.625, "Turn it round"), (0.75e-3, "a difference"), (3 / 80, "smallest size"),
+         (160, "per cent"), (60, "per cent"), (2.9, "divide the first"), ("fast", "A number is wanted")],
+    ),
+    "01.crossover": (
+        CROSSING, ..., 149.4,
+        [(188.2, "2n³ operations"), (3.33e6, "third root"), (135.7, "compare both"), (7, "solve for n")],
+    ),
+    "01.runtimes": (
+        {}, dict.fromkeys(CHOICES, ...), dict(CHOICES),
+        [({**CHOICES, PANDAS: "T4"}, "pandas runs on the CPU"),
+         ({**CHOICES, CHAIN: "A100"}, "one chain"),
+         ({**CHOICES, LARGE: "T4"}, "16 GB"),
+         ({**CHOICES, JAX: "T4"}, "no bf16 units"),
+         ({**CHOICES, GPT: "cpu"}, "hours that you measured"),
+         ({**CHOICES, GPT: "v5e-1"}, "framework is JAX"),
+         ({**CHOICES, GPT: "abacus"}, "Read that one again"),
+         ({**CHOICES, GPT: ...}, "Still without an answer"),
+         ("T4", "cannot be read")],
+    ),
+    "02.tensor_bytes": (
+        {}, ..., 36.75,
+        [(38.535, "MB (10**6)"), (9.1875, "4 bytes"), (294, "bits"), (73.5, "float64"),
+         (38535168, "in bytes"), (1, "2**20 bytes a MiB"), (None.__class__, "A number is wanted")],
+    ),
+    "02.limits": (
+        {}, dict.fromkeys(LIMITS, ...), LIMITS,
+        [({**LIMITS, "a * b + c": "compute"}, "16 bytes"), ({**LIMITS, "sum(a * b)": "compute"}, "1/4"),
+         ({**LIMITS, "A @ B, n = 64": "compute"}, "left of 25"),
+         ({**LIMITS, "A @ B, n = 4096": "bandwidth"}, "683")],
+    ),
+    "02.read_smi": (
+        {}, dict.fromkeys(READING, ...), READING,
+        [({**READING, "MiB not in use": 7532}, "what is used"),
+         ({**READING, "MiB not in use": 23034}, "the total"),
+         ({**READING, "MiB not in use": 15510}, "one process"),
+         ({**READING, "MiB not in use": 1}, "total minus used"),
+         ({**READING, "PID": 0}, "number of the GPU"), ({**READING, "PID": 7524}, "is MiB"),
+         ({**READING, "PID": 12}, "last line"),
+         ({**READING, "CUDA 13.0 toolkit": "yes"}, "newest that this driver"),
+         ({**READING, "CUDA 13.0 toolkit": "no"}, "the driver only"),
+         ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
+    ),
+    "03.beside": (
+        {}, lambda model, x: ..., lambda model, x: x.to(next(model.parameters()).device),
+        [(lambda model, x: x, "returned cpu"), (lambda model, x: x.to("cpu"), "returned cpu"),
+         (lambda model, x: x.to("cuda"), "Did you name a device"), (lambda model, x: None, "returns nothing"),
+         (lambda model, x: (model.to_empty(device="cpu"), x)[1], "You moved the model"),
+         (lambda model, x: model(x.to(next(model.parameters()).device)).sum(), "Return x itself"),
+         (3, "A function is wanted")],
+    ),
+    "03.move_less": (
+        {}, ..., 47.04,
+        [(188.16, "float32"), (44.86, "MiB"), (376.32, "Mbit"), (0, "cross once"), (60, "one byte each")],
+    ),
+    "03.hidden_stops": (
+        {}, ..., {3, 5, 7},
+        [({3, 7}, "line 5"), ({5, 7}, "line 3"), ({3, 5}, "line 7"), ({1, 3, 5, 7}, "line 1 only adds"),
+         ({3, 4, 5, 7}, "nobody asks"), ({2, 3, 5, 7}, "line 2"), ({3, 5, 6, 7}, "line 6"),
+         ({3, 5, 7, 9}, "there is none"), (3, "cannot be read")],
+    ),
+    "04.wrong_device": (
+        {}, ..., 4,
+        [(3, "the CPU's work"), (1, "where it belongs"), (5, "where it belongs"), (9, "1 to 5"),
+         ("four", "A number is wanted")],
+    ),
+    "04.pipeline": (
+        {}, ..., STEPS,
+        [(["cache", "decode", *STEPS[2:]], "decoded again"),
+         (["decode", "shuffle", "cache", *STEPS[3:]], "one order"),
+         (["decode", "cache", "batch", "shuffle", "prefetch"], "whole batches"),
+         (["decode", "cache", "shuffle", "prefetch", "batch"], "stands last"),
+         (STEPS[:4], "each of these once"), ("decode cache", "not one text")],
+    ),
+    "04.fusion": (
+        {}, ..., 5,
+        [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
+         (7, "2 passes each")],
+    ),
+    "05.global_batch": (
+        {}, PLAN_OPEN, PLAN,
+        [({**PLAN, "global batch": 96}, "There are four"), ({**PLAN, "global batch": 24}, "you divided"),
+         ({**PLAN, "global batch": 100}, "rows each"), ({**PLAN, "learning rate": 0.4}, "had 128 rows"),
+         ({**PLAN, "learning rate": 0.1}, "unchanged"), ({**PLAN, "learning rate": 0.2}, "old batch"),
+         ({**PLAN, "learning rate": ...}, "Still without"), (384, "cannot be read")],
+    ),
+    "05.shard": (
+        {}, dict.fromkeys(PART, ...), PART,
+        [({**PART, "shape": (12, 8)}, "whole matrix"), ({**PART, "shape": (6, 2)}, "swapped"),
+         ({**PART, "shape": (4, 4)}, "divide each side"), ({**PART, "rows": (9, 12)}, "begins with 0"),
+         ({**PART, "rows": (6, 8)}, "behind the last"), ({**PART, "rows": (3, 6)}, "behind two shards"),
+         ({**PART, "rows": ...}, "Still without"), ({**PART, "shape": 3}, "cannot be read")],
+    ),
+    "05.repair": (
+        {}, lambda: ..., count_devices,
+        [(lambda: 8, "written down"), (lambda: jax.devices(), "list of devices"),
+         (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
+         (lambda: jax.no_such_thing(), "does not run"),
+         (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
+    ),
+    "06.adam_bytes": (
+        {}, ..., 1.8543,
+        [(1.991, "10**9"), (0.4636, "parameters alone"), (0.9272, "state is missing"),
+         (1.3907, "One of the four"), (124_439_808 * 16, "Those are bytes"), (14.83, "not bits"),
+         (3.7086, "8 bytes for each"), (7.0, "Count the numbers"), ("much", "A number is wanted")],
+    ),
+    "06.leak": (
+        {}, {"line": ..., "instead": ...}, LEAK,
+        [({**LEAK, "line": 2}, "overwrites its name"), ({**LEAK, "line": 4}, "A length"),
+         ({**LEAK, "line": 1}, "outlives the loop"), ({**LEAK, "instead": "del loss"}, "the list holds"),
+         ({**LEAK, "instead": "with torch.no_grad():"}, "around the whole loop"),
+         ({**LEAK, "instead": "history.append(loss)"}, "Put a number"),
+         ({**LEAK, "instead": "loss.item()"}, "still fill"), ({**LEAK, "line": ...}, "Still without"),
+         (3, "cannot be read")],
+    ),
+    "06.fit": (
+        {}, {"rows": ..., "parts": ...}, FIT,
+        [({**FIT, "rows": 131}, "forgot the 3.0 GiB"), ({**FIT, "rows": 105}, "round down"),
+         ({**FIT, "rows": 104.5}, "round down"), ({**FIT, "rows": 50}, "whole rows"),
+         ({**FIT, "parts": 2}, "128 rows each"), ({**FIT, "parts": 2.46}, "parts of parts"),
+         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": ...}, "Still without")],
+    ),
+    "07.formats": (
+        {}, dict.fromkeys(FORMATS, ...), FORMATS,
+        [({**FORMATS, VOLTA: "bf16"}, "emulated"), ({**FORMATS, VOLTA: "fp32"}, "idle"),
+         ({**FORMATS, AMPERE: "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, HOPPER: "fp32"}, "idle"),
+         ({**FORMATS, OLD: "bf16"}, "8.0"), ({**FORMATS, OLD: "fp16 with scaler"}, "begin with 7.0"),
+         ({**FORMATS, OLD: ...}, "Still without"), ("bf16", "cannot be read")],
+    ),
+    "07.rescue": (
+        {}, ..., ORDER,
+        [(["unscale", "backward", *ORDER[2:]], "before backward has made"),
+         (["backward", "clip", "unscale", "step", "update"], "65,536 times too long"),
+         (["backward", "unscale", "step", "clip", "update"], "taken already"),
+         (["backward", "step", "unscale", "clip", "update"], "taken already"),
+         ([*ORDER[:3], "update", "step"], "when the step is done"),
+         (ORDER[:4], "each of these once"), ("backward", "not one text")],
+    ),
+    "07.saved": (
+        {}, ..., 40,
+        [(0.4, "times 100"), (50, "were halved too"), (60, "what remains"), (3.2, "Those are GB"),
+         (10, "over all GB"), ("half", "A number is wanted")],
+    ),
+}  # fmt: skip
+
+
+def all_exercises():
+    for module in pkgutil.iter_modules(exercises.__path__, f"{exercises.__name__}."):
+        importlib.import_module(module.name)
+    return sorted(exercises._registry)
+
+
+def test_every_exercise_has_cases():
+    assert sorted(CASES) == all_exercises()
+    assert all(len(wrong) >= 2 for *_, wrong in CASES.values())
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_untouched_stub_gets_the_hint(id):
+    context, stub, _, _ = CASES[id]
+    verdict = exercises.check(id, stub, **context)
+    assert (verdict.status, verdict.message) == ("open", exercises.get(id).hint)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_solution_is_right(id):
+    context, _, solution, _ = CASES[id]
+    assert exercises.check(id, solution, **context).status == "right"
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "words"),
+    [(id, answer, words) for id, (*_, wrong) in CASES.items() for answer, words in wrong],
+)
+def test_wrong_answer_names_the_misconception(id, answer, words):
+    verdict = exercises.check(id, answer, **CASES[id][0])
+    assert verdict.status == "wrong"
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("id", CASES)
+@pytest.mark.parametrize(
+    "answer", ["?", [], {}, object(), float("nan"), -1, True, {"a": None}, lambda: 1]
+)
+def test_no_answer_whatsoever_raises(id, answer):
+    assert exercises.check(id, answer, **CASES[id][0]).status == "wrong"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["history.append(loss.detach())", "history.append(float(loss_function(model(x), y)))",
+     "history.append(loss.cpu().item())", "history += [loss.item()]"],
+)  # fmt: skip
+def test_other_ways_to_mend_the_leak_are_right(line):
+    assert exercises.check("06.leak", {"line": 3, "instead": line}).status == "right"
+
+
+def test_verdict_speaks_to_people_and_machines():
+    verdict = exercises.check("02.tensor_bytes", 9.1875)
+    bundle = verdict._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("Exercise 02.tensor_bytes · Not yet:")
+    assert "Not yet" in bundle["text/html"]
+    assert bundle["application/vnd.colab-helpers.record+json"]["status"] == "wrong"
+
+
+def test_what_the_learner_wrote_is_escaped():
+    verdict = exercises.check("02.tensor_bytes", "<script>")
+    assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize(("id", "said"), [("99.x", "lesson '99' has none"), ("01.x", "01.speedup")])
+def test_unknown_exercise_says_which_there_are(id, said):
+    with pytest.raises(KeyError, match=said):
+        exercises.check(id, 1)

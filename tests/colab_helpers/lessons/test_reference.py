@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+from colab_helpers import hardware
+from colab_helpers.lessons import reference
+
+T4 = hardware.Device("GPU", "Tesla T4", "NVML", 15360 * 2**20, driver="580.82.07")
+
+
+def made(fast=False, lesson="01_enable_gpu"):
+    return reference.record(
+        lesson, fast, device=T4,
+        speedup=reference.Value(83.2, "×", "faster"),
+        matmul=reference.series([1, 2], [0.1, 0.2], "s", "product"),
+    )  # fmt: skip
+
+
+def test_a_record_survives_the_file(tmp_path):
+    record = made()
+    path = reference.write(record, tmp_path)
+    assert path.name == "tesla-t4--01_enable_gpu.json"
+    assert reference.read(path) == record
+    assert reference.load("01_enable_gpu", tmp_path) == [record]
+    assert reference.load("02_check_hardware", tmp_path) == []
+
+
+def test_a_record_knows_device_versions_and_date():
+    record = made()
+    assert (record.device, record.kind, record.details["driver"]) == (
+        "Tesla T4",
+        "GPU",
+        "580.82.07",
+    )
+    assert record.versions["python"] and len(record.date) == 10
+    assert record.label == f"Tesla T4, {record.date}"
+
+
+def test_fast_runs_are_no_reference(tmp_path):
+    with pytest.raises(ValueError, match="ran with FAST"):
+        reference.write(made(fast=True), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not a record of schema 1"),
+        ('{"schema": 99}', "schema: 99"),
+        ('{"schema": 1, "kind": "record"}', "lacks something"),
+        ('{"benchmarks": [1, 2]}', "schema: None"),
+    ],
+)
+def test_unreadable_and_foreign_records_are_named_and_left_out(tmp_path, text, said):
+    (tmp_path / "bad.json").write_text(text)
+    good = reference.write(made(), tmp_path)
+    with pytest.raises(reference.RecordError, match=r"bad\.json") as caught:
+        reference.read(tmp_path / "bad.json")
+    assert said in str(caught.value) and "elete it" in str(caught.value)
+    with pytest.warns(UserWarning, match=r"bad\.json"):
+        assert reference.load("01_enable_gpu", tmp_path) == [reference.read(good)]
+
+
+def test_a_record_with_something_unknown_in_it(tmp_path):
+    data = made().to_dict() | {"colour": "blue"}
+    with pytest.raises(reference.RecordError, match="too much"):
+        reference.Record.from_dict(data)
+
+
+def test_missing_file_is_said(tmp_path):
+    with pytest.raises(reference.RecordError, match="cannot be read"):
+        reference.read(tmp_path / "none.json")
+
+
+def test_shipped_records_are_sound():
+    for path in reference.FOLDER.glob("*.json"):
+        record = reference.read(path)
+        assert not record.fast and record.values and record.versions["torch"]
+        assert path.name.endswith(f"--{record.lesson}.json")
+
+
+def test_curves_must_have_a_y_for_each_x():
+    with pytest.raises(ValueError, match="2 x values and 1 y"):
+        reference.series([1, 2], [1], "s", "product")
+    with pytest.raises(ValueError, match="not finite"):
+        reference.series([1], [float("nan")], "s", "product")
+
+
+def test_record_speaks_to_people_and_machines():
+    bundle = made(fast=True)._repr_mimebundle_()
+    assert "faster  83×" in bundle["text/plain"]
+    assert "83×" in bundle["text/html"] and "no reference" in bundle["text/html"]
+    data = bundle["application/vnd.colab-helpers.record+json"]
+    assert data["kind"] == "record" and data["device_kind"] == "GPU"
+    json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (reference.Value(0.00123, "s", ""), "1.23 ms"),
+        (reference.Value(8.1e12, "FLOP/s", ""), "8.10 TFLOP/s"),
+        (reference.Value(180.4, "", ""), "180"),
+        (reference.Value(1.5, "×", ""), "1.5×"),
+        (reference.Value(28.9, "%", ""), "28.9 %"),
+    ],
+)
+def test_values_read_well(value, text):
+    assert str(value) == text

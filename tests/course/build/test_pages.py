@@ -1,0 +1,101 @@
+import json
+import re
+
+import nbformat
+import pytest
+
+from course.__main__ import main
+from course.build import assemble, pages
+from course.prove import static
+from course.publish import retarget
+from course.table import CourseError, load
+from tests.toy import publish_toy
+
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",
+         "docs/troubleshooting.md"]  # fmt: skip
+
+
+def test_readme_has_a_badge_a_lesson(course):
+    text = (course.root / "README.md").read_text("utf-8")
+    badges = re.findall(r"\[!\[Open in Colab\]\([^)]+\)\]\(([^)]+)\)", text)
+    assert badges == [course.colab_url(lesson) for lesson in course.lessons]
+    assert all(course.notebook(lesson).exists() for lesson in course.lessons)
+
+
+def test_links_of_the_pages_lead_somewhere(course):
+    teaching = [f"docs/teaching/{lesson.slug}.md" for lesson in course.lessons]
+    for name in [*PAGES, *teaching]:
+        folder, _, _ = name.rpartition("/")
+        text = (course.root / name).read_text("utf-8")
+        assert static.markdown_link_problems(course, text, folder or ".") == []
+
+
+def test_every_lesson_has_a_teachers_page_that_is_linked(course):
+    index = (course.root / "docs/teaching/README.md").read_text("utf-8")
+    for lesson in course.lessons:
+        text = (course.root / f"docs/teaching/{lesson.slug}.md").read_text("utf-8")
+        assert f"({lesson.slug}.md)" in index
+        for part in (
+            "## Questions for the class",
+            "## Common wrong answers",
+            "#slideshowMode=true",
+        ):
+            assert part in text
+        assert re.search(r"Run all: \d+ s on ", text)
+
+
+def test_generated_parts_are_up_to_date(course):
+    assert {
+        p.name for p, text in pages.render(course).items() if p.read_text("utf-8") != text
+    } == set()
+
+
+def test_page_without_its_part_is_named(toy_course):
+    (toy_course.root / "README.md").write_text("nothing")
+    with pytest.raises(CourseError, match=r"README\.md needs one part '<!-- lessons"):
+        pages.render(toy_course)
+
+
+def test_check_names_what_is_out_of_date(toy_course, monkeypatch, capsys):
+    monkeypatch.setattr("course.__main__.load", lambda: load(toy_course.root))
+    assert main(["build"]) == 0
+    assert main(["build", "--check"]) == 0
+    (toy_course.root / "README.md").write_text(
+        (toy_course.root / "README.md").read_text().replace("A toy", "A boy")
+    )
+    assert main(["build", "--check"]) == 1
+    assert "README.md: its generated part is out of date" in capsys.readouterr().out
+
+
+def test_retarget_moves_every_address_and_keeps_outputs(toy_course):
+    path = publish_toy(toy_course)
+    link = f"{toy_course.repository.url}/blob/HEAD/docs/troubleshooting.md#little-ram"
+    shown = nbformat.read(path, 4)
+    shown.cells[1].outputs = [nbformat.v4.new_output("stream", text=link)]
+    path.write_text(assemble.dumps(shown), "utf-8")
+    recorded = toy_course.root / "colab_helpers" / "reference" / "outputs" / "01_toy.json"
+    recorded.parent.mkdir(parents=True)
+    recorded.write_text(json.dumps({"text": link}), "utf-8")
+    pages.write(toy_course)
+    changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
+    assert sorted(p.name for p in changed) == [
+        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "pyproject.toml",
+    ]  # fmt: skip
+    for page in changed:
+        text = page.read_text("utf-8")
+        assert "ada/gpu-course" in text and "somebody/toy" not in text
+    moved = load(toy_course.root)
+    assert moved.repository.archive == "https://github.com/ada/gpu-course/archive/v2.zip"
+    assert static.stale(moved, moved.lessons[0]) == []
+    assert '"execution_count": 1' in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["ada", "https://github.com/ada/x", "a b/c", "/x", "ada/x/y"])
+def test_retarget_refuses_what_is_no_repository(toy_course, name):
+    with pytest.raises(CourseError, match="write owner/name"):
+        retarget.retarget(toy_course, name)
+
+
+def test_store_outputs_keeps_nothing_else_of_the_run(toy_course):
+    text = publish_toy(toy_course).read_text("utf-8")
+    assert "papermill" not in text and text == assemble.dumps(nbformat.reads(text, 4))

@@ -1,0 +1,31 @@
+"""The archive of the working tree, and the notebook that installs from it."""
+
+import zipfile
+
+import nbformat
+import pytest
+
+from course.publish import archive
+from course.table import CourseError
+
+
+def test_it_has_what_pip_needs(course, tmp_path):
+    archive.zip_repository(course.root, tmp_path / "main.zip")
+    names = set(zipfile.ZipFile(tmp_path / "main.zip").namelist())
+    assert {"course-main/pyproject.toml", "course-main/colab_helpers/colab_images.toml"} <= names
+    assert not any(".venv" in name for name in names)
+
+
+def test_the_notebook_installs_from_it(course, tmp_path):
+    path = tmp_path / "built" / "one.ipynb"
+    archive.write_notebook(course, course.lessons[0], "file:///here.zip", path)
+    text = nbformat.read(path, 4).cells[1].source
+    assert text.count("file:///here.zip") == 2 and course.repository.archive not in text
+
+
+def test_a_set_up_cell_that_names_no_archive(course, tmp_path, monkeypatch):
+    cell = nbformat.v4.new_code_cell("pass", metadata={"tags": ["set-up"]})
+    built = nbformat.v4.new_notebook(cells=[cell])
+    monkeypatch.setattr(archive.assemble, "build", lambda *_: built)
+    with pytest.raises(CourseError, match="does not name https"):
+        archive.write_notebook(course, course.lessons[0], "file:///x", tmp_path / "x.ipynb")

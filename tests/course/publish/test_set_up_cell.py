@@ -1,0 +1,79 @@
+"""The set-up cell as a learner meets it: a machine without the helper, and the repository's archive."""
+
+import subprocess
+import sys
+
+import pytest
+
+from course.build import assemble
+from course.publish import archive
+from course.table import load
+
+IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The interpreter of a fresh environment that has IPython and nothing of ours."""
+    folder = tmp_path_factory.mktemp("fresh") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", IPYTHON]
+    subprocess.run(install, check=True)
+    return python
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The repository as GitHub zips it."""
+    path = tmp_path_factory.mktemp("archive") / "main.zip"
+    archive.zip_repository(load().root, path)
+    return path.as_uri()
+
+
+def run_set_up_cell(python, address, folder):
+    """Execute the cell of lesson 01 with another address; return what IPython printed."""
+    course = load()
+    source = assemble.build(course, course.lessons[0]).cells[1].source
+    assert course.repository.archive in source
+    cell = folder / "cell.ipy"
+    cell.write_text(source.replace(course.repository.archive, address))
+    return subprocess.run(
+        [python, "-m", "IPython", "--colors=NoColor", "--no-banner", "-c",
+         f"get_ipython().run_cell(open({str(cell)!r}).read()); print('went on')"],
+        capture_output=True, text=True, cwd=folder, timeout=240,
+    )  # fmt: skip
+
+
+def freeze(python):
+    command = [python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.timeout(300)
+def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
+    before = freeze(python)
+    done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
+    lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
+    assert lines == [
+        "The course's helper is not installed, and this address did not give it: "
+        + (tmp_path / "gone.zip").as_uri(),
+        "Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
+    ]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert freeze(python) == before
+
+
+@pytest.mark.timeout(300)
+def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, address, tmp_path):
+    before = freeze(python)
+    done = run_set_up_cell(python, address, tmp_path)
+    assert "You are on" in done.stdout, done.stdout + done.stderr
+    assert "mend first" in done.stdout and "torch" in done.stdout  # this machine has no PyTorch
+    after = freeze(python)
+    assert before <= after
+    assert [
+        line.split()[0].split("@")[0].split("==")[0] for line in after - before if "colab" in line
+    ]
+    new = {line for line in after - before if not line.startswith(("colab-helpers", "@", "file:"))}
+    assert new == set()

@@ -1,0 +1,85 @@
+"""The matrix: what each condition takes away, and what its grid says."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from course.__main__ import main
+from course.run import matrix
+
+
+def denied(code, tmp_path, **variables):
+    """What an interpreter under a condition prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json\n{code}"],
+        env={**os.environ, "PYTHONPATH": matrix.DENIED, **variables},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def test_packages_are_not_there(tmp_path):
+    code = """
+import importlib.metadata, importlib.util
+try:
+    version = importlib.metadata.version("torch")
+except importlib.metadata.PackageNotFoundError:
+    version = None
+print(json.dumps([importlib.util.find_spec("torch") is None, version]))
+"""
+    assert denied(code, tmp_path, WITHOUT="torch jax") == [True, None]
+
+
+def test_an_attempt_to_connect_is_refused_and_written_down(tmp_path):
+    code = """
+import socket
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+    said = "connected"
+except OSError as error:
+    said = str(error)
+print(json.dumps(said))
+"""
+    log = tmp_path / "attempts"
+    assert "unreachable" in denied(code, tmp_path, NO_NETWORK=str(log))
+    assert "192.0.2.1" in log.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be bound here")
+def test_one_core_and_little_memory(tmp_path):
+    code = """
+import os
+try:
+    size = len(bytearray(2**28))
+except MemoryError:
+    size = 0
+print(json.dumps([len(os.sched_getaffinity(0)), size]))
+"""
+    assert denied(code, tmp_path, CORES="1", DATA_LIMIT=str(2**27)) == [1, 0]
+
+
+def results(*states):
+    return [
+        matrix.Result("01_a", f"condition {i}", state, 1.0, "why" if state != "ok" else "")
+        for i, state in enumerate(states)
+    ]
+
+
+def test_the_grid_counts_and_gives_reasons():
+    grid = matrix.as_grid(results("ok", "said", "n/a", "FAILED"))
+    assert "4 runs: 1 FAILED, 1 n/a, 1 ok, 1 said" in grid
+    assert "01_a, condition 3: why" in grid and "condition 0: " not in grid
+
+
+@pytest.mark.parametrize(("states", "code"), [(["ok", "said"], 0), (["ok", "FAILED"], 1)])
+def test_the_command_fails_with_a_failed_field(monkeypatch, capsys, states, code):
+    monkeypatch.setattr(matrix, "check_all", lambda *_: iter(results(*states)))
+    assert main(["matrix", "01"]) == code
+
+
+def test_an_unknown_condition_says_which_there_are(capsys):
+    assert main(["matrix", "01", "--conditions", "on the moon"]) == 1
+    assert "no network" in capsys.readouterr().err
