@@ -12,25 +12,33 @@ from dataclasses import dataclass
 
 from colab_helpers import _units, benchmark
 from colab_helpers.lessons import models
+from course.prove.simulated import AsynchronousDevice
 from course.table import Course, CourseError
 
-ROUNDS = 7
+ROUNDS = 5
 SECONDS = 0.5
-SIZES = (256, 512, 1024, 2048)
+SIZES = (64, 256, 512, 1024, 2048)
+WAITS = (5e-6, 10e-6, 20e-6, 40e-6)  # seconds
+KERNELS = (5e-6, 20e-6, 100e-6, 500e-6)  # seconds
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Median seconds of one n × n product by both timers, from interleaved rounds."""
+    """Median seconds of one n × n product by both timers, and our time over theirs in each round."""
 
     n: int
+    threads: int
     ours: float
     theirs: float
+    ratios: tuple[float, ...]
 
-    @property
-    def ratio(self) -> float:
-        """Our median over PyTorch's."""
-        return self.ours / self.theirs
+    def __str__(self) -> str:
+        ratios = " ".join(f"{ratio:.3f}" for ratio in self.ratios)
+        return (
+            f"  {self.threads} threads, n = {self.n:<5} ours {_units.seconds(self.ours):>8}  "
+            f"torch {_units.seconds(self.theirs):>8}  ratio {statistics.median(self.ratios):.3f} "
+            f"({ratios})"
+        )
 
 
 def start_up(code: str, runs: int = 15) -> float:
@@ -43,23 +51,36 @@ def start_up(code: str, runs: int = 15) -> float:
     return statistics.median(times)
 
 
-def timer_agreement(n: int) -> Agreement:
+def timer_agreement(n: int, threads: int) -> Agreement:
     """Time an n × n product with both timers in turn, so that both meet the same weather."""
     import torch
     from torch.utils.benchmark import Timer
 
-    a = torch.randn(n, n)
-    # PyTorch's timer sets one thread unless told otherwise.
-    theirs = Timer("a @ a", globals={"a": a}, num_threads=torch.get_num_threads())
-    pairs = [
-        (
-            benchmark.measure(lambda: a @ a, budget=SECONDS).median,
-            theirs.blocked_autorange(min_run_time=SECONDS).median,
-        )
-        for _ in range(ROUNDS)
-    ]
+    a, before = torch.randn(n, n), torch.get_num_threads()
+    theirs = Timer("a @ a", globals={"a": a}, num_threads=threads)
+    torch.set_num_threads(threads)
+    try:
+        pairs = [
+            (
+                benchmark.measure(lambda: a @ a, budget=SECONDS).median,
+                theirs.blocked_autorange(min_run_time=SECONDS).median,
+            )
+            for _ in range(ROUNDS)
+        ]
+    finally:
+        torch.set_num_threads(before)
     ours_median, theirs_median = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return Agreement(n, ours_median, theirs_median)
+    ratios = tuple(ours / other for ours, other in pairs)
+    return Agreement(n, threads, ours_median, theirs_median, ratios)
+
+
+def simulated_errors() -> dict[tuple[float, float], float]:
+    """Return by how much the timer is off on a simulated device: (wait, kernel) -> a fraction."""
+    return {
+        (wait, kernel): AsynchronousDevice(kernel, wait).measure(budget=0.1).median / kernel - 1
+        for wait in WAITS
+        for kernel in KERNELS
+    }
 
 
 def gpt_step(batch: int = 32, budget: float = 10) -> benchmark.Measurement:
@@ -133,12 +154,21 @@ def report_helper() -> str:
         "",
         f"timer against torch.utils.benchmark, median of {ROUNDS} rounds each (aim: within 3 %)",
     ]
-    for n in SIZES:
-        pair = timer_agreement(n)
-        lines.append(
-            f"  n = {n:<5} ours {_units.seconds(pair.ours):>8}  torch {_units.seconds(pair.theirs):>8}"
-            f"  ratio {pair.ratio:.3f}"
-        )
+    import torch
+
+    lines += [
+        str(timer_agreement(n, threads))
+        for threads in sorted({1, torch.get_num_threads()})
+        for n in SIZES
+    ]
+    lines += [
+        "",
+        "timer on a simulated device whose kernels take exactly so long (aim: within 3 %)",
+    ]
+    lines += [
+        f"  wait {_units.seconds(wait):>7}, kernel {_units.seconds(kernel):>7}: {100 * off:+.2f} %"
+        for (wait, kernel), off in simulated_errors().items()
+    ]
     step = gpt_step()
     lines += [
         "",

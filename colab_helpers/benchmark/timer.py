@@ -1,0 +1,224 @@
+"""The timer: warm up, wait, repeat, and say how sure the result is."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from colab_helpers import _units
+from colab_helpers.benchmark.waiting import synchronize
+
+BLOCK_SECONDS = 1e-3  # a block of calls this long makes the clock's own steps negligible
+NEGLIGIBLE = 0.01  # share of a block that waiting may take
+MIN_BLOCKS = 5  # below this a median means little
+SLOW_BLOCKS = 2  # ... unless a single warm call outlasts the budget
+WARM_CALLS = 3  # compiling, and what a second call may add, such as capturing a graph
+MOST_WARM_CALLS = 20  # a function that gets faster for ever is timed as it is then
+MOST_CALLS = 10**7  # in a block; a clock that has not moved by then stands still
+LONG_CALL = 0.1  # seconds; beside such a call no wait counts
+NOISY = 0.1  # a spread from which on the result says so itself
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement:
+    """How long one call takes: seconds a call for each timed block, in the order measured.
+
+    `calls` is the number of calls in a block. A bare result prints as one line; the seconds are in
+    `times`.
+
+    >>> Measurement((1.0, 2.0, 1.0))
+    1.00 s ± 25 % (median of 3 × 1 calls; noisy: measure again, with nothing else running)
+    """
+
+    times: tuple[float, ...]
+    calls: int = 1
+    name: str = ""
+
+    @property
+    def median(self) -> float:
+        """Median seconds a call."""
+        return statistics.median(self.times)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """The seconds a call that a quarter, and three quarters, of the blocks stay below."""
+        if len(self.times) < 2:
+            return self.times[0], self.times[0]
+        low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the quartiles, as a fraction of the median."""
+        low, high = self.quartiles
+        return (high - low) / 2 / self.median
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the blocks differ so much that another run may say something else."""
+        return self.spread >= NOISY
+
+    def __str__(self) -> str:
+        noise = "; noisy: measure again, with nothing else running" if self.noisy else ""
+        return (
+            f"{_units.seconds(self.median)} ± {100 * self.spread:.0f} % "
+            f"(median of {len(self.times)} × {self.calls} calls{noise})"
+        )
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict:
+        """Return plain data, ready for JSON: seconds a call, and the number of blocks."""
+        low, high = self.quartiles
+        return {"median": self.median, "low": low, "high": high, "blocks": len(self.times)}
+
+
+class MeasurementError(RuntimeError):
+    """The function under test raised. `partial` holds what was measured before, or None."""
+
+    def __init__(self, message: str, partial: Measurement | None):
+        super().__init__(message)
+        self.partial = partial
+
+
+def measure(
+    function: Callable[[], Any],
+    *,
+    budget: float = 0.5,
+    name: str = "",
+    sync: Callable[[Any], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measurement:
+    """Time `function()` for `budget` seconds, after warming up.
+
+    The clock stops only when the work is done: `sync(result)` waits for it. By default that is
+    `synchronize`, which knows PyTorch, TensorFlow and JAX. What waiting itself costs is measured, and
+    a block has so many calls that it does not count. The warm-up takes three calls or more, until
+    one is no longer twice as fast as the one before; the budget starts after it. There are five
+    blocks at least; two where a single warm call outlasts the budget. `name` stands in messages,
+    `clock` returns seconds. Raises `ValueError` for a budget that is not positive or a clock that
+    stands still, and `MeasurementError`, with what was measured so far, when `function` raises.
+
+    >>> measure(lambda: sum(range(1000)), budget=0.01).median < 0.01
+    True
+    """
+    seconds = _positive(budget)
+    run = _Run(function, sync or synchronize, clock)
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()  # a collection in the middle of a block would be counted as work
+    try:
+        run.fill(seconds)
+    except _ClockError:
+        raise ValueError(
+            f"The clock did not move in {MOST_CALLS:,} calls: give one that counts seconds, such as "
+            "time.perf_counter."
+        ) from None
+    except Exception as error:
+        partial = Measurement(tuple(run.times), run.calls, name) if run.times else None
+        raise MeasurementError(_failure(name, error, partial), partial) from error
+    finally:
+        if collecting:
+            gc.enable()
+    return Measurement(tuple(run.times), run.calls, name)
+
+
+class _ClockError(Exception):
+    """The clock stands still."""
+
+
+class _Run:
+    """One measurement while it is made: seconds a call in `times`, and the calls of a block."""
+
+    def __init__(
+        self, function: Callable[[], Any], wait: Callable[[Any], None], clock: Callable[[], float]
+    ):
+        self.function, self.wait, self.clock = function, wait, clock
+        self.times: list[float] = []
+        self.calls = 1
+
+    def fill(self, budget: float) -> None:
+        """Warm up, choose the calls of a block, and time blocks until the budget is used."""
+        warm = self._warm_up(budget)
+        if warm[-1] >= budget:
+            self.times += warm[-SLOW_BLOCKS:]  # they were waited for one by one: blocks of one call
+            return
+        waiting = self._cost_of_waiting() if warm[-1] < LONG_CALL else 0.0
+        self._grow(max(BLOCK_SECONDS, waiting / NEGLIGIBLE), budget / MIN_BLOCKS)
+        deadline = self.clock() + budget
+        while len(self.times) < MIN_BLOCKS or self.clock() < deadline:
+            taken = self._block()
+            # Where the budget kept blocks short, waiting still counts, and is taken off.
+            own = taken - waiting if waiting > NEGLIGIBLE * taken else taken
+            self.times.append(max(own, taken / 10) / self.calls)
+            if taken <= 0:
+                raise _ClockError
+
+    def _warm_up(self, budget: float) -> list[float]:
+        """Seconds of each warm-up call. The last ones are warm: they no longer get much faster."""
+        taken = [self._block(), self._block()]
+        settled = taken[1] > taken[0] / 2
+        while not settled or len(taken) < WARM_CALLS:
+            if len(taken) >= MOST_WARM_CALLS:
+                break
+            taken.append(self._block())
+            settled = taken[-1] > taken[-2] / 2
+        return taken
+
+    def _cost_of_waiting(self) -> float:
+        """Seconds that waiting takes where the work is done, reading the clock included."""
+        result = self.function()
+        self.wait(result)
+        costs = []
+        for _ in range(2 * MIN_BLOCKS):
+            start = self.clock()
+            self.wait(result)
+            costs.append(self.clock() - start)
+        return statistics.median(costs)
+
+    def _grow(self, target: float, most: float) -> None:
+        """Put more calls into a block until it takes `target` seconds, or would exceed `most`."""
+        taken = self._block()
+        while taken < min(target, most):
+            if self.calls >= MOST_CALLS:
+                raise _ClockError
+            # One wait is in `taken` however many calls: a short block tells little of a long one.
+            factor = min(10.0, 1.2 * target / taken) if taken > 0 else 10.0
+            self.calls = max(self.calls + 1, math.ceil(self.calls * factor))
+            taken = self._block()
+
+    def _block(self) -> float:
+        """Seconds of one block. Outputs are let go before the next call makes its own."""
+        function = self.function
+        start = self.clock()
+        for _ in range(self.calls - 1):
+            function()
+        self.wait(function())
+        return self.clock() - start
+
+
+def _positive(budget: Any) -> float:
+    try:
+        seconds = float(budget) if not isinstance(budget, str) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise ValueError(
+            f"budget is {str(budget)[:40]!r}: give a positive number of seconds, such as 0.5."
+        )
+    return seconds
+
+
+def _failure(name: str, error: Exception, partial: Measurement | None) -> str:
+    what = name or "The function under test"
+    kept = (
+        f"Measured before that: {partial}; it is in .partial."
+        if partial
+        else "Nothing was measured before that: call it once outside measure() to see why."
+    )
+    return f"{what} raised {type(error).__name__}: {error}. {kept}"

@@ -1,0 +1,157 @@
+import gc
+import time
+
+import pytest
+
+from colab_helpers import benchmark
+from course.prove.simulated import AsynchronousDevice
+
+
+@pytest.mark.parametrize("waiting", [5e-6, 10e-6, 20e-6, 40e-6])
+@pytest.mark.parametrize("work", [5e-6, 20e-6, 100e-6, 500e-6])
+def test_what_waiting_costs_is_not_counted_as_work(work, waiting):
+    device = AsynchronousDevice(work, waiting)
+    assert device.measure(budget=0.1).median == pytest.approx(work, rel=0.03)
+    assert device.measure(budget=2e-3).median == pytest.approx(work, rel=0.03)  # too short to grow
+
+
+def test_asynchronous_work_is_timed_whole():
+    device = AsynchronousDevice()
+    found = device.measure(budget=1)
+    assert found.median == pytest.approx(device.work, rel=0.02)
+
+
+def test_a_timer_that_forgets_to_synchronise_is_caught():
+    device = AsynchronousDevice()
+    found = benchmark.measure(
+        device.launch, budget=0.01, sync=lambda result: None, clock=device.clock
+    )
+    assert (
+        found.median < device.work / 10
+    )  # it measured the launch only: this is what wrong looks like
+
+
+@pytest.mark.parametrize("slow", [(5.0,), (5.0, 0.15), (1.0, 1.0), (4.0, 1.9, 0.9, 0.4)])
+def test_compiling_is_neither_counted_nor_paid_from_the_budget(slow):
+    device = AsynchronousDevice()
+
+    def compiles_first():
+        device.now += dict(enumerate(slow)).get(device.calls, 0)
+        device.launch()
+
+    found = device.measure(compiles_first, budget=0.5)
+    assert max(found.times) < 0.0021
+    assert found.calls * sum(found.times) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_function_that_keeps_getting_faster_is_timed_all_the_same():
+    device = AsynchronousDevice()
+
+    def faster_each_time():
+        device.launch()
+        device.work /= 3
+
+    assert device.measure(faster_each_time).times
+
+
+@pytest.mark.parametrize(("work", "blocks"), [(0.4, 5), (0.49, 5), (0.51, 2), (3.0, 2)])
+def test_five_blocks_unless_one_warm_call_outlasts_the_budget(work, blocks):
+    assert len(AsynchronousDevice(work).measure(budget=0.5).times) == blocks
+
+
+def test_an_output_is_let_go_before_the_next_is_made():
+    alive = most = 0
+
+    class Output:
+        def __init__(self):
+            nonlocal alive, most
+            alive += 1
+            most = max(most, alive)
+
+        def __del__(self):
+            nonlocal alive
+            alive -= 1
+
+    benchmark.measure(Output, budget=0.02)
+    assert (most, alive) == (1, 0)
+
+
+def test_a_clock_that_stands_still_is_told():
+    with pytest.raises(ValueError, match="clock did not move"):
+        benchmark.measure(lambda: None, clock=lambda: 0.0)
+    ticks = iter(range(12))  # ... or stops later
+    with pytest.raises(ValueError, match="clock did not move"):
+        benchmark.measure(lambda: None, budget=10, clock=lambda: float(next(ticks, 12)))
+
+
+def test_a_noisy_result_says_so():
+    calm = benchmark.Measurement((1.0, 1.0, 1.0, 1.05, 1.0))
+    noisy = benchmark.Measurement((1.0, 1.3, 1.0, 1.6, 1.0))
+    assert not calm.noisy and "noisy" not in str(calm)
+    assert noisy.noisy and "noisy: measure again" in str(noisy)
+    edge = benchmark.Measurement((0.9, 0.9, 1.0, 1.1, 1.1))
+    assert edge.spread == pytest.approx(0.1)
+    assert repr(noisy) == str(noisy) and len(repr(noisy)) < 110
+
+
+def test_short_calls_are_grouped_and_long_ones_are_not():
+    device = AsynchronousDevice()
+    device.work = 10e-6
+    short = device.measure(budget=0.1)
+    assert short.calls * short.median >= 1e-3
+    device.work = 0.1
+    long = device.measure(budget=0.5)
+    assert long.calls == 1
+
+
+def test_budget_bounds_the_time_used():
+    device = AsynchronousDevice()
+    device.work = 1.0
+    device.measure(budget=0.1)
+    assert device.calls == 3  # the warm-up, whose last two calls are what is timed
+
+
+def test_real_time_is_close_to_the_truth():
+    found = benchmark.measure(lambda: time.sleep(0.02), budget=0.3)
+    assert 0.02 <= found.median < 0.03 and len(found.times) >= 5
+
+
+@pytest.mark.parametrize(
+    "budget", [0, -1, float("nan"), float("inf"), "1", None, [], pytest.param(10**400, id="huge")]
+)
+def test_a_budget_that_is_not_positive_is_refused(budget):
+    with pytest.raises(ValueError, match="positive number of seconds"):
+        benchmark.measure(lambda: None, budget=budget)
+
+
+def test_a_function_that_raises_keeps_what_was_measured():
+    device = AsynchronousDevice()
+
+    def breaks_later():
+        if device.calls == 20:
+            raise RuntimeError("out of memory")
+        device.launch()
+
+    with pytest.raises(
+        benchmark.MeasurementError, match=r"product raised RuntimeError: out of"
+    ) as caught:
+        benchmark.measure(
+            breaks_later, budget=1, name="product", sync=device.wait, clock=device.clock
+        )
+    assert len(caught.value.partial.times) > 10
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert gc.isenabled()
+
+
+def test_a_function_that_raises_at_once_says_so():
+    with pytest.raises(benchmark.MeasurementError, match="Nothing was measured") as caught:
+        benchmark.measure(lambda: 1 / 0)
+    assert caught.value.partial is None
+
+
+def test_numbers_of_a_measurement():
+    found = benchmark.Measurement((1.0, 2.0, 3.0, 4.0, 5.0))
+    assert (found.median, found.quartiles, found.spread) == (3.0, (2.0, 4.0), pytest.approx(1 / 3))
+    assert benchmark.Measurement((2.0,)).spread == 0
+    assert str(found).startswith("3.00 s ± 33 % (median of 5 × 1 calls; noisy")
+    assert found.to_dict() == {"median": 3.0, "low": 2.0, "high": 4.0, "blocks": 5}
