@@ -78,8 +78,9 @@ moments = ("model", "after forward", "after backward", "after step")
 # %% [markdown]
 # ## Predicted and measured
 #
-# Parameters: 4 bytes each in float32. Gradients: as many. Adam: two more numbers for each. Activations: two
-# rehearsals with 2 and 4 rows count what PyTorch saves for the backward pass, and a line does the rest.
+# Parameters: 4 bytes each in float32. Gradients: as many. Adam: two more numbers for each. Activations follow
+# no such rule, so `memory.footprint` rehearses your step with PyTorch's *fake tensors*: they have shapes and no
+# data, so nothing is computed and nothing is allocated, and every byte can be counted beforehand.
 
 # %%
 predicted = memory.footprint(model, loss_of, ROWS, optimizer)

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from colab_helpers.memory.meter import track
+from colab_helpers.memory.tracking import track
+
+#: Out-of-memory errors that come as plain RuntimeErrors. Sources: c10/core/impl/alloc_cpu.cpp,
+#: aten/src/ATen/mps/MPSAllocator.mm, cuBLAS and cuDNN status names (PyTorch 2.13, 2026-11).
+_TEXTS = re.compile(
+    r"out of memory|DefaultCPUAllocator: (can't|not enough)|not enough memory: you tried to allocate"
+    r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an error means that memory ran out, on whichever device.
+
+    >>> is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)"))
+    True
+    """
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and _TEXTS.search(str(error)) is not None
 
 
 def release() -> None:
-    """Give back what nothing needs: old errors, unreachable objects, CUDA's cached blocks.
+    """Give back what nothing needs: errors shown before, unreachable objects, cached blocks.
 
-    An error that was shown keeps its traceback, the traceback its frames, and they your tensors.
+    An error that was shown keeps its traceback, the traceback its frames, and they your tensors; both
+    Python and IPython remember the last one.
     """
-    for name in ("last_value", "last_traceback", "last_exc"):
+    for name in ("last_value", "last_traceback", "last_type", "last_exc"):
         if hasattr(sys, name):
             delattr(sys, name)
+    _forget_in_ipython()
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    _empty_caches()
 
 
 def largest_batch(
@@ -59,8 +79,31 @@ def _fits(
     try:
         with track(device, budget, known):
             step(rows)
-    except torch.OutOfMemoryError:
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
         failed = True  # recover below: in here the error still holds the frames and their tensors
     if failed:
         release()
     return not failed
+
+
+def _forget_in_ipython() -> None:
+    """IPython keeps the last traceback for %debug, and the last result with its error."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if getattr(shell, "last_execution_result", None) is not None:
+        shell.last_execution_result = None
+    for name in ("InteractiveTB", "SyntaxTB"):
+        handler = getattr(shell, name, None)
+        if getattr(handler, "tb", None) is not None:
+            handler.tb = None
+
+
+def _empty_caches() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+    if hasattr(torch, "xpu") and torch.xpu.is_available():
+        torch.xpu.empty_cache()

@@ -1,0 +1,138 @@
+"""How are bytes counted where no allocator tells? By every storage that is born and dies."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from colab_helpers import _units
+from colab_helpers.memory.meter import Meter, tensors_in
+
+
+@contextmanager
+def count_storages(
+    device: torch.device, budget: int | None = None, known: Any = ()
+) -> Iterator[Meter]:
+    """Count every storage as `track` does off CUDA, on any device: for tensors without data too."""
+    with _Storages(device, budget, known) as mode:
+        try:
+            yield mode.meter
+        finally:
+            mode.meter.close()
+
+
+@dataclass(frozen=True)
+class _State:
+    live: int
+    peak: int
+    length: int
+
+
+class _StorageMeter(Meter):
+    """Counts storages by their death, which a weak reference tells."""
+
+    def __init__(self, device: torch.device):
+        super().__init__(device)
+        self._alive: dict[int, tuple[weakref.ref, int]] = {}
+        self._live = self._peak = 0
+        self._timeline: list[int] = []
+
+    @property
+    def live(self) -> int:
+        return self._live
+
+    @property
+    def peak(self) -> int:
+        return self._peak
+
+    def reset_peak(self) -> None:
+        self._peak = self._live
+
+    def timeline(self) -> list[int]:
+        return self._timeline
+
+    def begin(self) -> None:
+        """Let the timeline begin with what is alive now."""
+        self._timeline = [self._live] if self._live else []
+
+    def close(self) -> None:
+        """Look away: what dies from here on changes nothing."""
+        self._alive.clear()
+
+    def note_all(self, things: Any, counted: bool = True) -> None:
+        """See every tensor in nested things. `counted=False`: they are there, and not ours."""
+        for tensor in tensors_in(things):
+            self._note(tensor, counted)
+
+    def _note(self, tensor: torch.Tensor, counted: bool) -> None:
+        """See a tensor: a storage is added once, and again only for what it grew since."""
+        if tensor.device.type != self.device.type:
+            return
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes() if counted else 0
+        if key in self._alive:
+            reference, before = self._alive[key]
+            if counted and before and size != before:  # resized in place
+                self._alive[key] = (reference, size)
+                self._change(size - before)
+            return
+        self._alive[key] = (weakref.ref(storage, lambda _: self._forget(key)), size)
+        self._change(size)
+
+    def state(self) -> _State:
+        """What `undo` needs to forget an allocation that was refused."""
+        return _State(self._live, self._peak, len(self._timeline))
+
+    def undo(self, before: _State) -> None:
+        """Forget what was seen since `before`; its tensors are gone."""
+        self._peak = before.peak
+        del self._timeline[before.length :]
+
+    def _forget(self, key: int) -> None:
+        _, size = self._alive.pop(key)
+        self._change(-size)
+
+    def _change(self, size: int) -> None:
+        if size:
+            self._live += size
+            self._peak = max(self._peak, self._live)
+            self._timeline.append(self._live)
+
+
+class _Storages(TorchDispatchMode):
+    """Shows every tensor that an operation makes to a meter, and enforces the budget."""
+
+    def __init__(self, device: torch.device, budget: int | None, known: Any):
+        super().__init__()
+        self.meter, self.budget = _StorageMeter(device), budget
+        self.meter.note_all(known)
+        self.meter.begin()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self.meter.note_all((args, kwargs), counted=False)  # older than the block, and not `known`
+        before = self.meter.state()
+        result = function(*args, **kwargs)
+        self.meter.note_all(result)
+        wanted = self.meter.live - before.live
+        if self.budget is not None and wanted > 0 and self.meter.live > self.budget:
+            del result  # the traceback must not keep it alive
+            self.meter.undo(before)
+            raise torch.OutOfMemoryError(_message(wanted, before.live, self.budget))
+        return result
+
+
+def _message(wanted: int, before: int, budget: int) -> str:
+    return (
+        f"The course's budget for tensors is out of memory. Tried to allocate {_units.mib(wanted)}. "
+        f"The budget is {_units.mib(budget)}, of which {_units.mib(max(0, budget - before))} is free; "
+        f"{_units.mib(before)} is allocated by PyTorch."
+    )

@@ -1,0 +1,133 @@
+"""CUDA's allocator, as far as a meter asks it."""
+
+import pytest
+import torch
+
+from colab_helpers import memory
+from colab_helpers.memory.cuda import read_trace
+
+
+def test_cudas_history_becomes_a_timeline():
+    events = [
+        {"action": "segment_alloc", "size": 2**21},
+        {"action": "alloc", "size": 512},
+        {"action": "alloc", "size": 1024},
+        {"action": "free_requested", "size": 512},
+        {"action": "free_completed", "size": 512},
+    ]
+    assert read_trace(events, start=100) == [612, 1636, 1124]
+
+
+class FakeCuda:
+    """As much of torch.cuda as a meter asks. Blocks of 512 bytes; history ends with its recording."""
+
+    def __init__(self, requests=True):
+        self.live = self.peak = 1000  # bytes that tensors asked for
+        self.reserved = 2 * 2**20
+        self.requests, self.history, self.fraction = requests, [], 0.75
+        self.memory = self
+
+    def synchronize(self, device):
+        pass
+
+    def reset_peak_memory_stats(self, device):
+        self.peak = self.live
+
+    def memory_stats(self, device):
+        rounded = {"current": -(-self.live // 512) * 512, "peak": -(-self.peak // 512) * 512}
+        stats = {f"allocated_bytes.all.{key}": value for key, value in rounded.items()}
+        stats["requested_bytes.all.allocated"] = self.live * self.requests
+        if self.requests:
+            stats |= {
+                "requested_bytes.all.current": self.live,
+                "requested_bytes.all.peak": self.peak,
+            }
+        return {**stats, "reserved_bytes.all.peak": self.reserved}
+
+    def memory_reserved(self, device):
+        return 2000
+
+    def empty_cache(self):
+        pass
+
+    def current_device(self):
+        return 0
+
+    def get_device_properties(self, device):
+        return type("Properties", (), {"total_memory": 10_000})
+
+    def get_per_process_memory_fraction(self, device):
+        return self.fraction
+
+    def set_per_process_memory_fraction(self, fraction, device):
+        self.fraction = fraction
+
+    def _record_memory_history(self, enabled="all", **options):
+        self.history = []
+
+    def _snapshot(self):
+        return {"device_traces": [list(self.history)]}
+
+    def allocate(self, size):
+        self.live += size
+        self.peak = max(self.peak, self.live)
+        self.history.append({"action": "alloc", "size": size})
+
+    def free(self, size):
+        self.live -= size
+        self.history.append({"action": "free_completed", "size": size})
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(torch, "cuda", fake)
+    return fake
+
+
+def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
+    with memory.track("cuda", budget=4000) as meter:
+        assert cuda.fraction == pytest.approx((2000 + 4000) / 10_000)
+        cuda.allocate(700)
+        meter.mark("later")
+    assert (meter.live, meter.peak) == (700, 700)  # asked for; its blocks are larger
+    assert meter.timeline() == [0, 700] and meter.marks == [(2, "later")]
+    assert cuda.history == []
+
+
+def test_a_budget_gives_back_the_limit_that_was_there(cuda):
+    with memory.track("cuda", budget=4000):
+        with memory.track("cuda", budget=10**9):
+            assert cuda.fraction == pytest.approx(0.6)  # no wider than the budget around it
+        assert cuda.fraction == pytest.approx(0.6)
+    assert cuda.fraction == 0.75
+
+
+def test_work_after_the_block_changes_nothing_of_it(cuda):
+    with memory.track("cuda") as meter:
+        cuda.allocate(512)
+        cuda.free(512)
+        cuda.allocate(100)
+    told = meter.live, meter.peak, meter.reserved
+    cuda.allocate(10_000)
+    cuda.reserved = 40 * 2**20
+    cuda.reset_peak_memory_stats(0)
+    assert told == (meter.live, meter.peak, meter.reserved) == (100, 512, 2 * 2**20)
+    assert str(meter) == "0.00 MiB alive, 0.00 MiB at most; 2.00 MiB reserved"
+
+
+def test_a_peak_can_be_reset_in_the_block(cuda):
+    with memory.track("cuda") as meter:
+        cuda.allocate(512)
+        cuda.free(512)
+        meter.reset_peak()
+        cuda.allocate(100)
+        assert (meter.live, meter.peak) == (100, 100)
+
+
+def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):
+    fake = FakeCuda(requests=False)
+    monkeypatch.setattr(torch, "cuda", fake)
+    with memory.track("cuda") as meter:
+        fake.allocate(700)
+    assert meter.live == 2048 - 1024

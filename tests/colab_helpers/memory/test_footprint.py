@@ -1,0 +1,207 @@
+"""A training step rehearsed without data, beside the same step measured."""
+
+import copy
+import gc
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from colab_helpers import memory
+from tests.colab_helpers.networks import NETWORKS
+
+OPTIMISERS = {
+    "SGD": lambda p: torch.optim.SGD(p, 0.01),
+    "momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
+    "Adam": lambda p: torch.optim.Adam(p),
+    "AdamW, all at once": lambda p: torch.optim.AdamW(p, foreach=True),
+    "Adafactor": lambda p: torch.optim.Adafactor(p),
+}
+
+
+def step(forward, rows, optimizer):
+    optimizer.zero_grad()
+    forward(rows).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_rehearsed_peak_is_the_measured_one(name, optimiser):
+    model = NETWORKS[name].make()
+    forward = NETWORKS[name].loss(model)
+    optimizer = OPTIMISERS[optimiser](model.parameters())
+    step(forward, 2, optimizer)  # so that the optimiser has its state
+    for rows in (3, 40):
+        optimizer.zero_grad()
+        rehearsed = memory.footprint(model, forward, rows, optimizer)
+        with memory.track(known=[model, optimizer]) as meter:
+            step(forward, rows, optimizer)
+        assert rehearsed.peak == pytest.approx(meter.peak, rel=0.01)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_parts_are_the_measured_ones(name):
+    model = NETWORKS[name].make()
+    forward = NETWORKS[name].loss(model)
+    optimizer = torch.optim.Adam(model.parameters())
+    parts = memory.footprint(model, forward, 8, optimizer).parts
+    with memory.track(known=model) as meter:
+        live = [0, meter.live]
+        loss = forward(8)
+        live.append(meter.live)
+    loss.backward()
+    optimizer.step()
+    gradients = memory.tensor_bytes([p.grad for p in model.parameters()])
+    measured = [live[1], gradients, memory.tensor_bytes(optimizer), live[2] - live[1]]
+    assert list(parts.values()) == measured
+
+
+@pytest.mark.parametrize("optimiser", ["momentum", "Adam"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimiser):
+    """Weights, BatchNorm's statistics, gradients, state, generators; and no byte is left behind."""
+    model = NETWORKS[name].make()
+    forward = NETWORKS[name].loss(model)
+    optimizer = OPTIMISERS[optimiser](model.parameters())
+    step(forward, 2, optimizer)
+    weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
+    gradients = [p.grad for p in model.parameters()]
+    generators = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    with memory.track() as meter:
+        for _ in range(3):
+            memory.footprint(model, forward, 16, optimizer)
+        gc.collect()
+        assert meter.live == 0
+    assert not [thing for thing in gc.get_objects() if type(thing) is FakeTensor]
+    assert all(torch.equal(weights[key], now) for key, now in model.state_dict().items())
+    assert all(a is b.grad for a, b in zip(gradients, model.parameters(), strict=True))
+    torch.testing.assert_close(optimizer.state_dict(), state, rtol=0, atol=0)
+    assert torch.equal(generators[0], torch.get_rng_state())
+    assert generators[1:] == (random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_a_users_own_random_draws_are_put_back():
+    model = nn.Linear(4, 1)
+
+    def forward(rows):
+        rows += random.randrange(3) + np.random.randint(3)
+        return model(torch.rand(rows, 4)).sum()
+
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    memory.footprint(model, forward, 8, torch.optim.SGD(model.parameters(), 0.1))
+    assert before == (random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_hooks_and_schedulers_of_the_real_optimiser_are_left_alone():
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    called = []
+    optimizer.register_step_post_hook(lambda *_: called.append("hook"))
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    memory.footprint(model, lambda n: model(torch.rand(n, 4)).sum(), 8, optimizer)
+    assert called == []
+    optimizer.step()
+    assert called == ["hook"]
+    scheduler.step()  # warns where it thinks that no step was taken
+    assert not optimizer.state and all(p.grad is None for p in model.parameters())
+
+
+def test_data_that_the_step_slices_may_be_real():
+    data, model = torch.rand(100, 784), nn.Linear(784, 10)
+    optimizer = torch.optim.Adam(model.parameters())
+    rehearsed = memory.footprint(model, lambda n: model(data[:n] * 2).sum(), 50, optimizer)
+    assert rehearsed.activations == 50 * 784 * 4 + 4  # the scaled rows, and the loss
+
+
+class Caching(nn.Module):
+    """Keeps a table that its first forward pass makes, as rotary embeddings do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.table = nn.Linear(4, 4), None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.ones(4)
+            self.register_buffer("seen", torch.ones(1))
+        return self.layer(x) * self.table
+
+
+def test_what_a_forward_pass_writes_into_a_module_is_put_back():
+    model = Caching()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    memory.footprint(model, lambda n: model(torch.ones(n, 4)).sum(), 4, optimizer)
+    assert model.table is None and not dict(model.named_buffers())
+    step(lambda n: model(torch.ones(n, 4)).sum(), 4, optimizer)
+
+
+def test_a_step_may_ask_for_values():
+    model = nn.Linear(2, 2)
+    asked = []
+
+    def forward(rows):
+        loss = model(torch.ones(rows, 2)).sum()
+        asked.append((loss.item(), int(torch.randint(5, ())), bool(loss > 3)))
+        return loss
+
+    memory.footprint(model, forward, 8, torch.optim.SGD(model.parameters(), 0.1))
+    assert asked == [(1.0, 1, True)] * 2
+
+
+def test_a_model_too_large_for_this_machine_is_rehearsed():
+    with torch.device("meta"):
+        model = nn.Sequential(*(nn.Linear(50_000, 50_000, bias=False) for _ in range(4)))
+
+    def forward(rows):
+        return model(torch.ones(rows, 50_000, device="meta")).sum()
+
+    rehearsed = memory.footprint(model, forward, 8, torch.optim.Adam(model.parameters()))
+    assert rehearsed.parameters == rehearsed.gradients == 4 * 50_000**2 * 4
+    assert rehearsed.peak > 160e9
+
+
+def test_frozen_weights_have_no_gradients():
+    model = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 10))
+    model[0].requires_grad_(False)
+    adam = torch.optim.Adam(model[1].parameters())
+    parts = memory.footprint(model, lambda n: model(torch.ones(n, 10)).sum(), 8, adam).parts
+    assert parts["parameters"] == 880 and parts["gradients"] == 440
+    assert parts["optimiser state"] == 880 + 2 * 4  # and a counter for each tensor
+
+
+@pytest.mark.parametrize("batch", [0, -5, 2.5, "8", None])
+def test_a_batch_that_is_no_number_of_rows_is_refused(batch):
+    model = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=re.escape(f"batch is {batch!r}: give a number of rows")):
+        memory.footprint(model, lambda n: 0, batch, torch.optim.SGD(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda out: 3.0, "returned a float"),
+        (lambda out: out, r"a tensor of shape \(4, 2\)"),
+        (lambda out: out.sum().detach(), "requires_grad=False"),
+        (lambda out: out[out > 0].sum(), "A shape in this step depends on values"),
+    ],
+)
+def test_a_step_that_cannot_be_rehearsed_is_told_in_words(loss, words):
+    model = nn.Linear(2, 2)
+    with pytest.raises(memory.RehearsalError, match=words):
+        memory.footprint(
+            model, lambda n: loss(model(torch.ones(n, 2))), 4, torch.optim.SGD(model.parameters())
+        )
+    assert not isinstance(model.weight, FakeTensor)
+
+
+def test_a_footprint_prints_as_one_line():
+    model = nn.Linear(256, 1024)
+    found = memory.footprint(
+        model, lambda n: model(torch.ones(n, 256)).sum(), 4, torch.optim.SGD(model.parameters())
+    )
+    assert repr(found).startswith("2.01 MiB at most (parameters 1.00 MiB, gradients 1.00 MiB,")

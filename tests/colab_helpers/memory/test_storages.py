@@ -1,0 +1,178 @@
+"""Bytes counted by hand, refused and given back."""
+
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from colab_helpers import memory
+
+
+def test_views_have_no_bytes_of_their_own():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        views = [x[10:], x.view(10, 100), x.reshape(10, 100).T, x.expand(5, 1000), x.detach()]
+        assert meter.live == 4000
+        del x
+        assert meter.live == 4000  # a view keeps the storage
+        del views
+        assert (meter.live, meter.peak) == (0, 4000)
+
+
+def test_in_place_operations_allocate_nothing():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        x += 1
+        x.mul_(2)[5:].fill_(3)
+        x.relu_()
+        torch.add(x, 1, out=x)
+        assert meter.peak == 4000
+
+
+def test_copies_and_formats_count_as_they_are():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        half, ints, copy = x.half(), x.int(), x.clone()
+        assert meter.live == 4000 + 2000 + 4000 + 4000
+        del half, ints, copy
+        assert meter.live == 4000
+
+
+def test_a_storage_that_grows_in_place():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        x.resize_(3000)
+        x.add_(1)
+        assert meter.live == 12_000
+
+
+def test_a_training_step_by_hand():
+    """Linear without bias, relu, sum: what forward saves, what backward makes, what dies when."""
+    with memory.track() as meter:
+        w = torch.ones(100, 100, requires_grad=True)
+        x = torch.ones(50, 100)
+        loss = (x @ w).relu().sum()
+        assert meter.live == 40_000 + 20_000 + 20_000 + 4  # w, x, relu's output, loss
+        loss.backward()
+        assert (
+            meter.live == 40_000 + 20_000 + 40_000 + 4
+        )  # the saved output is gone, w.grad is there
+        del loss
+        assert meter.live == 100_000
+
+
+def test_tensors_from_before_are_not_counted_unless_known():
+    before = torch.zeros(1000)
+    with memory.track() as meter:
+        view, other = before[5:], before + 1
+        assert meter.live == 4000
+    with memory.track(known=[before, before[7:]]) as meter:
+        more = before + 1
+        assert meter.live == 8000
+    del view, other, more
+
+
+def test_known_modules_and_optimisers():
+    model = nn.Linear(10, 10)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(2, 10)).sum().backward()
+    optimizer.step()
+    numbers = 110
+    with memory.track(known=[model, optimizer]) as meter:
+        assert meter.live == 4 * numbers * 4 + 2 * 4  # weights, gradients, two states; two counters
+    assert memory.tensor_bytes([model, optimizer, model]) == meter.live
+
+
+def test_the_meter_keeps_nothing_alive():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        dies = weakref.ref(x)
+        del x
+        assert dies() is None and meter.live == 0
+
+
+def test_peak_can_be_reset_and_the_timeline_tells_the_story():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        meter.mark("deleted")
+        del x
+        meter.reset_peak()
+        y = torch.zeros(10)
+    assert meter.peak == 40 and meter.timeline() == [4000, 0, 40]
+    assert meter.marks == [(1, "deleted")] and str(meter) == "0.00 MiB alive, 0.00 MiB at most"
+    del y
+
+
+def test_budget_raises_pytorchs_own_error_and_counts_nothing_of_it():
+    with memory.track(budget=10_000) as meter:
+        x = torch.zeros(2000)
+        with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.00 MiB"):
+            torch.zeros(1000)
+        assert (meter.live, meter.peak, meter.timeline()) == (8000, 8000, [8000])
+        x.add_(1)  # work in place goes on
+
+
+def test_200_times_out_of_memory_and_back():
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+    with memory.track(budget=2_000_000, known=model) as meter:
+        start = meter.live
+
+        def step(rows):
+            model(torch.ones(rows, 64)).sum().backward()
+
+        for _ in range(200):
+            failed = False
+            try:
+                step(10_000)
+            except torch.OutOfMemoryError:
+                failed = True
+            assert failed
+            model.zero_grad()
+            assert meter.live == start
+
+
+def test_inside_except_the_traceback_still_holds_the_bytes():
+    def work():
+        kept = torch.zeros(1000)
+        return kept, torch.zeros(100_000)
+
+    with memory.track(budget=10_000) as meter:
+        try:
+            work()
+        except torch.OutOfMemoryError:
+            inside = meter.live
+        assert (inside, meter.live) == (4000, 0)
+
+
+def test_when_the_block_has_ended_everything_stays_as_it_was():
+    with memory.track() as meter:
+        x = torch.zeros(1000)
+        del x
+        y = torch.zeros(500)
+    told = meter.live, meter.peak, meter.timeline().copy()
+    del y
+    assert told == (2000, 4000, [4000, 0, 2000])
+    assert (meter.live, meter.peak, meter.timeline()) == told
+    assert meter.reserved is None
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS. tensor support")
+def test_a_sparse_tensor_has_the_bytes_of_its_parts():
+    dense = torch.eye(10)
+    assert memory.tensor_bytes(dense.to_sparse()) == 10 * 2 * 8 + 10 * 4  # two indices, one value
+    starts, places, values = torch.arange(11), torch.arange(10), torch.ones(10)
+    for make in (torch.sparse_csr_tensor, torch.sparse_csc_tensor):
+        compressed = make(starts, places, values, check_invariants=True)
+        assert memory.tensor_bytes(compressed) == 11 * 8 + 10 * 8 + 10 * 4
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_budget_is_kept_to_the_byte(over):
+    with memory.track(budget=4000) as meter:
+        if not over:
+            assert len(torch.zeros(1000)) == 1000
+        else:
+            with pytest.raises(torch.OutOfMemoryError):
+                torch.zeros(1001)
+    assert meter.peak == (0 if over else 4000)
