@@ -6,10 +6,11 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 DRIVE = "/content/drive"
 ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
@@ -28,6 +29,7 @@ class Traces:
     was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
     `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
     not answer", or "". `other_environment`: an environment in the working folder, not this Python's.
+    `problems`: in words, what could not be looked for.
     """
 
     uptime: float = 0.0
@@ -36,18 +38,30 @@ class Traces:
     tpu_holders: tuple[int, ...] = ()
     drive: str = ""
     other_environment: str = ""
+    problems: tuple[str, ...] = ()
 
 
 def collect(packages: Mapping[str, str]) -> Traces:
-    """Look for all of them; `packages` maps an installed distribution to its version."""
-    return Traces(
-        uptime=uptime(),
-        torch_cuda=torch_cuda(),
-        cublas=cublas(packages),
-        tpu_holders=tpu_holders(),
-        drive=drive(),
-        other_environment=other_environment(),
-    )
+    """Look for all of them; `packages` maps an installed distribution to its version.
+
+    A broken machine is what this is for: one look that fails leaves its field as it was.
+    """
+    looks: dict[str, Callable[[], Any]] = {
+        "uptime": uptime,
+        "torch_cuda": torch_cuda,
+        "cublas": lambda: cublas(packages),
+        "tpu_holders": tpu_holders,
+        "drive": drive,
+        "other_environment": other_environment,
+    }
+    found: dict[str, Any] = {}
+    problems = []
+    for name, look in looks.items():
+        try:
+            found[name] = look()
+        except Exception as error:
+            problems.append(f"{name} ({type(error).__name__}: {str(error)[:80]})")
+    return Traces(**found, problems=tuple(problems))
 
 
 def uptime(proc: Path = Path("/proc")) -> float:
@@ -74,7 +88,8 @@ def torch_cuda() -> str | None:
 
 def cublas(packages: Mapping[str, str], root: Path = Path("/")) -> tuple[int, ...]:
     """Return the major versions of cuBLAS that are installed, as packages or as system libraries."""
-    found = {int(packages[name].partition(".")[0]) for name in _PACKAGES if name in packages}
+    versions = [packages[name].partition(".")[0] for name in _PACKAGES if name in packages]
+    found = {int(major) for major in versions if major.isdecimal()}
     folders = [folder for pattern in _LIBRARIES for folder in root.glob(pattern)]
     named = os.environ.get("LD_LIBRARY_PATH", "").split(":") if root == Path("/") else []
     for folder in [*folders, *(Path(name) for name in named if name)]:
@@ -147,9 +162,17 @@ def _ancestors(proc: Path) -> set[int]:
 
 def _has_open(process: Path, chips: list[str]) -> bool:
     try:
-        return any(str(link.readlink()) in chips for link in (process / "fd").iterdir())
+        links = list((process / "fd").iterdir())
     except OSError:  # it ended meanwhile, or belongs to somebody else
         return False
+    return any(_points_at(link) in chips for link in links)
+
+
+def _points_at(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # this one file was closed meanwhile
+        return ""
 
 
 def _drive(folder: Path) -> str:

@@ -62,6 +62,16 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
+def is_older(version: str, than: str) -> bool:
+    """Say whether a version is below another one; False for one that has no numbers, such as "main".
+
+    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6")
+    (True, False)
+    """
+    own, other = numbers(version), numbers(than)
+    return bool(own) and own[: len(other)] < other
+
+
 @functools.cache
 def _table() -> Mapping:
     text = resources.files("colab_helpers").joinpath("colab_images.toml").read_text("utf-8")

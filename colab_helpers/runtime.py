@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform as _platform
+import re
 import shutil
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from colab_helpers import _traces as traces
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
-    COLAB_BACKEND_VERSION COLAB_GPU COLAB_IMAGE_TYPE COLAB_JUPYTER_IP COLAB_NOTEBOOK_ID
+    COLAB_BACKEND_VERSION COLAB_GPU CUDA_VISIBLE_DEVICES COLAB_IMAGE_TYPE COLAB_JUPYTER_IP COLAB_NOTEBOOK_ID
     COLAB_RELEASE_TAG COLAB_TPU_1VM KAGGLE_DATA_PROXY_URL KAGGLE_KERNEL_RUN_TYPE
     KAGGLE_URL_BASE KERAS_BACKEND LIGHTNING_CLOUDSPACE_HOST LIGHTNING_CLOUD_PROJECT_ID
     PAPERSPACE_NOTEBOOK_ID PAPERSPACE_NOTEBOOK_REPO_ID SM_CURRENT_HOST
@@ -150,7 +151,7 @@ def describe(evidence: Evidence | None = None) -> Runtime:
 def observe() -> Evidence:
     """Collect the evidence of this machine. Starts no framework and no child process."""
     total, available = _ram()
-    disk = shutil.disk_usage(traces.working_folder())
+    disk_total, disk_free = _disk()
     return Evidence(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},
         shell=_shell(),
@@ -164,8 +165,8 @@ def observe() -> Evidence:
         cores=_cores(),
         ram_total=total,
         ram_available=available,
-        disk_total=disk.total,
-        disk_free=disk.free,
+        disk_total=disk_total,
+        disk_free=disk_free,
     )
 
 
@@ -236,11 +237,21 @@ def _tpu(seen: Evidence) -> str | None:
     return next((TPU_PCI_DEVICES[device] for device in ids if device in TPU_PCI_DEVICES), None)
 
 
+def hides_gpus(env: Mapping[str, str]) -> bool:
+    """Say whether CUDA_VISIBLE_DEVICES hides every GPU: it is empty, or begins with no device.
+
+    >>> hides_gpus({"CUDA_VISIBLE_DEVICES": "-1"}), hides_gpus({"CUDA_VISIBLE_DEVICES": "0"})
+    (True, False)
+    """
+    first = env.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    return not (first.isdecimal() or first.startswith(("GPU-", "MIG-")))
+
+
 def _accelerator(seen: Evidence, tpu: str | None) -> str:
     if tpu:
         return "TPU"
     nodes = {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"} & set(seen.paths)
-    if seen.nvidia_smi and (nodes or seen.system != "Linux"):
+    if seen.nvidia_smi and (nodes or seen.system != "Linux") and not hides_gpus(seen.env):
         return "GPU"
     if seen.system == "Darwin" and seen.machine == "arm64":
         return "Apple GPU"
@@ -269,9 +280,11 @@ def _packages() -> dict[str, str]:
     found = {}
     for name in WATCHED_PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            version = importlib.metadata.version(name)
+        except Exception:  # not installed, or by half, with files that cannot be read
             continue
+        if isinstance(version, str) and version:  # None where the metadata have no version
+            found[name] = version
     return found
 
 
@@ -292,6 +305,15 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+def _disk() -> tuple[int, int]:
+    """Total and free bytes where this process stands; 0 where a dropped mount does not answer."""
+    try:
+        usage = shutil.disk_usage(traces.working_folder())
+    except OSError:
+        return 0, 0
+    return usage.total, usage.free
+
+
 def _ram() -> tuple[int, int]:
     """Total and available bytes: /proc/meminfo as Colab's own monitor reads it, else psutil."""
     try:
@@ -300,16 +322,29 @@ def _ram() -> tuple[int, int]:
         return _ram_elsewhere()
     values = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if " kB" in line}
     total, available = values["MemTotal"], values.get("MemAvailable", values["MemFree"])
-    limit = _container_limit()
-    return (min(total, limit), min(available, limit)) if limit else (total, available)
+    container = _container()
+    if container is None or container[0] >= total:
+        return total, available
+    return container[0], min(available, container[1])
 
 
-def _container_limit() -> int | None:
+def _container(folder: Path = Path("/sys/fs/cgroup")) -> tuple[int, int] | None:
+    """A container's limit and what is left of it, in bytes; None without a limit.
+
+    Cached files that can be dropped count as free, as in MemAvailable. Source: the kernel's
+    Documentation/admin-guide/cgroup-v2.rst.
+    """
     try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        limit = (folder / "memory.max").read_text().strip()
+        used = (folder / "memory.current").read_text().strip()
+        stat = (folder / "memory.stat").read_text()
     except OSError:
         return None
-    return int(text) if text.isdigit() else None
+    if not limit.isdecimal() or not used.isdecimal():
+        return None
+    cached = re.search(r"(?m)^inactive_file (\d+)$", stat)
+    taken = int(used) - (int(cached[1]) if cached else 0)
+    return int(limit), max(0, int(limit) - max(0, taken))
 
 
 def _ram_elsewhere() -> tuple[int, int]:

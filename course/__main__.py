@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import date
@@ -23,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CourseError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on from what is finished.", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,8 +47,18 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--require", choices=("GPU", "TPU"), help="fail where this is missing")
     retarget = add("retarget", _retarget, "point every badge and set-up cell at a fork")
-    retarget.add_argument("repository", help="owner/name")
+    retarget.add_argument(
+        "repository", nargs="?", default="", help="owner/name; git's origin if left out"
+    )
     retarget.add_argument("--branch", default=None)
+    addresses = add("address", _address, "say in one line when badges point at another repository")
+    addresses.add_argument("repository", help="owner/name of this one")
+    release = add(
+        "release", _release, "write a release into the tree, or check the one that is there"
+    )
+    release.add_argument("version", nargs="?", default="", help="such as 1.2.0")
+    release.add_argument("--check", action="store_true", help="do tag, version and hash agree?")
+    release.add_argument("--tag", default="", help="the tag that was pushed")
     matrix = add("matrix", _matrix, "run lessons under every condition and print the grid")
     matrix.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
     matrix.add_argument("--conditions", default="", help="their names, separated by commas")
@@ -72,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(course: Course, options: argparse.Namespace) -> int:
+    from colab_helpers import _files
     from course.build import assemble, pages
     from course.prove import static
 
@@ -82,10 +94,17 @@ def _build(course: Course, options: argparse.Namespace) -> int:
             for path, text in pages.render(course).items()
             if path.read_text("utf-8") != text
         ]
+        problems += [
+            f"{path.name}: links to another fork. Run `make build`."
+            for path in pages.recorded_outputs(course)
+            if path.read_text("utf-8") != assemble.move_links(course, path.read_text("utf-8"))
+        ]
         print(*problems or ["Up to date."], sep="\n")
         return 1 if problems else 0
     for lesson in course.lessons:
         print(assemble.write(course, lesson).relative_to(course.root))
+    for path in pages.recorded_outputs(course):
+        _files.write(path, assemble.move_links(course, path.read_text("utf-8")))
     for path in pages.write(course):
         print(path.relative_to(course.root))
     return 0
@@ -93,102 +112,94 @@ def _build(course: Course, options: argparse.Namespace) -> int:
 
 def _run(course: Course, options: argparse.Namespace) -> int:
     from course.prove import runs
-    from course.run import report
+    from course.run import lessons, report
 
+    lessons.require(options.require)
+    if options.require:
+        lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
     folder = course.root / "build" / "course"
-    outcomes = _run_lessons(course, options, folder)
-    if outcomes is None:
-        return 1
-    print(f"\n{report.as_text(outcomes)}\n")
-    print(f"Report: {report.write(course, outcomes, folder / 'report.html')}")
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter)
+    print(f"\n{report.as_text(ran.outcomes)}\n")
+    print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
     kind = options.require
-    beside = [p for o in outcomes for p in runs.device_problems(o, kind)] if kind else []
-    for problem in beside:
-        print(problem)
-    return 0 if not beside and all(outcome.ok for outcome in outcomes) else 1
+    beside = [p for o in ran.outcomes for p in runs.device_problems(o, kind)] if kind else []
+    print(*beside, sep="\n", end="\n" if beside else "")
+    return _code(ran.ok and not beside, ran.stopped)
 
 
 def _notebooks(course: Course, options: argparse.Namespace) -> int:
     from course.build import assemble, pages
+    from course.run import execute, lessons
+
+    lessons.refuse_fast(options.parameter, "`make notebooks`")
+    lessons.require(options.require)
+
+    def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
+        path = assemble.store_outputs(course, lesson, outcome.notebook)
+        pages.write_timing(course, outcome)
+        print(f"\r{path.relative_to(course.root)}")
 
     folder = course.root / "build" / "notebooks"
-    outcomes = _run_lessons(course, options, folder)
-    if outcomes is None:
-        return 1
-    for outcome in outcomes:
-        if outcome.ok:
-            lesson = course.select([outcome.name])[0]
-            assemble.store_outputs(course, lesson, outcome.notebook)
-            print(f"notebooks/{course.notebook(lesson).name}")
-    pages.write_timings(course, outcomes)
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
     pages.write_picture(course, course.root / "docs" / "images" / "race.png")
     pages.write(course)
-    return 0 if all(outcome.ok for outcome in outcomes) else 1
+    return _code(ran.ok, ran.stopped)
 
 
 def _reference(course: Course, options: argparse.Namespace) -> int:
     from colab_helpers.lessons import reference
-    from course.run import execute
+    from course.run import execute, lessons
 
-    outcomes = _run_lessons(course, options, course.root / "build" / "reference")
-    if outcomes is None:
-        return 1
-    for outcome in outcomes:
+    lessons.refuse_fast(options.parameter, "`make reference`")
+    lessons.require(options.require)
+
+    def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
         for data in execute.records(outcome.notebook):
-            if data["kind"] == "record":
-                print(reference.write(reference.Record.from_dict(data, outcome.name)))
-    return 0 if all(outcome.ok for outcome in outcomes) else 1
+            if data.get("kind") == "record":
+                print(f"\r{reference.write(reference.Record.from_dict(data, outcome.name))}")
+
+    folder = course.root / "build" / "reference"
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    return _code(ran.ok, ran.stopped)
 
 
-def _run_lessons(course: Course, options: argparse.Namespace, folder: Path) -> list | None:
-    """Build the chosen lessons fresh, run each, and show how far it is."""
-    from colab_helpers import runtime
-    from course.build import assemble
-    from course.run import execute
-
-    accelerator = runtime.describe().accelerator
-    if options.require and accelerator != options.require:
-        print(f"This needs a {options.require}; this machine has: {accelerator}.", file=sys.stderr)
-        return None
-    settings = execute.Settings(parameters=dict(map(_parameter, options.parameter)))
-    outcomes = []
-    for lesson in course.select(options.lessons):
-        with tempfile.TemporaryDirectory() as scratch:
-            source = Path(scratch) / f"{lesson.slug}.ipynb"
-            source.write_text(assemble.dumps(assemble.build(course, lesson)), "utf-8")
-            outcome = execute.run(source, folder / source.name, settings, _progress(lesson))
-        print(f"\r{lesson.slug}: {outcome.problem or 'ok'}, {outcome.seconds:.1f} s" + " " * 20)
-        outcomes.append(outcome)
-    return outcomes
-
-
-def _progress(lesson: Lesson):
-    """Show the cell that runs: on one line in a terminal, in steps of ten elsewhere."""
-
-    def show(cell: int, of: int) -> None:
-        if sys.stdout.isatty():
-            print(f"\r{lesson.slug}: cell {cell} of {of}", end="", flush=True)
-        elif cell % 10 == 1:
-            print(f"{lesson.slug}: cell {cell} of {of}", flush=True)
-
-    return show
-
-
-def _parameter(text: str) -> tuple[str, object]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise CourseError(f"-p {text}: write NAME=VALUE, such as -p FAST=true.")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
+def _code(ok: bool, stopped: bool) -> int:
+    """The exit code: 130 after Ctrl-C, as shells have it."""
+    return 130 if stopped else 0 if ok else 1
 
 
 def _retarget(course: Course, options: argparse.Namespace) -> int:
     from course.publish import retarget
 
-    for path in retarget.retarget(course, options.repository, options.branch):
-        print(path.relative_to(course.root))
+    repository = options.repository or retarget.origin(course.root)
+    changed = retarget.retarget(course, repository, options.branch or None)
+    print(*(path.relative_to(course.root) for path in changed), sep="\n")
+    print(f"{len(changed)} files changed: badges and set-up cells point at {repository}.")
+    return 0
+
+
+def _address(course: Course, options: argparse.Namespace) -> int:
+    there = course.repository.slug
+    if options.repository.lower() == there.lower():
+        print(f"Badges and set-up cells point here, at {there}.")
+        return 0
+    print(f"Badges and set-up cells point at {there}: make retarget REPO={options.repository}")
+    return 1
+
+
+def _release(course: Course, options: argparse.Namespace) -> int:
+    from course.publish import release
+
+    if options.check:
+        found = release.problems(course, options.tag)
+        print(*found or ["Tag, version, hash and set-up cells agree."], sep="\n")
+        return 1 if found else 0
+    changed = release.prepare(course, options.version)
+    print(*(path.relative_to(course.root) for path in changed), sep="\n")
+    print(
+        f"The wheel is in dist/. Commit, then: git tag v{options.version}; git push --tags. The workflow "
+        "builds it again, compares, and publishes it."
+    )
     return 0
 
 

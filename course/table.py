@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import colab_helpers
 
 ROOT = Path(__file__).resolve().parent.parent
 COLAB = "https://colab.research.google.com"
@@ -18,11 +21,34 @@ class CourseError(ValueError):
 
 
 @dataclass(frozen=True)
+class Release:
+    """A published version of the helper, and the SHA-256 of its wheel."""
+
+    version: str
+    sha256: str
+
+    @property
+    def tag(self) -> str:
+        """The tag that a release has."""
+        return f"v{self.version}"
+
+    @property
+    def wheel(self) -> str:
+        """The file name of its wheel."""
+        return f"colab_helpers-{self.version}-py3-none-any.whl"
+
+
+@dataclass(frozen=True)
 class Repository:
-    """Where the published course lives: web address, and the branch or tag that links point at."""
+    """Where the published course lives: web address, and the branch that people work on.
+
+    `version` is the helper's in this tree. `release` is the last one that was published here.
+    """
 
     url: str
     branch: str
+    version: str = "0"
+    release: Release | None = None
 
     @property
     def slug(self) -> str:
@@ -30,9 +56,28 @@ class Repository:
         return "/".join(self.url.rstrip("/").split("/")[-2:])
 
     @property
+    def released(self) -> Release | None:
+        """The release that this tree is, or None: nothing released yet, or a later version."""
+        same = self.release is not None and self.release.version == self.version
+        return self.release if same else None
+
+    @property
+    def ref(self) -> str:
+        """The branch or tag that badges and links point at: a release's lessons do not move."""
+        return self.released.tag if self.released else self.branch
+
+    @property
     def archive(self) -> str:
         """The address of a zip file of the branch, which pip can install."""
         return f"{self.url}/archive/{self.branch}.zip"
+
+    @property
+    def helper(self) -> str:
+        """The address that set-up cells install from: a wheel with its hash, or the archive."""
+        if self.released is None:
+            return self.archive
+        place = f"{self.url}/releases/download/{self.released.tag}/{self.released.wheel}"
+        return f"{place}#sha256={self.released.sha256}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +122,7 @@ class Course:
         """The address that opens the notebook in Colab."""
         repository = self.repository
         path = f"notebooks/{lesson.slug}.ipynb"
-        return f"{COLAB}/github/{repository.slug}/blob/{repository.branch}/{path}"
+        return f"{COLAB}/github/{repository.slug}/blob/{repository.ref}/{path}"
 
     def badge(self, lesson: Lesson) -> str:
         """The "Open in Colab" badge as Markdown."""
@@ -101,19 +146,50 @@ class Course:
 
 
 def load(root: Path = ROOT) -> Course:
-    """Read the course table and the repository's address below `root`."""
-    table = tomllib.loads((root / "course" / "course.toml").read_text("utf-8"))
-    return Course(
-        lessons=tuple(_lesson(row) for row in table["lesson"]),
-        repository=_repository(root),
-        root=root,
+    """Read the course table and the repository's address below `root`. Raises `CourseError`."""
+    table = _read(root / "course" / "course.toml")
+    try:
+        rows = tuple(_lesson(row) for row in table["lesson"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CourseError(
+            f"course/course.toml: a [[lesson]] lacks something or has too much ({error}). Its head says "
+            "what each has."
+        ) from error
+    return Course(lessons=rows, repository=repository(root), root=root)
+
+
+def repository(root: Path = ROOT) -> Repository:
+    """Read the repository's address below `root`, and its last release. Raises `CourseError`."""
+    project = _read(root / "pyproject.toml")
+    try:
+        ours = project["tool"]["course"]
+        url = project["project"]["urls"]["Repository"].rstrip("/")
+        release = Release(**ours["release"]) if "release" in ours else None
+        return Repository(url, ours["branch"], helper_version(root), release)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CourseError(
+            f"pyproject.toml lacks the course's address or branch: {error}."
+        ) from error
+
+
+def helper_version(root: Path = ROOT) -> str:
+    """Return the version that stands in this tree's helper, which is not imported."""
+    path = root / "colab_helpers" / "__init__.py"
+    found = (
+        re.search(r'(?m)^__version__ = "([^"]+)"$', path.read_text("utf-8"))
+        if path.exists()
+        else None
     )
+    return found[1] if found else colab_helpers.__version__
 
 
-def _repository(root: Path) -> Repository:
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
-    url = project["project"]["urls"]["Repository"].rstrip("/")
-    return Repository(url=url, branch=project["tool"]["course"]["branch"])
+def _read(path: Path) -> dict:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise CourseError(f"{path.name} is no valid TOML: {error}.") from error
 
 
 def _lesson(row: dict) -> Lesson:

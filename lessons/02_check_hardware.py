@@ -11,7 +11,7 @@ from colab_helpers import benchmark, facts, figures, hardware, runtime
 from colab_helpers.lessons import exercises, reference
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 SECONDS_PER_POINT = 1.0  # time budget of one measurement
 
 # %%

@@ -14,7 +14,7 @@ from colab_helpers import benchmark, figures, hardware
 from colab_helpers.lessons import data, exercises, models, reference
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 SECONDS_PER_POINT = 0.3  # time budget of one measurement
 GPT_STEPS = 700  # training steps of the network that learns to add
 

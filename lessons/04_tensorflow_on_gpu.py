@@ -10,7 +10,7 @@ replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show rec
 measured, machine = {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 SECONDS_PER_POINT = 0.5  # time budget of one measurement
 
 # %% [markdown]

@@ -12,7 +12,7 @@ replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded
 split, measured, machine = data.digits(), {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 SECONDS_PER_POINT = 0.3  # time budget of one measurement
 STEPS = 200  # training steps of the comparison between one device and eight
 CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time

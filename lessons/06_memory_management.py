@@ -20,7 +20,7 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see t
 measured = {}
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 ROWS = 16  # sequences in a batch
 BUDGET_MIB = 100  # memory to stay within, on a CPU; an accelerator gets 40 times as much
 

@@ -13,7 +13,7 @@ devices.choose_keras_backend("torch")  # see the part on Keras
 measured = {}
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
 SECONDS_PER_POINT = 0.3  # time budget of one measurement
 STEPS = 150  # training steps in each format
 

@@ -18,7 +18,7 @@ from colab_helpers import figures
 from colab_helpers.lessons import exercises, reference
 
 # %% tags=["parameters"]
-FAST = bool(os.environ.get("FAST"))  # small sizes
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # small sizes
 
 # %% [markdown]
 # ## A figure

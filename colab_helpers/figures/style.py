@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from colab_helpers import _units
+from colab_helpers import _files, _units
 
 #: Okabe and Ito's colours, which colour-blind readers can tell apart (jfly.uni-koeln.de/color).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -66,7 +66,7 @@ class Picture:
 
     def save(self, path: str | Path) -> None:
         """Write the picture to a PNG file."""
-        Path(path).write_bytes(self.png)
+        _files.write(path, self.png)
 
 
 @contextmanager

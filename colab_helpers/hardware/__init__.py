@@ -30,11 +30,12 @@ def list_devices(
     """
     seen = runtime.observe() if evidence is None else evidence
     described = runtime.describe(seen)
-    found, problems = [], []
+    found: list[Device] = []
+    problems: list[str] = []
     if described.tpu:
         found.append(Device(kind="TPU", name=described.tpu, source="PCI id"))
     if described.accelerator == "GPU":
-        found, problems = nvidia.gpus(nvml, run)
+        found, problems = nvidia.gpus(nvml, run, seen.env.get("CUDA_VISIBLE_DEVICES"))
     cpu = processor.cpu(seen)
     if described.accelerator == "Apple GPU":
         found.append(Device(kind="GPU", name=f"{cpu.name} GPU", source="platform"))

@@ -14,13 +14,16 @@ from colab_helpers._units import GIB
 
 _GB = 10**9
 _TERA = 10**12
+#: Words of a device name that tell other data sheets, or a part of a chip.
+_VARIANTS = ("PCIe", "PCIE", "NVL", "MIG", "Workstation", "Max-Q", "Laptop", "Ti", "SUPER")
 
 
 @dataclass(frozen=True)
 class Chip:
     """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format.
 
-    `links` holds the bytes/s that a chip can send to other "chips" and into the "network".
+    `links` holds the bytes/s that a chip can send to other "chips" and into the "network". A device is
+    this chip when its name has all words of `match`; it may have those of `also`.
     """
 
     key: str
@@ -42,6 +45,7 @@ class Chip:
     lanes: int | None = None
     memory_mib: int | None = None
     links: Mapping[str, float] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
     @property
     def best_format(self) -> str:
@@ -92,16 +96,18 @@ def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
     >>> find_chip("NVIDIA GeForce RTX 3060") is None
     True
     """
-    chips = catalogue().values()
+    chips = [chip for chip in catalogue().values() if _is_same_variant(name, chip)]
     found = [chip for chip in chips if all(_has_word(name, word) for word in chip.match)]
-    # Other cards of a family (PCIe, NVL) have data sheets of their own, which are not here.
-    if not found and memory_total and not re.search("PCIe|NVL", name):
+    if not found and memory_total:
         found = [
             chip
             for chip in chips
             if _has_word(name, chip.match[0]) and abs(memory_total - chip.memory) < 8 * GIB
         ]
-    return found[0] if len(found) == 1 else None
+    # Of several, the one that says most of the name: "A100 80GB PCIe" before "A100 80GB".
+    longest = max((len(chip.match) for chip in found), default=0)
+    best = [chip for chip in found if len(chip.match) == longest]
+    return best[0] if len(best) == 1 else None
 
 
 def _chip(row: dict) -> Chip:
@@ -114,8 +120,15 @@ def _chip(row: dict) -> Chip:
             "links": {name: value * _GB for name, value in row.get("links", {}).items()},
             "match": tuple(row["match"]),
             "native": tuple(row["native"]),
+            "also": tuple(row.get("also", ())),
         }
     )
+
+
+def _is_same_variant(name: str, chip: Chip) -> bool:
+    """Cards of one family, and slices of a card, have limits of their own: name and row must agree."""
+    named = {word for word in _VARIANTS if _has_word(name, word)}
+    return set(_VARIANTS) & set(chip.match) <= named <= {*chip.match, *chip.also}
 
 
 def _has_word(name: str, word: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from colab_helpers import _units
 from colab_helpers.hardware.chips import Chip, find_chip
@@ -26,6 +26,7 @@ class Device:
     features: tuple[str, ...] = ()
     cuda: str | None = None
     utilization: int | None = None
+    uuid: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def lanes(self) -> int | None:

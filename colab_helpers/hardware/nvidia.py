@@ -11,18 +11,40 @@ from colab_helpers._units import MIB
 from colab_helpers.hardware.device import Device
 
 SMI_TIMEOUT = 5.0  # seconds; a healthy nvidia-smi answers in well under one
-_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu"
+_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,uuid"
 
 
-def gpus(nvml: Any, run: Callable) -> tuple[list[Device], list[str]]:
-    """Return the GPUs of the first source that answers, and in words why the others did not."""
-    problems = []
+def gpus(nvml: Any, run: Callable, visible: str | None = None) -> tuple[list[Device], list[str]]:
+    """Return the GPUs of the first source that answers, and in words why the others did not.
+
+    `visible` is CUDA_VISIBLE_DEVICES: the GPUs that frameworks see, in their order; None for all.
+    """
+    problems: list[str] = []
     for ask in (lambda: _from_nvml(nvml), lambda: _from_nvidia_smi(run)):
         try:
-            return ask(), problems
+            return _visible(ask(), visible), problems
         except _NoAnswer as reason:
             problems.append(str(reason))
     return [], problems
+
+
+def _visible(found: list[Device], visible: str | None) -> list[Device]:
+    """Those that CUDA shows: by number or UUID, up to the first entry that is none, as CUDA reads it."""
+    if visible is None:
+        return found
+    chosen = []
+    for entry in visible.split(","):
+        name = entry.strip()
+        by_number = name.isdecimal() and int(name) < len(found)
+        named = [found[int(name)]] if by_number else [d for d in found if _is_named(d, name)]
+        if len(named) != 1:
+            break
+        chosen += named
+    return chosen
+
+
+def _is_named(device: Device, name: str) -> bool:
+    return bool(name) and bool(device.uuid) and str(device.uuid).startswith(name)
 
 
 class _NoAnswer(Exception):
@@ -53,12 +75,13 @@ def _nvml_device(nvml: Any, index: int) -> Device:
         kind="GPU",
         name=_text(nvml.nvmlDeviceGetName(handle)),
         source="NVML",
-        memory_total=memory.total,
-        memory_used=memory.used,
+        memory_total=memory.total if memory else None,
+        memory_used=memory.used if memory else None,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         capability=f"{major}.{minor}",
         cuda=_nvml_cuda(nvml),
         utilization=_nvml_utilization(nvml, handle),
+        uuid=_nvml_uuid(nvml, handle),
     )
 
 
@@ -78,18 +101,32 @@ def _nvml_utilization(nvml: Any, handle: Any) -> int | None:
         return None
 
 
+def _nvml_uuid(nvml: Any, handle: Any) -> str | None:
+    try:
+        return _text(nvml.nvmlDeviceGetUUID(handle))
+    except (AttributeError, nvml.NVMLError):
+        return None
+
+
 def _nvml_memory(nvml: Any, handle: Any) -> Any:
     """Memory as nvidia-smi counts it: version 2 leaves out what the driver keeps for itself."""
     try:
         return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except (AttributeError, TypeError, nvml.NVMLError):
-        return nvml.nvmlDeviceGetMemoryInfo(handle)
+        try:
+            return nvml.nvmlDeviceGetMemoryInfo(handle)
+        except nvml.NVMLError as error:
+            if "support" not in str(error).lower():
+                raise
+            return None  # it shares the machine's memory
 
 
 def _from_nvidia_smi(run: Callable) -> list[Device]:
     command = ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"]
     try:
-        done = run(command, capture_output=True, text=True, timeout=SMI_TIMEOUT)
+        done = run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=SMI_TIMEOUT
+        )
     except subprocess.TimeoutExpired:
         raise _NoAnswer(
             f"nvidia-smi did not answer within {SMI_TIMEOUT:g} s: the driver hangs. "
@@ -105,18 +142,20 @@ def _from_nvidia_smi(run: Callable) -> list[Device]:
 
 def _smi_device(line: str) -> Device:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != 6 or not cells[1].isdigit():
+    # Chips that share the machine's memory, such as GB10, have none of their own: "[N/A]".
+    if len(cells) != 7 or not (cells[1].isdecimal() or cells[1] == "[N/A]"):
         raise _NoAnswer(f"nvidia-smi printed something unexpected: {line.strip()[:80]!r}.")
-    name, total, used, driver, capability, utilization = cells
+    name, total, used, driver, capability, utilization, uuid = cells
     return Device(
         kind="GPU",
         name=name,
         source="nvidia-smi",
-        memory_total=int(total) * MIB,
-        memory_used=int(used) * MIB if used.isdigit() else None,
+        memory_total=int(total) * MIB if total.isdecimal() else None,
+        memory_used=int(used) * MIB if used.isdecimal() else None,
         driver=driver,
         capability=capability if re.fullmatch(r"\d+\.\d+", capability) else None,
-        utilization=int(utilization) if utilization.isdigit() else None,
+        utilization=int(utilization) if utilization.isdecimal() else None,
+        uuid=uuid,
     )
 
 

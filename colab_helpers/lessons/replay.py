@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from colab_helpers import _files
+
 FOLDER = Path(__file__).parent / "reference" / "outputs"
 #: How the words begin that a replayed cell shows.
 NOT_RUN = "Not run here:"
@@ -94,11 +96,9 @@ def record_outputs(
 ) -> Path:
     """Keep the outputs of cells that need something; `cells` holds (source, outputs)."""
     kept = {digest(source): outputs for source, outputs in cells if needs(source)}
-    folder.mkdir(exist_ok=True)
     path = folder / f"{lesson}.json"
     text = json.dumps({"device": device, "date": date, "cells": kept}, indent=1, sort_keys=True)
-    path.write_text(text + "\n", "utf-8")
-    return path
+    return _files.write(path, text + "\n")
 
 
 def _shell() -> Any:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
+from colab_helpers import __version__, colab_images, hardware, runtime
 from colab_helpers import _traces as traces
-from colab_helpers import hardware, runtime
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
 from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
-from colab_helpers.preflight.problems import Finding, Problem, known_problems, page
+from colab_helpers.preflight.problems import PAGE, Finding, Problem, known_problems, page
 from colab_helpers.preflight.state import State, Wants
 
 __all__ = [
     "CHECKS",
     "IN_NOTEBOOKS",
     "ON_THE_CARD_ONLY",
+    "PAGE",
     "Finding",
+    "OldHelperError",
     "Problem",
     "State",
     "StatusCard",
@@ -34,6 +36,10 @@ __all__ = [
     "run_checks",
     "status_card",
 ]
+
+
+class OldHelperError(RuntimeError):
+    """This helper is older than the lesson that uses it: run the lesson's set-up cell again."""
 
 
 def inspect(wants: Wants | None = None) -> State:
@@ -52,22 +58,40 @@ def inspect(wants: Wants | None = None) -> State:
 def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
     """Run every check on `state` and return what they found, worst first."""
     order = {"stop": 0, "warn": 1, "note": 2}
-    found = [finding for check in checks if (finding := check(state))]
+    found, failed = [], list(state.traces.problems)
+    for check in checks:
+        try:
+            finding = check(state)
+        except Exception as error:  # on a broken machine the others still have something to say
+            failed.append(f"{check.__name__} ({type(error).__name__}: {str(error)[:80]})")
+        else:
+            found += [finding] if finding else []
+    if failed:
+        found.append(state.report("check-failed", f"Could not be looked for: {'; '.join(failed)}."))
     return tuple(sorted(found, key=lambda finding: order[finding.severity]))
 
 
 def status_card(
-    lesson: str = "", accelerator: str = "", chip: str = "", packages: str = "", optional: str = ""
+    lesson: str = "",
+    accelerator: str = "",
+    chip: str = "",
+    packages: str = "",
+    optional: str = "",
+    helper: str = "",
 ) -> StatusCard:
     """Inspect this machine and return the card to show, for the lesson's wishes.
 
     Without a lesson it shows all that was found, also what no lesson needs to know. `packages` and
-    `optional` list import names, separated by blanks.
+    `optional` list import names, separated by blanks. `helper` is the one that the lesson was written
+    for, as "version of owner/name". Raises `OldHelperError` where this one is older.
 
     >>> status_card(packages="no_such_package").findings[0].id
     'package-missing'
     """
-    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()))
+    version, _, origin = helper.partition(" of ")
+    if colab_images.is_older(__version__, version):
+        raise OldHelperError(f"the helper here is {__version__}, and the lesson wants {version}")
+    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()), origin)
     state = inspect(wants)
     found = run_checks(state)
     if lesson:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import metadata, resources
 
-_PAGE = "docs/troubleshooting.md"
+#: Where the repository has the page on problems.
+PAGE = "docs/troubleshooting.md"
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,24 @@ def link(id: str) -> str:
     return f"{page()}#{id}"
 
 
-@functools.cache
 def page() -> str:
     """Return the address of the troubleshooting page, or its place in a clone, not installed."""
+    return f"{_address()}/blob/HEAD/{PAGE}" if _address() else PAGE
+
+
+def repository() -> str:
+    """Return owner/name of the repository that this helper comes from; "" where it is not known."""
+    return "/".join(_address().rstrip("/").split("/")[-2:])
+
+
+@functools.cache
+def _address() -> str:
     try:
         urls = metadata.metadata("colab-helpers").get_all("Project-URL") or []
-    except metadata.PackageNotFoundError:
-        urls = []
-    known = dict(entry.split(", ", 1) for entry in urls)
-    return f"{known['Repository']}/blob/HEAD/{_PAGE}" if "Repository" in known else _PAGE
+    except Exception:  # not installed, or by half
+        return ""
+    named = (entry.partition(", ") for entry in urls)
+    return {name: address for name, _, address in named}.get("Repository", "")
 
 
 def _problem(row: Mapping) -> Problem:

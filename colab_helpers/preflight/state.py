@@ -15,12 +15,16 @@ DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
 
 @dataclass(frozen=True)
 class Wants:
-    """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names."""
+    """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names.
+
+    `helper_from`: the repository, as owner/name, whose helper it was written for.
+    """
 
     accelerator: str = ""
     chip: str = ""
     packages: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    helper_from: str = ""
 
 
 @dataclass(frozen=True)

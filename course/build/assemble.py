@@ -7,6 +7,7 @@ always gives the same bytes; outputs of an earlier run are kept where the cell d
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
 import json
@@ -20,11 +21,15 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from colab_helpers import hardware
+from colab_helpers import _files, hardware, preflight
+from colab_helpers._output import RECORD_MIME
 from colab_helpers.lessons import reference, replay
 from course.table import Course, CourseError, Lesson
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+_PROBLEM_LINK = re.compile(
+    rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(preflight.PAGE)}"
+)
 EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
 
 
@@ -55,24 +60,74 @@ def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> Noteboo
 
 def write(course: Course, lesson: Lesson) -> Path:
     """Build the learner's notebook into notebooks/, keeping outputs of cells that did not change."""
-    path = course.notebook(lesson)
-    fresh = build(course, lesson)
+    return _files.write(course.notebook(lesson), render(course, lesson))
+
+
+def render(course: Course, lesson: Lesson) -> str:
+    """Return the text that the stored notebook should have.
+
+    Outputs of cells that did not change are kept, and lead to the course's present address. A stored
+    notebook that cannot be read is made anew, without outputs.
+    """
+    fresh, path = build(course, lesson), course.notebook(lesson)
     if path.exists():
-        _keep_outputs(fresh, nbformat.read(path, as_version=4))
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(dumps(fresh), "utf-8")
-    return path
+        with contextlib.suppress(UnreadableNotebookError):
+            _keep_outputs(fresh, read(path))
+    return with_address(course, fresh)
+
+
+def with_address(course: Course, notebook: NotebookNode) -> str:
+    """Return a notebook's text; links in its outputs, such as a card's, lead to this course."""
+    for cell in notebook.cells:
+        if cell.get("outputs"):
+            moved = move_links(course, json.dumps(cell.outputs))
+            cell.outputs = [NotebookNode(output) for output in json.loads(moved)]
+    return dumps(notebook)
+
+
+def move_links(course: Course, text: str) -> str:
+    """Make links to the page on problems, of whichever fork, lead to this course's."""
+    return _PROBLEM_LINK.sub(f"{course.repository.url}/blob/HEAD/{preflight.PAGE}", text)
+
+
+class UnreadableNotebookError(CourseError):
+    """A file in notebooks/ that is cut off, in conflict, or no notebook."""
+
+
+def read(path: Path) -> NotebookNode:
+    """Return the notebook stored at `path`. Raises `UnreadableNotebookError`, naming the file."""
+    try:
+        notebook = nbformat.reads(path.read_text("utf-8"), as_version=4)
+        nbformat.validate(notebook)
+    except OSError as error:
+        raise UnreadableNotebookError(f"{path.name} cannot be read: {error.strerror}.") from error
+    except Exception as error:  # nbformat raises many kinds for a file that is no notebook
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        raise UnreadableNotebookError(
+            f"{path.name} is no readable notebook ({text[0][:120]}). `make build` makes it anew from its "
+            "lesson, `make notebooks` fills in its outputs."
+        ) from error
+    return notebook
 
 
 def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Path:
-    """Write the learner's notebook with the outputs of a run, and nothing else of that run."""
+    """Write the learner's notebook with the outputs of a run, and nothing else of that run.
+
+    Raises `CourseError` for a run with FAST: its small sizes are not what readers should see.
+    """
+    if is_fast(executed):
+        raise CourseError(f"{lesson.slug} ran with FAST, for checks only: it is not stored.")
     fresh = build(course, lesson)
     _keep_outputs(fresh, executed)
     _record_parts(lesson, fresh)
-    path = course.notebook(lesson)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(dumps(fresh), "utf-8")
-    return path
+    return _files.write(course.notebook(lesson), with_address(course, fresh))
+
+
+def is_fast(executed: NotebookNode) -> bool:
+    """Say whether the record of a run says that it was one with FAST."""
+    outputs = (output for cell in executed.cells for output in cell.get("outputs", []))
+    handed = (output.get("data", {}).get(RECORD_MIME, {}) for output in outputs)
+    return any(record.get("kind") == "record" and record.get("fast") for record in handed)
 
 
 def dumps(notebook: NotebookNode) -> str:
@@ -101,22 +156,31 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
 
 def _set_up(course: Course, lesson: Lesson) -> NotebookNode:
     # The learner may be far from the repository: only the notebook is opened, so it brings us in.
-    archive = course.repository.archive
+    repository = course.repository
     optional = f", {' '.join(lesson.optional)!r}" if lesson.optional else ""
+    helper = f"{repository.version} of {repository.slug}"
     text = f"""\
 # @title Set up: run this cell first
-from importlib.util import find_spec
+import sys
 from IPython.utils.capture import capture_output
-if not find_spec("colab_helpers"):
-    with capture_output():
-        %pip install -qqq --no-deps --retries 1 "colab-helpers @ {archive}"
-if not find_spec("colab_helpers"):
+address = "{repository.helper}"
+for attempt in range(2):
+    try:
+        from colab_helpers import preflight
+        card = preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
+{" ".join(lesson.packages)!r}{optional}, helper={helper!r})
+        break
+    except Exception as error:  # the helper is missing, older or broken: bring in this lesson's own
+        problem = f"{{type(error).__name__}}: {{error}}"
+        with capture_output():
+            %pip install -qqq --no-deps --force-reinstall --retries 1 "colab-helpers @ {{address}}"
+        for name in [name for name in sys.modules if name.split(".")[0] == "colab_helpers"]:
+            del sys.modules[name]
+else:
     stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
-    raise stop("The course's helper is not installed, and this address did not give it: {archive}",
+    raise stop(f"The course's helper cannot be used ({{problem}}), and this did not bring it: {{address}}",
                "Check your connection (on Kaggle: Settings > Internet), then run this cell again.")
-from colab_helpers import preflight
-preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
-{" ".join(lesson.packages)!r}{optional})"""
+card"""
     metadata = {"cellView": "form", "tags": ["set-up"]}
     return new_code_cell(text, metadata=metadata)
 

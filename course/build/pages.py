@@ -10,15 +10,14 @@ import base64
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-import nbformat
-
-from colab_helpers import facts, hardware, preflight
+from colab_helpers import _files, facts, hardware, preflight
 from colab_helpers.lessons import reference
+from course.build import assemble
 from course.run import execute
 from course.table import Course, CourseError, Lesson
 
@@ -42,19 +41,23 @@ def read_timings(course: Course) -> dict[str, Timing]:
     path = timings_path(course)
     if not path.exists():
         return {}
-    return {slug: Timing(**entry) for slug, entry in json.loads(path.read_text("utf-8")).items()}
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+        return {slug: Timing(**entry) for slug, entry in rows.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CourseError(
+            f"docs/{path.name} cannot be read ({error}). Restore it (git checkout docs/{path.name}), or "
+            "delete it: `make notebooks` measures anew."
+        ) from error
 
 
-def write_timings(course: Course, outcomes: Sequence[execute.Outcome]) -> None:
-    """Keep the run times of lessons that ran to their end at full size."""
+def write_timing(course: Course, outcome: execute.Outcome) -> None:
+    """Keep the run time of a lesson that ran to its end at full size."""
     device = reference.short_name(hardware.list_devices().main)
     kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
-    for outcome in outcomes:
-        if outcome.ok:
-            seconds = round(outcome.seconds, 1)
-            kept[outcome.name] = vars(Timing(seconds, device, date.today().isoformat()))
-    text = json.dumps(kept, indent=1, sort_keys=True)
-    timings_path(course).write_text(text + "\n", "utf-8")
+    taken = Timing(round(outcome.seconds, 1), device, date.today().isoformat())
+    text = json.dumps({**kept, outcome.name: vars(taken)}, indent=1, sort_keys=True)
+    _files.write(timings_path(course), text + "\n")
 
 
 def render(course: Course) -> dict[Path, str]:
@@ -71,23 +74,29 @@ def render(course: Course) -> dict[Path, str]:
     return {path: _fill(path, parts) for path, parts in pages.items()}
 
 
+def recorded_outputs(course: Course) -> list[Path]:
+    """The files with outputs of cells that not every machine can run."""
+    folder = course.root / "colab_helpers" / "lessons" / "reference" / "outputs"
+    return sorted(folder.glob("*.json"))
+
+
 def write(course: Course) -> list[Path]:
     """Bring the generated parts up to date and return the pages that changed."""
     changed = []
     for path, text in render(course).items():
         if path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+            _files.write(path, text)
             changed.append(path)
     return changed
 
 
 def write_picture(course: Course, path: Path) -> Path | None:
     """Write the first race plot of the stored notebooks to `path`: the README's picture."""
-    for lesson in course.lessons:
-        for png, alt in execute.pictures(nbformat.read(course.notebook(lesson), as_version=4)):
+    stored = [course.notebook(lesson) for lesson in course.lessons]
+    for notebook in (notebook for notebook in stored if notebook.exists()):
+        for png, alt in execute.pictures(assemble.read(notebook)):
             if alt.startswith("Log-log plot"):
-                path.write_bytes(base64.b64decode(png))
-                return path
+                return _files.write(path, base64.b64decode(png))
     return None
 
 
@@ -187,7 +196,10 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
 
 
 def _fill(path: Path, parts: Mapping[str, str]) -> str:
-    text = path.read_text("utf-8")
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise CourseError(f"The page {path} cannot be read: {error.strerror}.") from error
     for name, content in parts.items():
         pattern = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end {name} -->)", re.S)
         text, count = pattern.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)

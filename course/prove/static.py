@@ -11,7 +11,6 @@ import os
 import re
 import statistics
 
-import nbformat
 from nbformat import NotebookNode
 
 from colab_helpers.lessons import replay
@@ -51,7 +50,10 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
     path = course.notebook(lesson)
     if not path.exists():
         return [f"notebooks/{path.name} is missing: run `make notebooks`."]
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = assemble.read(path)
+    except assemble.UnreadableNotebookError as error:
+        return [str(error)]
     return [
         *stale(course, lesson),
         *code_problems(notebook),
@@ -66,7 +68,10 @@ def stale(course: Course, lesson: Lesson) -> list[str]:
     """Compare the stored notebook with what its lesson builds."""
     path, source = course.notebook(lesson), f"lessons/{lesson.slug}.py"
     mend = f"Edit {source} (not the notebook), then run `make notebooks`."
-    stored = nbformat.read(path, as_version=4)
+    try:
+        stored = assemble.read(path)
+    except assemble.UnreadableNotebookError as error:
+        return [str(error)]
     fresh = assemble.build(course, lesson)
     for index, (old, new) in enumerate(
         zip(assemble.sources(stored), assemble.sources(fresh), strict=False)
@@ -81,8 +86,8 @@ def stale(course: Course, lesson: Lesson) -> list[str]:
         ]
     if stored.metadata != fresh.metadata:
         return [f"{path.name}: its metadata differs from course.toml. {mend}"]
-    if path.read_text("utf-8") != assemble.dumps(stored):
-        return [f"{path.name}: not in canonical form. {mend}"]
+    if path.read_text("utf-8") != assemble.render(course, lesson):
+        return [f"{path.name}: not in canonical form, or with links to another fork. {mend}"]
     return []
 
 
@@ -173,9 +178,9 @@ def markdown_link_problems(course: Course, text: str, folder: str = "notebooks")
     )
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if target.startswith(colab):
-            inside = target.removeprefix(f"{colab}/blob/{course.repository.branch}/").split("#")[0]
-        elif target.startswith(f"{web}/blob/{course.repository.branch}/"):
-            inside = target.removeprefix(f"{web}/blob/{course.repository.branch}/").split("#")[0]
+            inside = target.removeprefix(f"{colab}/blob/{course.repository.ref}/").split("#")[0]
+        elif target.startswith(f"{web}/blob/{course.repository.ref}/"):
+            inside = target.removeprefix(f"{web}/blob/{course.repository.ref}/").split("#")[0]
         elif re.match(r"https?:|mailto:|#", target):
             continue
         else:

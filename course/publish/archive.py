@@ -1,6 +1,6 @@
 """How does a notebook get the helper of this working tree, not the published one?
 
-On Colab a set-up cell installs the helper from the repository's archive. Here that archive is made of
+On Colab a set-up cell installs the helper from the repository's address. Here an archive is made of
 the working tree, and the cell is pointed at it.
 """
 
@@ -8,35 +8,61 @@ from __future__ import annotations
 
 import subprocess
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
-
+from colab_helpers import _files
 from course.build import assemble
 from course.table import Course, CourseError, Lesson
 
+#: Folders that commands make, where there is no git to say so.
+_MADE = ("__pycache__", "node_modules")
+_MADE_AT_TOP = ("build", "dist")
+
 
 def zip_repository(root: Path, path: Path) -> None:
-    """Zip the working tree as the repository's host does: tracked or new files below one folder."""
-    names = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True, text=True, check=True, cwd=root,
-    ).stdout.split("\0")  # fmt: skip
+    """Zip the working tree as the repository's host does: tracked or new files below one folder.
+
+    Without git, in an unpacked zip, or in a checkout of somebody else: every file but made ones.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as bundle:
-        for name in filter(None, names):
-            if (root / name).exists():
-                bundle.write(root / name, f"course-main/{name}")
+        for file in files(root):
+            bundle.write(file, f"course-main/{file.relative_to(root)}")
 
 
-def write_notebook(course: Course, lesson: Lesson, archive: str, path: Path) -> None:
-    """Build the learner's notebook at `path`; its set-up cell installs from the address `archive`.
+def files(root: Path) -> list[Path]:
+    """Return the files that belong to the repository, in order."""
+    return sorted(file for file in _tracked(root) or _walked(root) if file.is_file())
 
-    Raises `CourseError` where the set-up cell does not name the published archive.
+
+def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> None:
+    """Build the learner's notebook at `path`; its set-up cell installs from `address`.
+
+    Raises `CourseError` where the set-up cell does not name the published address.
     """
     notebook = assemble.build(course, lesson)
-    [set_up] = [cell for cell in notebook.cells if "set-up" in cell.metadata.get("tags", [])]
-    if course.repository.archive not in set_up.source:
-        raise CourseError(f"The set-up cell does not name {course.repository.archive}.")
-    set_up.source = set_up.source.replace(course.repository.archive, archive)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
+    [set_up] = [cell for cell in notebook.cells if "set-up" in assemble.tags_of(cell)]
+    if course.repository.helper not in set_up.source:
+        raise CourseError(f"The set-up cell does not name {course.repository.helper}.")
+    set_up.source = set_up.source.replace(course.repository.helper, address)
+    _files.write(path, assemble.dumps(notebook))
+
+
+def _tracked(root: Path) -> list[Path]:
+    """The files that git knows or would know; none where it does not answer."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+    except OSError:
+        return []
+    return [root / name for name in done.stdout.split("\0") if name] if not done.returncode else []
+
+
+def _walked(root: Path) -> Iterator[Path]:
+    for file in root.rglob("*"):
+        *folders, name = file.relative_to(root).parts
+        hidden = any(part.startswith(".") and part not in (".github", ".ci") for part in folders)
+        made = set(_MADE) & set(folders) or (folders[:1] and folders[0] in _MADE_AT_TOP)
+        if not hidden and not made and not name.endswith((".part", ".pyc")):
+            yield file

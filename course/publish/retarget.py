@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import subprocess
 from pathlib import Path
 
+from colab_helpers import _files
 from course.build import assemble, pages
-from course.table import Course, CourseError, load
+from course.table import Course, CourseError
+
+_OWNER, _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?", r"[A-Za-z0-9._-]+"
+#: What git takes as the name of a branch, less what a shell or a quoted text could misread.
+_BRANCH = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*"
 
 
 def retarget(course: Course, repository: str, branch: str | None = None) -> list[Path]:
-    """Write owner/name (and a branch) into pyproject.toml, rebuild, and return the changed files.
+    """Point everything at owner/name (and a branch), and return the files that changed.
 
-    Raises `CourseError` when `repository` is not owner/name.
+    All texts are made before the first is written, and `pyproject.toml`, which says whether there is
+    anything to do, is written last: stopped in the middle, the same command ends the work. A release
+    is the published one of a repository, so another repository starts without. Raises `CourseError`
+    for what is no repository, or no branch.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repository):
-        raise CourseError(f"REPO={repository}: write owner/name, as in REPO=ada/gpu-course.")
-    project = course.root / "pyproject.toml"
-    text = project.read_text("utf-8")
-    text = re.sub(r'(?m)^(Repository = )".*"$', rf'\1"https://github.com/{repository}"', text)
-    if branch:
-        text = re.sub(r'(?m)^(branch = )"[^"]*"', rf'\1"{branch}"', text)
-    project.write_text(text, "utf-8")
-    moved = load(course.root)
-    changed = [project, *(assemble.write(moved, lesson) for lesson in moved.lessons)]
-    return [*changed, *_move_links(course, moved), *pages.write(moved)]
+    check_repository(repository)
+    if branch is not None:
+        _check_branch(branch)
+    texts = _texts(course, f"https://github.com/{repository}", branch or course.repository.branch)
+    return [
+        _files.write(path, text) for path, text in texts.items() if path.read_text("utf-8") != text
+    ]
 
 
-def _move_links(old: Course, new: Course) -> list[Path]:
-    """Point the links in stored and recorded outputs, such as a card's, at the new address.
+def origin(root: Path) -> str:
+    """Return owner/name of git's remote "origin". Raises `CourseError` where it is not on GitHub."""
+    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        raise CourseError("git is not installed: say REPO=owner/name.") from None
+    found = re.fullmatch(
+        rf"(?:https://(?:[^@/]+@)?|ssh://git@|git@)github\.com[:/]({_OWNER}/{_NAME}?)(?:\.git)?/?",
+        done.stdout.strip(),
+    )
+    if not found:
+        raise CourseError(
+            f"git's origin is {done.stdout.strip() or 'not set'}, and that is no repository on GitHub: "
+            "say REPO=owner/name."
+        )
+    return found[1].removesuffix(".git")
 
-    Returns the files with recorded outputs.
-    """
-    notebooks = [new.notebook(lesson) for lesson in new.lessons]
-    recorded = list((new.root / "colab_helpers" / "reference" / "outputs").glob("*.json"))
-    for path in (*notebooks, *recorded):
-        text = path.read_text("utf-8")
-        moved = text.replace(f"{old.repository.url}/", f"{new.repository.url}/")
-        path.write_text(moved, "utf-8")
-    return recorded
+
+def check_repository(name: str) -> None:
+    """Raise `CourseError` for what is not owner/name."""
+    last = name.rpartition("/")[2]
+    if not re.fullmatch(rf"{_OWNER}/{_NAME}", name) or last in (".", "..") or last.endswith(".git"):
+        raise CourseError(f"REPO={name}: write owner/name, as in REPO=ada/gpu-course.")
+
+
+def _check_branch(name: str) -> None:
+    if not re.fullmatch(_BRANCH, name) or ".." in name or name.endswith((".lock", ".")):
+        raise CourseError(f"BRANCH={name}: write a branch or tag, as in BRANCH=main.")
+
+
+def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
+    """Every file that names the address, as it should be; `pyproject.toml` last."""
+    old, project = course.repository, course.root / "pyproject.toml"
+    release = old.release if url == old.url else None
+    there = dataclasses.replace(old, url=url, branch=branch, release=release)
+    moved = dataclasses.replace(course, repository=there)
+    texts = {moved.notebook(le): assemble.render(moved, le) for le in moved.lessons}
+    for path in pages.recorded_outputs(moved):
+        texts[path] = assemble.move_links(moved, path.read_text("utf-8"))
+    texts |= pages.render(moved)
+    own = re.sub(
+        r'(?m)^(Repository = )".*"$', lambda m: f'{m[1]}"{url}"', project.read_text("utf-8")
+    )
+    own = re.sub(r'(?m)^(branch = )"[^"]*"', lambda m: f'{m[1]}"{branch}"', own)
+    if release is None:
+        own = re.sub(r"(?m)^release = .*\n", "", own)
+    return {**texts, project: own}

@@ -29,11 +29,13 @@ from nbformat import NotebookNode
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
+from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
 from colab_helpers.lessons import replay
 
 CELL_LIMIT = 600  # seconds a cell
 START_LIMIT = 120  # seconds until a kernel answers
+LONGEST_SOCKET_FOLDER = 90  # bytes; an address has 107 at most, on macOS 103
 ENGINE = "course"
 
 #: For runs that only check: torch.compile trusts the CPU and precompiles no headers. It saves 15 s.
@@ -77,23 +79,32 @@ class Outcome:
 
     @property
     def notebook(self) -> NotebookNode:
-        """The executed notebook, as far as it got."""
-        return nbformat.read(self.path, as_version=4)
+        """The executed notebook, as far as it got; an empty one where nothing could be written."""
+        try:
+            return nbformat.read(self.path, as_version=4)
+        except Exception:  # whatever a full disk or a kill has left
+            return nbformat.v4.new_notebook()
 
 
 def run(
     source: Path, target: Path, settings: Settings | None = None, progress: Progress | None = None
 ) -> Outcome:
-    """Run the notebook `source` and write it, with outputs, to `target`; a lesson never raises."""
+    """Run the notebook `source` and write it, with outputs, to `target`.
+
+    A lesson never raises. Ctrl-C does; what was put out until then is in `target`.
+    """
     settings = settings or Settings()
     watch = _Watch(progress)
-    target.parent.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    problem = _unknown_parameters(source, settings)
-    if problem:
-        target.write_text(source.read_text("utf-8"), "utf-8")
-    else:
-        problem = _run_watched(source, target, settings, watch)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        problem = _unknown_parameters(source, settings)
+        if problem:
+            _files.write(target, source.read_text("utf-8"))
+        else:
+            problem = _run_watched(source, target, settings, watch)
+    except OSError as error:
+        problem = f"{watch.where}: {target} could not be written: {error.strerror or error}"
     return Outcome(source.stem, target, time.perf_counter() - start, problem)
 
 
@@ -141,10 +152,15 @@ def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
     """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     return [
-        (o["data"]["image/png"].replace("\n", ""), o["metadata"]["image/png"]["alt"])
+        (o["data"]["image/png"].replace("\n", ""), _alt_text(o))
         for o in outputs
-        if "image/png" in o.get("data", {})
+        if isinstance(o.get("data", {}).get("image/png"), str)
     ]
+
+
+def _alt_text(output: Mapping[str, Any]) -> str:
+    told = output.get("metadata", {}).get("image/png")
+    return str(told.get("alt", "")) if isinstance(told, Mapping) else ""
 
 
 def stderr(notebook: NotebookNode) -> list[tuple[int, str]]:
@@ -198,7 +214,7 @@ class _Watch:
     def save(self, target: Path) -> None:
         """Keep what was put out until the run ended."""
         if self.manager is not None:
-            nbformat.write(self.manager.nb, target)
+            _files.write(target, nbformat.writes(self.manager.nb))
 
 
 class _LocalKernelManager(AsyncKernelManager):
@@ -208,7 +224,7 @@ class _LocalKernelManager(AsyncKernelManager):
 
     def __init__(self, **options: Any):
         super().__init__(**options)
-        if sys.platform != "win32":
+        if self.sockets:
             self.transport = "ipc"
             self.ip = str(Path(self.sockets) / "ipc")  # not in the notebook's own folder
 
@@ -229,7 +245,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
     try:
         with (
             _environment(settings.environment),
-            tempfile.TemporaryDirectory(prefix="kernel-") as sockets,
+            _socket_folder() as sockets,
         ):
             manager = type("Manager", (_LocalKernelManager,), {"sockets": sockets})
             papermill.execute_notebook(
@@ -248,10 +264,26 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
     except CellTimeoutError:
         watch.save(target)
         return f"{watch.where} ran longer than {settings.cell_limit} s and was stopped"
+    except KeyboardInterrupt:
+        watch.save(target)
+        raise
     except RuntimeError as error:  # the kernel never answered
         watch.save(target)
         return f"no kernel {watch.where}: {first_line(str(error))}"
     return ""
+
+
+@contextlib.contextmanager
+def _socket_folder() -> Iterator[str]:
+    """A folder whose sockets have short enough addresses; "" where there is none, for ports."""
+    for place in (None, "/tmp"):
+        if sys.platform == "win32" or (place and not os.access(place, os.W_OK)):
+            continue
+        with tempfile.TemporaryDirectory(prefix="kernel-", dir=place) as folder:
+            if len(os.fsencode(folder)) <= LONGEST_SOCKET_FOLDER:
+                yield folder
+                return
+    yield ""
 
 
 def _unknown_parameters(source: Path, settings: Settings) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from colab_helpers import preflight
-from colab_helpers.lessons.reference import Record
+from colab_helpers import _files, preflight
+from colab_helpers.lessons.reference import Record, RecordError
 from course.run import execute
-from course.table import Course
+from course.table import Course, CourseError
 
 _PAGE = Environment(autoescape=True).from_string("""\
 <!doctype html>
@@ -49,7 +49,7 @@ alt="{{ alt }}"></figure>{% endfor %}
 
 
 def write(course: Course, outcomes: Sequence[execute.Outcome], path: Path) -> Path:
-    """Write the report of a run to `path` and return it."""
+    """Write the report of a run to `path` and return it. Raises `CourseError` where it cannot be."""
     page = _PAGE.render(
         when=datetime.now().strftime("%Y-%m-%d %H:%M"),
         host=platform.platform(terse=True),
@@ -57,24 +57,42 @@ def write(course: Course, outcomes: Sequence[execute.Outcome], path: Path) -> Pa
         passed=sum(outcome.ok for outcome in outcomes),
         lessons=[_lesson(outcome) for outcome in outcomes],
     )
-    path.write_text(page, "utf-8")
-    return path
+    try:
+        return _files.write(path, page)
+    except OSError as error:
+        raise CourseError(f"The report {path} could not be written: {error.strerror}.") from error
 
 
 def _lesson(outcome: execute.Outcome) -> dict:
     notebook = outcome.notebook
     handed = execute.records(notebook)
-    measured = [Record.from_dict(entry) for entry in handed if entry["kind"] == "record"]
-    checks = [f"{e['exercise']} {e['status']}" for e in handed if e["kind"] == "exercise"]
+    measured, unreadable = _records(handed)
+    checks = [
+        f"{entry.get('exercise')} {entry.get('status')}"
+        for entry in handed
+        if entry.get("kind") == "exercise"
+    ]
     return {
         "name": outcome.name,
-        "problem": outcome.problem,
+        "problem": "; ".join(filter(None, (outcome.problem, *unreadable))),
         "seconds": outcome.seconds,
         "slowest": _slowest(notebook),
         "exercises": ", ".join(checks),
         "measured": [(v.meaning, str(v)) for record in measured for v in record.values.values()],
         "images": execute.pictures(notebook),
     }
+
+
+def _records(handed: Sequence[dict]) -> tuple[list[Record], list[str]]:
+    """The records that can be read, and for the others why not."""
+    found, problems = [], []
+    for entry in handed:
+        if entry.get("kind") == "record":
+            try:
+                found.append(Record.from_dict(entry))
+            except RecordError as error:
+                problems.append(str(error))
+    return found, problems
 
 
 def _slowest(notebook: execute.NotebookNode) -> str:
@@ -88,7 +106,7 @@ def _slowest(notebook: execute.NotebookNode) -> str:
 
 def as_text(outcomes: Sequence[execute.Outcome]) -> str:
     """Return one line a lesson, for a terminal."""
-    width = max(len(outcome.name) for outcome in outcomes)
+    width = max((len(outcome.name) for outcome in outcomes), default=0)
     return "\n".join(
         f"{o.name:<{width}}  {'ok' if o.ok else 'FAILED':<6}  {o.seconds:6.1f} s  {o.problem}"
         for o in outcomes

@@ -83,8 +83,8 @@ def fake_smi(stdout="", returncode=0, error=None):
     return run
 
 
-def smi_line(name, mib, capability, driver):
-    return f"{name}, {mib}, 3, {driver}, {capability}, 97\n"
+def smi_line(name, mib, capability, driver, uuid="GPU-0"):
+    return f"{name}, {mib}, 3, {driver}, {capability}, 97, {uuid}\n"
 
 
 @pytest.mark.parametrize("key", RECORDED)
@@ -143,7 +143,7 @@ def test_nvml_is_closed_after_an_error_too(call):
         ),
         (fake_smi("", returncode=9), "code 9: no message"),
         (fake_smi("<html>what?</html>\n"), "something unexpected"),
-        (fake_smi("Tesla T4, lots, 3, 580, 7.5, 0\n"), "something unexpected"),
+        (fake_smi("Tesla T4, lots, 3, 580, 7.5, 0, GPU-0\n"), "something unexpected"),
     ],
 )
 def test_nvidia_smi_that_fails_is_reported_in_words(run, said):
@@ -178,7 +178,12 @@ def test_a_chip_that_is_not_in_the_catalogue():
 
 @pytest.mark.parametrize(
     "name",
-    ["NVIDIA L40S", "NVIDIA T400", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "Quadro T4000", ""],
+    [
+        *("NVIDIA L40S", "NVIDIA T400", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "Quadro T4000", ""),
+        *("NVIDIA H200 NVL", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"),
+        *("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "Tesla V100-PCIE-16GB"),
+        *("NVIDIA A100-SXM4-40GB MIG 3g.20gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"),
+    ],
 )
 def test_similar_names_are_not_confused(name):
     assert hardware.find_chip(name, 80 * 2**30) is None
@@ -187,6 +192,69 @@ def test_similar_names_are_not_confused(name):
 def test_memory_decides_between_variants():
     assert hardware.find_chip("GRID A100", 40960 * MIB).key == "A100-40"
     assert hardware.find_chip("GRID A100", 81920 * MIB).key == "A100-80"
+
+
+def test_a_card_with_limits_of_its_own_has_its_own_row():
+    found = hardware.find_chip("NVIDIA A100 80GB PCIe")
+    assert (
+        found.bandwidth == 1935e9 and hardware.find_chip("NVIDIA A100-SXM4-80GB").bandwidth > 2e12
+    )
+    assert hardware.find_chip("NVIDIA A100-PCIE-40GB").key == "A100-40"
+    assert hardware.find_chip("Tesla P100-PCIE-16GB").key == "P100"
+
+
+def test_a_gpu_without_memory_of_its_own_is_a_gpu():
+    line = "NVIDIA GB10, [N/A], [N/A], 580.95.05, 12.1, 3, GPU-1\n"
+    nvml = FakeNVML(*RECORDED["T4"], fails_at="init")
+    found = hardware.list_devices(GPU_MACHINE, nvml=nvml, run=fake_smi(line))
+    assert (found.main.name, found.main.memory_total) == ("NVIDIA GB10", None)
+    assert len(found.problems) == 1  # NVML's
+
+    class Shared(FakeNVML):
+        def nvmlDeviceGetMemoryInfo(self, handle, version=1):  # noqa: N802
+            raise self.NVMLError("Not Supported")
+
+    found = hardware.list_devices(GPU_MACHINE, nvml=Shared(*RECORDED["T4"]))
+    assert (found.main.source, found.main.memory_total, found.problems) == ("NVML", None, ())
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, ["a", "b", "c"]),
+        ("0", ["a"]),
+        ("2,0", ["c", "a"]),
+        ("GPU-b", ["b"]),
+        ("GPU-b1, 1", ["b", "b"]),
+        ("0,7,1", ["a"]),  # CUDA stops at the first that is not there
+        ("GPU", []),  # fits several
+    ],
+)
+def test_gpus_are_those_that_cuda_shows(visible, expected):
+    lines = "".join(smi_line(name, 100, "8.0", "580", f"GPU-{name}1") for name in "abc")
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    seen = runtime.Evidence(env=env, nvidia_smi=True, paths=("/dev/nvidia0",))
+    if visible == "GPU":
+        seen = runtime.Evidence(nvidia_smi=True, paths=("/dev/nvidia0",))
+        found = hardware.nvidia.gpus(
+            FakeNVML(*RECORDED["T4"], fails_at="init"), fake_smi(lines), visible
+        )[0]
+    else:
+        nvml = FakeNVML(*RECORDED["T4"], fails_at="init")
+        found = hardware.list_devices(seen, nvml=nvml, run=fake_smi(lines)).devices[:-1]
+    assert [device.name for device in found] == expected
+
+
+def test_nvidia_smi_is_read_whatever_its_bytes(tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_bytes(b"#!/bin/sh\nprintf 'Tesla T4 \\377, 15360, 3, 580, 7.5, 0, GPU-1\\n'\n")
+    script.chmod(0o755)
+
+    def run(command, **options):
+        return subprocess.run([str(script), *command[1:]], **options)
+
+    nvml = FakeNVML(*RECORDED["T4"], fails_at="init")
+    assert hardware.list_devices(GPU_MACHINE, nvml=nvml, run=run).main.name.startswith("Tesla T4")
 
 
 def test_every_data_sheet_is_complete():

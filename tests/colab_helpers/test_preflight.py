@@ -9,7 +9,7 @@ import pytest
 from colab_helpers import hardware, preflight, runtime
 from colab_helpers.__main__ import main
 from colab_helpers._traces import Traces
-from colab_helpers.preflight import checks
+from colab_helpers.preflight import checks, problems
 
 GIB = 2**30
 MIB = 2**20
@@ -91,6 +91,11 @@ LAPTOP = machine(env={}, shell="", packages=packages(torch="2.13.0"))
 #: id -> a machine that has the problem, words of the remedy, and one that nearly has it.
 FIRES = {
     "no-accelerator": (state(NO_GPU, (CPU,)), "> T4 GPU > Save", state()),
+    "gpu-hidden": (
+        state(machine(env={"COLAB_RELEASE_TAG": "x", "CUDA_VISIBLE_DEVICES": "-1"}), (CPU,)),
+        "Restart session",
+        state(machine(env={"COLAB_RELEASE_TAG": "x", "CUDA_VISIBLE_DEVICES": "0"})),
+    ),
     "other-chip": (state(chip="L4"), "measures the chip you have", state(chip="T4")),
     "other-kind": (state(TPU, (V5E, CPU)), "> T4 GPU", state(TPU, (V5E, CPU), accelerator="TPU")),
     "silent-driver": (
@@ -155,6 +160,11 @@ FIRES = {
         state(optional=("jax",)),
         "%pip install jax",
         state(optional=("tensorflow",)),
+    ),
+    "other-helper": (
+        state(helper_from="ada/fork"),
+        "Disconnect and delete runtime",
+        state(helper_from=problems.repository().upper()),
     ),
     "old-torch": (
         state(machine(packages=packages(torch="2.5.1+cu121"))),
@@ -232,6 +242,45 @@ def test_checks_stay_silent_on_a_machine_that_fits():
 
 def test_every_check_is_tested():
     assert list(FIRES) == [check.__name__.replace("_", "-") for check in preflight.CHECKS]
+
+
+def test_a_check_that_fails_is_told_and_the_others_go_on():
+    def breaks(state):
+        raise IndexError("tuple index out of range")
+
+    seen = state(NO_GPU, (CPU,))
+    found = preflight.run_checks(seen, (breaks, *preflight.CHECKS))
+    assert {finding.id for finding in found} == {"no-accelerator", "check-failed"}
+    assert "breaks (IndexError: tuple index" in found[-1].seen
+
+
+def test_what_could_not_be_looked_for_is_told():
+    broken = machine(problems=("cublas (OSError: File name too long)",))
+    seen = state(broken, (L4, CPU), chip="L4")
+    [finding] = preflight.run_checks(seen)
+    assert finding.id == "check-failed" and "File name too long" in finding.seen
+
+
+@pytest.mark.parametrize("version", ["main", "", "2", "unknown-1"])
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "numpy", "peft", "torchao"])
+def test_odd_versions_fire_nothing_and_break_nothing(name, version):
+    seen = machine(packages={**COLAB, "peft": "0.20", "torchao": "0.17", name: version})
+    found = ids(state(seen, (L4, CPU), chip="L4")) - {"replaced-build"}
+    assert found == ({"old-torch"} if (name, version) == ("torch", "2") else set())
+
+
+@pytest.mark.parametrize(
+    ("version", "fires"), [("2.5.1", True), ("2.5", True), ("2.6.0", False), ("2.10", False)]
+)
+def test_the_oldest_torch_to_the_step(version, fires):
+    assert ("old-torch" in ids(state(machine(packages=packages(torch=f"{version}+cu1"))))) == fires
+
+
+def test_a_card_for_a_newer_lesson_is_refused():
+    with pytest.raises(preflight.OldHelperError, match=r"the lesson wants 99\.0\.0"):
+        preflight.status_card("01", helper="99.0.0 of ada/course")
+    card = preflight.status_card("01", helper="0.0.1 of ada/course")
+    assert [f.id for f in card.findings if f.id == "other-helper"] == ["other-helper"]
 
 
 def test_no_check_takes_200_ms_or_starts_a_framework():

@@ -61,10 +61,79 @@ def test_frameworks_are_found_without_being_imported():
     assert not {"torch", "tensorflow", "jax", "numpy", "psutil"} & set(done.stdout.split())
 
 
-def test_container_limit_counts(monkeypatch, tmp_path):
-    monkeypatch.setattr(runtime, "_container_limit", lambda: 2**30)
-    total, available = runtime._ram()
-    assert total == 2**30 and available <= 2**30
+MIB = 2**20
+
+
+def container(folder, limit, used, cached=0):
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 1\ninactive_file {cached}\nactive_file 7\n")
+    return runtime._container(folder)
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "cached", "left"),
+    [
+        (8192 * MIB, 8000 * MIB, 0, 192 * MIB),
+        (8192 * MIB, 8000 * MIB, 3000 * MIB, 3192 * MIB),  # cached files can be dropped
+        (8192 * MIB, 9000 * MIB, 0, 0),
+        (8192 * MIB, 100 * MIB, 200 * MIB, 8192 * MIB),
+    ],
+)
+def test_what_a_container_has_left_counts(tmp_path, limit, used, cached, left):
+    assert container(tmp_path, limit, used, cached) == (limit, left)
+
+
+def test_a_container_without_a_limit_or_without_files(tmp_path):
+    assert runtime._container(tmp_path) is None
+    assert container(tmp_path, "max", 5) is None
+
+
+def test_a_containers_memory_is_what_this_process_can_have(monkeypatch):
+    monkeypatch.setattr(runtime, "_container", lambda: (64 * MIB, 5 * MIB))
+    assert runtime._ram() == (64 * MIB, 5 * MIB)
+    monkeypatch.setattr(runtime, "_container", lambda: (2**60, 2**59))  # wider than the machine
+    assert runtime._ram()[0] < 2**50
+
+
+def test_a_dropped_mount_does_not_stop_the_description(monkeypatch):
+    def gone(path):
+        raise OSError(107, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(runtime.shutil, "disk_usage", gone)
+    found = runtime.describe()
+    assert (found.disk_total, found.disk_free) == (0, 0)
+
+
+def test_a_package_installed_by_half_is_not_counted(monkeypatch):
+    def version(name):
+        if name == "numpy":
+            return None  # metadata without a version
+        if name == "torch":
+            raise UnicodeDecodeError("utf-8", b"x", 0, 1, "cut off")
+        return "1.0"
+
+    monkeypatch.setattr(runtime.importlib.metadata, "version", version)
+    found = runtime.observe().packages
+    assert "numpy" not in found and "torch" not in found and found["jax"] == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("value", "accelerator"),
+    [
+        ("", "none"),
+        ("-1", "none"),
+        ("NoDevFiles", "none"),
+        ("0", "GPU"),
+        ("1,0", "GPU"),
+        ("GPU-8f", "GPU"),
+    ],
+)
+def test_gpus_hidden_from_cuda_are_none(value, accelerator):
+    seen = runtime.Evidence(
+        env={"CUDA_VISIBLE_DEVICES": value}, nvidia_smi=True, paths=("/dev/nvidia0",)
+    )
+    assert runtime.describe(seen).accelerator == accelerator
 
 
 def test_cores_are_those_this_process_may_use():

@@ -18,7 +18,7 @@ def problems_of(course):
 @pytest.fixture
 def quiet_shape(monkeypatch):
     """The toy is far shorter than a lesson."""
-    monkeypatch.setattr(verify, "CODE_CELLS", range(1, 20))
+    monkeypatch.setattr(static, "CODE_CELLS", range(1, 20))
 
 
 def test_sound_toy_passes_everything(toy_course, quiet_shape):

@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from colab_helpers import _units, hardware, runtime
+from colab_helpers import _files, _units, hardware, runtime
 from colab_helpers._output import bundle
 from colab_helpers.lessons import replay
 
@@ -175,9 +175,8 @@ def write(entry: Record, folder: Path = FOLDER) -> Path:
     if entry.fast:
         raise ValueError(f"{entry.lesson} ran with FAST: such numbers are no reference.")
     slug = "-".join("".join(c if c.isalnum() else " " for c in entry.device.lower()).split())
-    path = folder / f"{slug}--{entry.lesson}.json"
-    path.write_text(json.dumps(entry.to_dict(), indent=1, sort_keys=True) + "\n", "utf-8")
-    return path
+    text = json.dumps(entry.to_dict(), indent=1, sort_keys=True) + "\n"
+    return _files.write(folder / f"{slug}--{entry.lesson}.json", text)
 
 
 def short_name(device: hardware.Device) -> str:

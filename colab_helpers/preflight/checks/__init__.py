@@ -17,6 +17,7 @@ Check = Callable[[State], Finding | None]
 #: Every check, in the order of the troubleshooting page.
 CHECKS: tuple[Check, ...] = (
     gpu.no_accelerator,
+    gpu.gpu_hidden,
     gpu.other_chip,
     gpu.other_kind,
     gpu.silent_driver,
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     packages.old_python,
     packages.package_missing,
     packages.part_missing,
+    packages.other_helper,
     packages.old_torch,
     packages.restart_needed,
     packages.image_moved,
@@ -47,4 +49,13 @@ CHECKS: tuple[Check, ...] = (
 )
 
 #: These know what a lesson wants, or what the notebook has imported: a process of its own cannot.
-ON_THE_CARD_ONLY = ("other-chip", "other-kind", "package-missing", "part-missing", "restart-needed")
+ON_THE_CARD_ONLY = (
+    *(
+        "other-chip",
+        "other-kind",
+        "package-missing",
+        "part-missing",
+        "other-helper",
+        "restart-needed",
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, colab_images
+from colab_helpers import _units, colab_images, runtime
 from colab_helpers.preflight.problems import Finding
 from colab_helpers.preflight.state import State
 
@@ -12,11 +12,19 @@ BF16_FROM = 8.0  # compute capability
 
 def no_accelerator(state: State) -> Finding | None:
     """The machine has no accelerator, and the lesson wants one, or there is no lesson."""
-    if state.runtime.accelerator != "none":
+    if state.runtime.accelerator != "none" or _is_hidden(state):
         return None
     wanted = state.wants.accelerator or "GPU or TPU"
     seen = f"No {wanted} here. Every cell still runs: on the CPU, more slowly."
     return state.report("no-accelerator", seen, _menu(state))
+
+
+def gpu_hidden(state: State) -> Finding | None:
+    """There is a GPU, and CUDA_VISIBLE_DEVICES hides it from every framework."""
+    if not _is_hidden(state):
+        return None
+    value = state.evidence.env["CUDA_VISIBLE_DEVICES"]
+    return state.report("gpu-hidden", f"CUDA_VISIBLE_DEVICES is {value!r}, which hides the GPU.")
 
 
 def other_chip(state: State) -> Finding | None:
@@ -64,7 +72,7 @@ def cuda_too_new(state: State) -> Finding | None:
     built_for = state.traces.torch_cuda
     if device is None or not device.cuda or not built_for:
         return None
-    if colab_images.numbers(built_for)[0] <= colab_images.numbers(device.cuda)[0]:
+    if colab_images.numbers(built_for)[:1] <= colab_images.numbers(device.cuda)[:1]:
         return None
     seen = (
         f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
@@ -137,6 +145,10 @@ def unknown_chip(state: State) -> Finding | None:
         return None
     seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
     return state.report("unknown-chip", seen)
+
+
+def _is_hidden(state: State) -> bool:
+    return state.evidence.nvidia_smi and runtime.hides_gpus(state.evidence.env)
 
 
 def _menu(state: State) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers.preflight.problems import Finding, way_out
+from colab_helpers.preflight.problems import Finding, repository, way_out
 from colab_helpers.preflight.state import DISTRIBUTION, State
 
 #: What every notebook of this kind depends on.
@@ -14,7 +14,7 @@ _FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
 
 def old_python(state: State) -> Finding | None:
     """Python below the course's minimum."""
-    if colab_images.numbers(state.runtime.python)[:2] >= (3, 11):
+    if not colab_images.is_older(state.runtime.python, "3.11"):
         return None
     return state.report("old-python", f"Python {state.runtime.python} is older than 3.11.")
 
@@ -52,10 +52,18 @@ def part_missing(state: State) -> Finding | None:
     )
 
 
+def other_helper(state: State) -> Finding | None:
+    """The helper that is installed comes from another repository than the lesson."""
+    wanted, ours = state.wants.helper_from, repository()
+    if not wanted or not ours or wanted.lower() == ours.lower():
+        return None
+    return state.report("other-helper", f"The helper here is {ours}'s; this lesson is {wanted}'s.")
+
+
 def old_torch(state: State) -> Finding | None:
     """PyTorch from before torch.accelerator."""
     version = state.runtime.frameworks.get("torch", "")
-    if not version or colab_images.numbers(version)[:2] >= (2, 6):
+    if not colab_images.is_older(version, "2.6"):
         return None
     return state.report(
         "old-torch",
@@ -84,7 +92,7 @@ def image_moved(state: State) -> Finding | None:
         f"{name} {now}, tested with {tested[name]}"
         for name, now in state.packages.items()
         if name in tested and name in {DISTRIBUTION.get(each, each) for each in imports}
-        if colab_images.numbers(now)[0] > colab_images.numbers(tested[name])[0]
+        if colab_images.numbers(now)[:1] > colab_images.numbers(tested[name])[:1]
     ]
     return state.report("image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
 
@@ -94,7 +102,7 @@ def torchao_peft(state: State) -> Finding | None:
     peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
     if not peft or not torchao:
         return None
-    if colab_images.numbers(peft) < (0, 19) or colab_images.numbers(torchao) >= (0, 16):
+    if colab_images.is_older(peft, "0.19") or not colab_images.is_older(torchao, "0.16"):
         return None
     return state.report("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
 

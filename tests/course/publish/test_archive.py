@@ -20,7 +20,7 @@ def test_the_notebook_installs_from_it(course, tmp_path):
     path = tmp_path / "built" / "one.ipynb"
     archive.write_notebook(course, course.lessons[0], "file:///here.zip", path)
     text = nbformat.read(path, 4).cells[1].source
-    assert text.count("file:///here.zip") == 2 and course.repository.archive not in text
+    assert text.count("file:///here.zip") == 1 and course.repository.archive not in text
 
 
 def test_a_set_up_cell_that_names_no_archive(course, tmp_path, monkeypatch):

@@ -35,9 +35,9 @@ def run_set_up_cell(python, address, folder):
     """Execute the cell of lesson 01 with another address; return what IPython printed."""
     course = load()
     source = assemble.build(course, course.lessons[0]).cells[1].source
-    assert course.repository.archive in source
+    assert course.repository.helper in source
     cell = folder / "cell.ipy"
-    cell.write_text(source.replace(course.repository.archive, address))
+    cell.write_text(source.replace(course.repository.helper, address))
     return subprocess.run(
         [python, "-m", "IPython", "--colors=NoColor", "--no-banner", "-c",
          f"get_ipython().run_cell(open({str(cell)!r}).read()); print('went on')"],
@@ -56,8 +56,8 @@ def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
     done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
     lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
     assert lines == [
-        "The course's helper is not installed, and this address did not give it: "
-        + (tmp_path / "gone.zip").as_uri(),
+        "The course's helper cannot be used (ModuleNotFoundError: No module named "
+        f"'colab_helpers'), and this did not bring it: {(tmp_path / 'gone.zip').as_uri()}",
         "Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
     ]
     assert "Traceback" not in done.stdout + done.stderr

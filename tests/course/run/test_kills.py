@@ -90,7 +90,7 @@ def test_the_killed_cell_is_named_and_the_other_lesson_is_kept(
     # the last one, which may be over before the kill.
     index = chance.choice(code[3:-1]) + 1
     killer = Killer(victim.slug, index + 1, chance.uniform(0, MOMENT))
-    monkeypatch.setattr("course.__main__._progress", killer.watch)
+    monkeypatch.setattr("course.run.lessons._progress", killer.watch)
 
     exit_code = main(["run", victim.slug, other.slug, "-p", "FAST=true"])
 

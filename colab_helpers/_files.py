@@ -1,0 +1,56 @@
+"""How is a file written whole or not at all? Beside it first, then put in its place.
+
+Somebody who is stopped in the middle, by Ctrl-C, a full disk or a power cut, keeps the old file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+_PART = ".part"
+
+
+def write(path: str | Path, content: str | bytes) -> Path:
+    """Write `content` to `path`, as UTF-8 if it is text, and return the path. Raises OSError.
+
+    The folder is made where it is missing; permissions of a file that is replaced are kept.
+    """
+    target = Path(path).resolve()  # a link is kept, and what it points at is replaced
+    target.parent.mkdir(parents=True, exist_ok=True)
+    clear_parts(target.parent)
+    beside = target.with_name(f".{target.name[:100]}.{os.getpid()}{_PART}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    return Path(path)
+
+
+def clear_parts(folder: Path) -> None:
+    """Remove what processes that are gone have left unfinished in `folder`."""
+    for part in folder.glob(f".*{_PART}"):
+        pid = part.name.removesuffix(_PART).rpartition(".")[2]
+        if pid.isdecimal() and not _runs(int(pid)):
+            with contextlib.suppress(OSError):
+                part.unlink()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True

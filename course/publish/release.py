@@ -1,0 +1,141 @@
+"""How is a version of the helper published, so that set-up cells install exactly that?
+
+`prepare` writes version, address and hash into the tree; committed and tagged, the workflow builds the
+same wheel again, checks that all agree, and publishes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from colab_helpers import _files, colab_images
+from course.build import assemble, pages
+from course.publish import archive
+from course.table import Course, CourseError, Release
+
+#: Every file in a wheel has this date (2020-01-01), so that the same tree gives the same bytes.
+EPOCH = "1577836800"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A built wheel: its file name, its bytes, and their SHA-256."""
+
+    name: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The hash that a set-up cell asks for."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def build_wheel(root: Path, version: str = "") -> Wheel:
+    """Build the helper of the tree below `root`, as `version` if given; the tree is not changed."""
+    from flit_core.wheel import make_wheel_in
+
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "tree"
+        _copy(root, copy)
+        if version:
+            own = copy / "colab_helpers" / "__init__.py"
+            own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
+        with _dated():
+            made = make_wheel_in(copy / "pyproject.toml", Path(scratch))
+        return Wheel(made.file.name, made.file.read_bytes())
+
+
+def prepare(course: Course, version: str) -> list[Path]:
+    """Write a release into the tree and its wheel into dist/; return the files that changed.
+
+    All is made before the first file is written, and `pyproject.toml` is written last: stopped in the
+    middle, the same command ends the work. Raises `CourseError` for what is no version, or an older one.
+    """
+    _check_version(version, course)
+    wheel = build_wheel(course.root, version)
+    release = Release(version, wheel.sha256)
+    there = dataclasses.replace(course.repository, version=version, release=release)
+    released = dataclasses.replace(course, repository=there)
+    own = course.root / "colab_helpers" / "__init__.py"
+    texts = {own: _with_version(own.read_text("utf-8"), version)}
+    texts |= {released.notebook(le): assemble.render(released, le) for le in released.lessons}
+    texts |= pages.render(released)
+    project = course.root / "pyproject.toml"
+    texts[project] = _with_release(project.read_text("utf-8"), release)
+    _files.write(course.root / "dist" / wheel.name, wheel.content)
+    return [
+        _files.write(path, text) for path, text in texts.items() if path.read_text("utf-8") != text
+    ]
+
+
+def problems(course: Course, tag: str = "") -> list[str]:
+    """Say where tag, version, hash and set-up cells of a release do not agree."""
+    repository, found = course.repository, []
+    release = repository.release
+    if release is None:
+        return ["Nothing is released from here yet: make release VERSION=…"]
+    if tag and tag != release.tag:
+        found.append(f"The tag is {tag}, and pyproject.toml names {release.tag}.")
+    if release.version != repository.version:
+        found.append(f"The helper is {repository.version}, and the release {release.version}.")
+    elif (built := build_wheel(course.root).sha256) != release.sha256:
+        found.append(
+            f"The helper's wheel has the SHA-256 {built}, and the release {release.sha256}: the helper "
+            "changed. Give it a new version: make release VERSION=…"
+        )
+    found += [
+        f"{lesson.slug}: its set-up cell installs something else. Run `make build`."
+        for lesson in course.lessons
+        if repository.helper not in course.notebook(lesson).read_text("utf-8")
+    ]
+    return found
+
+
+def _check_version(version: str, course: Course) -> None:
+    now = course.repository.version
+    if not re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}", version):
+        raise CourseError(f"VERSION={version}: write three numbers, as in VERSION=1.2.0.")
+    if colab_images.numbers(version) < colab_images.numbers(now):
+        raise CourseError(f"VERSION={version} is older than the helper's present version, {now}.")
+
+
+def _copy(root: Path, copy: Path) -> None:
+    """Copy what a wheel is made of, and nothing that lies about."""
+    for file in archive.files(root):
+        inside = file.relative_to(root)
+        if inside.parts[0] in ("colab_helpers", "README.md", "LICENSE", "pyproject.toml"):
+            target = copy / inside
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+            target.chmod(0o644)
+
+
+def _with_version(text: str, version: str) -> str:
+    return re.sub(r'(?m)^__version__ = "[^"]*"$', f'__version__ = "{version}"', text)
+
+
+def _with_release(text: str, release: Release) -> str:
+    line = f'release = {{ version = "{release.version}", sha256 = "{release.sha256}" }}\n'
+    text = re.sub(r"(?m)^release = .*\n", "", text)
+    return re.sub(r"(?m)^(branch = .*\n)", lambda m: m[1] + line, text)
+
+
+@contextmanager
+def _dated() -> Iterator[None]:
+    before = os.environ.get("SOURCE_DATE_EPOCH")
+    os.environ["SOURCE_DATE_EPOCH"] = EPOCH
+    try:
+        yield
+    finally:
+        del os.environ["SOURCE_DATE_EPOCH"]
+        if before is not None:
+            os.environ["SOURCE_DATE_EPOCH"] = before

@@ -1,0 +1,139 @@
+"""How are lessons run one after the other, so that whatever happens, what has run is kept?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import colab_helpers
+from colab_helpers import _files, runtime
+from course.build import assemble
+from course.run import execute
+from course.table import Course, CourseError, Lesson
+
+STOPPED = "stopped by Ctrl-C"
+
+
+@dataclass
+class Ran:
+    """What became of the lessons that were run; `stopped` when Ctrl-C ended it early."""
+
+    outcomes: list[execute.Outcome] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether every lesson ran to its end."""
+        return not self.stopped and all(outcome.ok for outcome in self.outcomes)
+
+
+def run_each(
+    course: Course,
+    lessons: Sequence[Lesson],
+    folder: Path,
+    parameters: Sequence[str] = (),
+    keep: Callable[[Lesson, execute.Outcome], None] = lambda *_: None,
+) -> Ran:
+    """Build each lesson fresh, run it into `folder`, show how far it is, and `keep` it if it is good.
+
+    `parameters` are NAME=VALUE. Raises `CourseError` where nothing can be run.
+    """
+    settings = execute.Settings(parameters=dict(map(_parameter, parameters)))
+    check_environment(course)
+    _check_folder(folder)
+    ran = Ran()
+    for lesson in lessons:
+        start, target = time.perf_counter(), folder / f"{lesson.slug}.ipynb"
+        try:
+            outcome = _run(course, lesson, target, settings)
+            if outcome.ok:
+                keep(lesson, outcome)
+        except KeyboardInterrupt:
+            seconds = time.perf_counter() - start
+            outcome, ran.stopped = execute.Outcome(lesson.slug, target, seconds, STOPPED), True
+        print(f"\r{lesson.slug}: {outcome.problem or 'ok'}, {outcome.seconds:.1f} s" + " " * 20)
+        ran.outcomes.append(outcome)
+        if ran.stopped:
+            break
+    return ran
+
+
+def refuse_fast(parameters: Sequence[str], what: str) -> None:
+    """Raise `CourseError` where a run whose results are kept would be one with FAST."""
+    asked = [text for text in parameters if text.partition("=")[0].strip() == "FAST"]
+    if os.environ.get("FAST"):
+        asked.append(f"FAST={os.environ['FAST']} in the environment")
+    if asked:
+        raise CourseError(
+            f"{what} keeps results at full size, and {asked[0]} asks for small ones. Leave FAST out "
+            "(unset FAST), or use `make course`, which keeps nothing."
+        )
+
+
+def require(accelerator: str | None) -> None:
+    """Raise `CourseError` where this machine lacks the accelerator that is asked for."""
+    found = runtime.describe().accelerator
+    if accelerator and found != accelerator:
+        raise CourseError(f"This needs a {accelerator}; this machine has: {found}.")
+
+
+def check_environment(course: Course) -> None:
+    """Raise `CourseError` where kernels would import another checkout's helper."""
+    here = Path(colab_helpers.__file__).resolve().parent
+    code = "import colab_helpers; print(colab_helpers.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+    there = Path(done.stdout.strip()).parent if done.returncode == 0 else None
+    if there is None or there.resolve() != here:
+        raise CourseError(
+            f"The environment {sys.prefix} has the helper of {there or 'nobody'}, and this checkout is "
+            f"{here.parent}. Give it an environment of its own: make setup VENV=.venv."
+        )
+
+
+def _run(
+    course: Course, lesson: Lesson, target: Path, settings: execute.Settings
+) -> execute.Outcome:
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / target.name
+        _files.write(source, assemble.dumps(assemble.build(course, lesson)))
+        return execute.run(source, target, settings, _progress(lesson))
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        _files.write(folder / ".probe", "").unlink()
+    except OSError as error:
+        raise CourseError(
+            f"{folder} cannot be written ({error.strerror}): nothing could be kept of a run."
+        ) from error
+
+
+def _progress(lesson: Lesson) -> execute.Progress:
+    """Show the cell that runs: on one line in a terminal, in steps of ten elsewhere."""
+
+    def show(cell: int, of: int) -> None:
+        if sys.stdout.isatty():
+            print(f"\r{lesson.slug}: cell {cell} of {of}", end="", flush=True)
+        elif cell % 10 == 1:
+            print(f"{lesson.slug}: cell {cell} of {of}", flush=True)
+
+    return show
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise CourseError(f"-p {text}: write NAME=VALUE, such as -p FAST=true.")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
