@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +21,37 @@ examples:
 exit code:
   0  nothing to mend; the error is known; nothing found in the notebook
   1  something to mend; the error is not known; the notebook has such lines
+  2  the input cannot be read, or the output not written
 """
+
+#: Bytes of a notebook that are read: more is no notebook that somebody wrote.
+_MOST = 256 * 2**20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: for the doctor, 0 when this machine is fit."""
+    options = _parser().parse_args(arguments)
+    try:
+        code = _run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has seen enough
+        _let_go_of_output()
+        return 0
+    except UnreadableError as why:
+        print(why, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"The answer could not be written: {error.strerror or error}.", file=sys.stderr)
+        _let_go_of_output()
+        return 2
+    return code
+
+
+class UnreadableError(ValueError):
+    """What was given to look at cannot be read: what it is, in words."""
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="colab-helpers", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -40,13 +67,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ask.add_argument(
         "--error", nargs="+", metavar="TEXT", help="say what an error means; - reads standard input"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.notebook:
         return _judge_notebook(options.notebook, options.json)
     if options.error:
         text = " ".join(options.error)
-        return _explain(sys.stdin.read() if text == "-" else text, options.json)
+        return _explain(_standard_input() if text == "-" else text, options.json)
     return _judge_machine(options.json)
+
+
+def _standard_input() -> str:
+    try:
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        return sys.stdin.read()
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"Standard input cannot be read: {error}.") from error
+
+
+def _let_go_of_output() -> None:
+    """At exit Python would try to write what is left, and fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # captured, or closed
+        pass
+    finally:
+        os.close(nowhere)
 
 
 def _judge_machine(as_json: bool) -> int:
@@ -72,19 +122,25 @@ def _explain(error: str, as_json: bool) -> int:
 def _judge_notebook(path: Path, as_json: bool) -> int:
     from colab_helpers import preflight
 
-    try:
-        notebook = json.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        print(f"{path} cannot be read: {error.strerror}.", file=sys.stderr)
-        return 1
-    except (ValueError, RecursionError):
-        notebook = None
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        print(f"{path} is not a notebook (.ipynb).", file=sys.stderr)
-        return 1
-    findings = preflight.explain_notebook(notebook)
+    findings = preflight.explain_notebook(_notebook(path))
     _print(findings, as_json, f"{path}: no line for TPUs that are gone.")
     return 1 if findings else 0
+
+
+def _notebook(path: Path) -> dict:
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device would never end
+            raise UnreadableError(f"{path} is no file.")
+        with path.open("rb") as file:
+            content = file.read(_MOST)
+        notebook = json.loads(content.decode("utf-8-sig"))
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        notebook = None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise UnreadableError(f"{path} is not a notebook (.ipynb).")
+    return notebook
 
 
 def _print(findings: Sequence, as_json: bool, otherwise: str) -> None:

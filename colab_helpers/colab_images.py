@@ -69,7 +69,7 @@ def is_older(version: str, than: str) -> bool:
     (True, False)
     """
     own, other = numbers(version), numbers(than)
-    return bool(own) and own[: len(other)] < other
+    return version[:1].isdecimal() and own[: len(other)] < other
 
 
 @functools.cache

@@ -16,12 +16,15 @@ IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired")
 #: Colab's names, in metadata, for TPUs that it no longer has (colabtools #5566).
 _RETIRED_TPUS = {"V28": "v2-8"}
 
+#: Characters of an error text that are looked at: a quarter from its beginning, the rest from its end.
+_MOST = 65_536
+
 #: Code (a pattern) -> what to do with it.
 _OLD_CODE = {
     r"COLAB_TPU_ADDR|XRT_TPU_CONFIG|TPU_NAME": (
         "Delete it: the TPU is in your machine, and jax.devices() finds it."
     ),
-    r"TPUClusterResolver(\.connect)?\(\s*((tpu\s*=\s*)?(''|\"\"))?\s*\)": (
+    r"TPUClusterResolver(\.connect)?\(\s{0,99}((tpu\s{0,9}=\s{0,9})?(''|\"\"))?\s{0,99}\)": (
         'Write TPUClusterResolver(tpu="local"), with the package tensorflow-tpu; or use JAX.'
     ),
     r"experimental_connect_to_cluster": "Delete it: there is no cluster to connect to.",
@@ -41,7 +44,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Fi
     >>> explain_error("The TPU is already in use by process with pid 42.").id
     'tpu-in-use'
     """
-    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    text = _shortened(error if isinstance(error, str) else f"{type(error).__name__}: {error}")
     for problem in known_problems().values():
         for pattern in problem.errors:
             if match := re.search(pattern, text, re.IGNORECASE):
@@ -62,15 +65,37 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     ['tpu-retired']
     """
     found = []
-    colab = (notebook.get("metadata") or {}).get("colab") or {}
-    asked = str(colab.get("gpuType", "")).upper()
+    asked = str(_inside(notebook, "metadata", "colab").get("gpuType", "")).upper()
     if asked in _RETIRED_TPUS:
         seen = f"The notebook asks for a TPU {_RETIRED_TPUS[asked]}, which Colab has retired."
         found.append(report("tpu-retired", seen, platform="colab"))
-    for number, cell in enumerate(notebook.get("cells", []), start=1):
-        source = "".join(cell.get("source") or "")
+    cells = notebook.get("cells")
+    for number, cell in enumerate(cells if isinstance(cells, list) else [], start=1):
         for pattern, instead in _OLD_CODE.items():
-            if cell.get("cell_type") == "code" and (match := re.search(pattern, source)):
+            if match := re.search(pattern, _code(cell)):
                 seen = f"Cell {number}, text cells counted too, has {match.group()}."
                 found.append(report("tpu-old-code", seen, platform="colab", remedy=instead))
     return tuple(found)
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long log, where errors say what they are."""
+    if len(text) <= _MOST:
+        return text
+    return f"{text[: _MOST // 4]}\n…\n{text[-3 * _MOST // 4 :]}"
+
+
+def _code(cell: Any) -> str:
+    """The source of a code cell; "" for anything else that stands in its place."""
+    if not isinstance(cell, Mapping) or cell.get("cell_type") != "code":
+        return ""
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    return "".join(line for line in lines if isinstance(line, str))
+
+
+def _inside(data: Any, *keys: str) -> Mapping[str, Any]:
+    """The mapping below these keys; an empty one where something else stands there."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data if isinstance(data, Mapping) else {}

@@ -2,7 +2,12 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -179,10 +184,19 @@ def test_todays_notebook_is_left_alone():
         (json.dumps(notebook(gpuType="V28")), 1, "v2-8"),
         ("\ufeff" + json.dumps(notebook("import jax")), 0, "no line for TPUs"),
         ('{"metadata": {"colab": null}, "cells": [{"cell_type": "code"}]}', 0, "no line"),
-        ("no JSON", 1, "is not a notebook"),
-        ("[1]", 1, "is not a notebook"),
-        ('{"seconds": 3}', 1, "is not a notebook"),
-        ("[" * 100_000, 1, "is not a notebook"),
+        ('{"metadata": [1], "cells": [3, null, "x", [], {}]}', 0, "no line"),
+        (
+            '{"metadata": {"colab": [2]}, "cells": [{"cell_type": "code", "source": 3}]}',
+            0,
+            "no line",
+        ),
+        ('{"cells": [{"cell_type": "code", "source": [1, null, "COLAB_TPU_ADDR"]}]}', 1, "Cell 1"),
+        ('{"cells": [{"cell_type": ["code"], "source": {"a": 1}}]}', 0, "no line"),
+        ("no JSON", 2, "is not a notebook"),
+        ("[1]", 2, "is not a notebook"),
+        ('{"seconds": 3}', 2, "is not a notebook"),
+        ('{"cells": {"a": 1}}', 2, "is not a notebook"),
+        ("[" * 100_000, 2, "is not a notebook"),
     ],
 )
 def test_doctor_judges_a_notebook(tmp_path, capsys, content, code, words):
@@ -194,8 +208,93 @@ def test_doctor_judges_a_notebook(tmp_path, capsys, content, code, words):
 
 
 def test_a_notebook_that_is_not_there(tmp_path, capsys):
-    assert main(["doctor", "--notebook", str(tmp_path / "none.ipynb")]) == 1
+    assert main(["doctor", "--notebook", str(tmp_path / "none.ipynb")]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err
+    binary = tmp_path / "binary.ipynb"
+    binary.write_bytes(b"\xff\xfe\x00" * 99)
+    assert main(["doctor", "--notebook", str(binary)]) == 2
+    assert "is not a notebook" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero", "folder"])
+def test_what_never_ends_is_not_read(tmp_path, kind):
+    path = Path(kind) if kind.startswith("/") else tmp_path / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    done = doctor(["--notebook", str(path)])
+    assert (done.returncode, done.stderr) == (2, f"{path} is no file.\n")
+
+
+def doctor(arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "colab_helpers", "doctor", *arguments],
+        **{
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            "timeout": 60,
+            **options,
+        },
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
+def test_an_answer_that_cannot_be_written_is_told_in_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = doctor([], stdout=full)
+    assert (done.returncode, done.stderr) == (
+        2, "The answer could not be written: No space left on device.\n"
+    )  # fmt: skip
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    done = doctor(["--error", "CUDA out of memory"], stdout=write)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_standard_input_that_is_closed_is_told():
+    command = f"exec {sys.executable} -m colab_helpers doctor --error - <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "Standard input cannot be read" in done.stderr
+
+
+HOSTILE = {
+    "devices": "/dev/vfio" * 120_000,
+    "libraries": "libcublas.so.12" * 70_000,
+    "blanks": "TPUClusterResolver(" + " " * 1_000_000,
+    "worker": "DataLoader worker " * 60_000,
+    "brackets": "(" * 500_000 + ")" * 500_000,
+    "lines": "\n" * 1_000_000,
+    "exhausted": "RESOURCE_EXHAUSTED:" * 55_000,
+    "any": "".join(chr(33 + 7919 * i % 90) for i in range(1_000_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_megabyte_of_hostile_text_is_judged_in_a_second(name):
+    preflight.known_problems()
+    start = time.perf_counter()
+    preflight.explain_error(HOSTILE[name], "colab")
+    preflight.explain_notebook(notebook(HOSTILE[name]))
+    assert time.perf_counter() - start < 1
+
+
+def test_no_pattern_repeats_without_end():
+    for problem in preflight.known_problems().values():
+        for pattern in problem.errors:
+            assert not re.search(r"(?<!\\)[*+]|\{\d*,\}", pattern), pattern
+
+
+def test_the_error_at_the_end_of_a_long_log_is_found():
+    log = "INFO step\n" * 100_000
+    assert preflight.explain_error(log + "RuntimeError: CUDA out of memory").id == "out-of-memory"
+    assert preflight.explain_error("CUDA out of memory\n" + log).id == "out-of-memory"
 
 
 def test_doctor_explains_an_error(capsys, monkeypatch):

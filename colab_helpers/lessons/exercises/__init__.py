@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import importlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ class Verdict:
 
 
 _WORDS = {"open": "Your turn", "wrong": "Not yet", "right": "Right"}
+_MOST_ITEMS = 1000  # an answer may be endless
+_LONGEST = 120  # characters of an answer or an error that a verdict repeats
 _EDGES = {"open": "#6b7280", "wrong": "#d55e00", "right": "#0b7a5e"}
 
 
@@ -92,15 +95,40 @@ def check(id: str, answer: Any, **context: Any) -> Verdict:
     'open'
     """
     known = get(id)
-    if _untouched(answer):
-        return Verdict(id, "open", known.hint)
     try:
+        if _untouched(answer):
+            return Verdict(id, "open", known.hint)
         return Verdict(id, "right", known.judge(answer, **context))
     except NotYet as reason:
         return Verdict(id, "wrong", str(reason))
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
-        unreadable = f"This answer cannot be read ({type(error).__name__}: {error}). {known.hint}"
-        return Verdict(id, "wrong", unreadable)
+    except (Exception, SystemExit) as error:  # an answer is the learner's own code
+        return Verdict(id, "wrong", f"This answer cannot be read ({told_of(error)}). {known.hint}")
+
+
+def told_of(error: BaseException) -> str:
+    """Return an error as its name and its first line, whatever its own text does.
+
+    >>> told_of(IndexError("list index out of range"))
+    'IndexError: list index out of range'
+    """
+    try:
+        first = str(error).strip().partition("\n")[0][:_LONGEST]
+    except Exception:
+        first = ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def shown(answer: Any) -> str:
+    """Return an answer as Python writes it, cut off where it is long; its type where it cannot be.
+
+    >>> shown("T4"), len(shown("x" * 1000))
+    ("'T4'", 120)
+    """
+    try:
+        text = repr(answer)
+    except Exception:
+        return f"a {type(answer).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def number(answer: Any) -> float:
@@ -111,8 +139,20 @@ def number(answer: Any) -> float:
     """
     try:
         return float(answer)
-    except (TypeError, ValueError):
-        raise NotYet(f"A number is wanted here, and this is {answer!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise NotYet(f"A number is wanted here, and this is {shown(answer)}.") from None
+
+
+def items(answer: Any) -> list:
+    """Return what an answer holds as a list, or raise `NotYet` where that is too much for one.
+
+    >>> items((3, 4))
+    [3, 4]
+    """
+    found = list(itertools.islice(answer, _MOST_ITEMS))
+    if len(found) == _MOST_ITEMS:
+        raise NotYet("That is far too long: a short list is wanted here.")
+    return found
 
 
 def close(a: float, b: float, tolerance: float = 0.02) -> bool:
@@ -136,7 +176,7 @@ def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str
     for name, right in wanted.items():
         if given[name] != right.lower():
             why = whys.get((name, given[name]), "Read that one again.")
-            raise NotYet(f"{name} = {answer[name]!r}: {why}")
+            raise NotYet(f"{name} = {shown(answer[name])}: {why}")
 
 
 def told(answer: Any, name: str) -> Any:
@@ -158,7 +198,7 @@ def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, 
     """
     if isinstance(answer, str):
         raise NotYet("Give a list of five words, not one text.")
-    given = [str(step).strip().lower() for step in answer]
+    given = [str(step).strip().lower() for step in items(answer)]
     if sorted(given) != sorted(steps):
         raise NotYet(f"Use each of these once: {', '.join(sorted(steps))}.")
     place = {step: position for position, step in enumerate(given)}

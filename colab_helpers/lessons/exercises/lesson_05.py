@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from colab_helpers.lessons.exercises import NotYet, close, exercise, number, told
+from colab_helpers.lessons.exercises import (
+    NotYet,
+    close,
+    exercise,
+    items,
+    number,
+    shown,
+    told,
+    told_of,
+)
 
 #: Functions of JAX that tell how many devices there are.
 _COUNTS = {"devices", "device_count", "local_device_count"}
@@ -45,7 +54,7 @@ def shard(answer: Mapping[str, tuple[int, int]]) -> str:
     left = [name for name in ("shape", "rows") if given.get(name, ...) is ...]
     if left:
         raise NotYet(f"Still without an answer: {', '.join(left)}.")
-    shape, rows = tuple(given["shape"]), tuple(given["rows"])
+    shape, rows = tuple(items(given["shape"])), tuple(items(given["rows"]))
     if shape == (12, 8):
         raise NotYet("shape: that is the whole matrix. P() would put it on each device.")
     if shape == (6, 2):
@@ -79,9 +88,9 @@ def repair(answer: Callable[[], int]) -> str:
     except (ModuleNotFoundError, NameError) as error:
         if find_spec("jax") is None and names & _COUNTS:
             return "Right as far as one can see: JAX is not installed here, so it did not run."
-        raise NotYet(f"It does not run: {error}.") from None
+        raise NotYet(f"It does not run: {told_of(error)}.") from None
     except Exception as error:  # the learner's own code: whatever it raises is told
-        raise NotYet(f"It does not run: {type(error).__name__}: {error}.") from None
+        raise NotYet(f"It does not run: {told_of(error)}.") from None
     return _judge_count(count, names)
 
 
@@ -92,5 +101,5 @@ def _judge_count(count: Any, names: set[str]) -> str:
     if jax is None or not names & _COUNTS:
         raise NotYet("That number is written down, not asked for. It is wrong on the next machine.")
     if count != len(jax.devices()):
-        raise NotYet(f"You return {count!r}, and JAX sees {len(jax.devices())}.")
+        raise NotYet(f"You return {shown(count)}, and JAX sees {len(jax.devices())}.")
     return f"{count} here, and right on any machine."
