@@ -1,4 +1,6 @@
 # The course's commands. Each sets up what it needs; `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -13,15 +15,30 @@ TWIN_PYTHON ?=
 COLABTOOLS ?=
 GPU ?=
 TPU ?=
+MUTANTS ?= 150
+SEED ?= 0
+# uv installs faster, where it is there. `make UV= …` does without it.
+UV ?= $(shell command -v uv)
 export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
+# What somebody writes after LESSONS= is handed on as words, and never read by the shell.
+quoted = $(foreach word,$(1),'$(subst ','\'',$(word))')
+ifneq ($(shell printf '%s' $(call quoted,$(JOBS)) | grep -cxE '[1-9][0-9]{0,2}'),1)
+$(error JOBS=$(JOBS): give a number of processes, as in JOBS=2)
+endif
+# An environment whose interpreter is gone, or half made, is not ready, whatever its mark says.
+ifneq ($(wildcard $(READY)),)
+$(shell $(BIN)/python -c "import pip" 2>/dev/null || rm -f $(READY))
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build test test-unit test-notebooks test-matrix test-kills colab-twin test-colab test-gpu reference bench drift facts \
-	lint format retarget clean
+.PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-kills \
+	test-interruptions colab-twin test-colab test-gpu reference bench mutants drift facts lint types format retarget \
+	release clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Everywhere: LESSONS=\"01 03\" for some lessons, JOBS=1 for fewer processes at once,"
 	@echo "PYTHON=python3.12 for another Python, VENV=folder for another environment than .venv."
 
@@ -29,22 +46,36 @@ setup: $(READY) ## make .venv with everything, in the versions of constraints.tx
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable ".[$(EXTRAS)]"
+	@if $(BIN)/python -c "import pip" 2>/dev/null; then true; \
+	elif test ! -e $(VENV) || test -e $(VENV)/pyvenv.cfg || test -z "$$(ls -A $(VENV))"; then \
+		echo "Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv --clear $(VENV); \
+	else \
+		echo "$(VENV) is a folder, and no environment with pip: give another one, make setup VENV=folder"; exit 1; \
+	fi
+	@echo "Installing the versions of constraints.txt into $(VENV); the first time this takes minutes"
+ifneq ($(UV),)
+	$(UV) pip install --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
+else
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+		--constraint constraints.txt --editable ".[$(EXTRAS)]" \
+		| awk '/^(Collecting|Installing|Successfully|Building)/ {print "  " substr($$0, 1, 100); fflush()}'
+endif
 	@touch $@
 
 course: setup ## run every lesson at full size; executed notebooks and report in build/course/report.html
-	$(BIN)/python -m course run $(LESSONS)
+	$(BIN)/python -m course run $(call quoted,$(LESSONS))
 
 lab: setup ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir notebooks
 
 notebooks: setup ## build notebooks/ from lessons/, run them at full size, keep the outputs there
-	$(BIN)/python -m course notebooks $(LESSONS)
+	$(BIN)/python -m course notebooks $(call quoted,$(LESSONS))
 
 build: setup ## build notebooks/ and the made parts of pages, without running
 	$(BIN)/python -m course build
+
+new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=08 NAME=plan TITLE="Plan before you pay"
+	$(BIN)/python -m course new-lesson $(call quoted,$(NN)) $(call quoted,$(NAME)) --title "$(TITLE)"
 
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 
@@ -57,22 +88,28 @@ test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbv
 	$(BIN)/python -m pytest tests/notebooks -n $(NOTEBOOK_JOBS) --dist worksteal
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
-	$(BIN)/python -m course matrix --jobs $(JOBS) $(LESSONS)
+	$(BIN)/python -m course matrix --jobs $(JOBS) $(call quoted,$(LESSONS))
 
 test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, is the next lesson run?
 	KILLS=20 $(BIN)/python -m pytest tests/course/test_kills.py -n $(JOBS) -rP
 
+test-interruptions: setup ## kill build, notebooks, retarget and release at 200 moments: does the next run repair?
+	INTERRUPTIONS=50 $(BIN)/python -m pytest tests/course/test_interruptions.py -n $(JOBS) -rP
+
 colab-twin: setup ## every lesson with the versions that Colab ships: [IMAGE=2026.07] [TWIN_PYTHON=…] [COLABTOOLS=…]
-	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
+	$(BIN)/python -m course twin --image "$(IMAGE)" --python "$(TWIN_PYTHON)" --colabtools "$(COLABTOOLS)" $(call quoted,$(LESSONS))
 
 test-colab: setup ## on a real Colab machine (needs a login, may cost units): GPU=T4, TPU=v5e1, or neither
-	$(BIN)/python -m course colab --gpu "$(GPU)" --tpu "$(TPU)" $(LESSONS)
+	$(BIN)/python -m course colab --gpu "$(GPU)" --tpu "$(TPU)" $(call quoted,$(LESSONS))
 
 test-gpu: setup ## the lessons at full size, on a CUDA machine
-	$(BIN)/python -m course run --require GPU $(LESSONS)
+	$(BIN)/python -m course run --require GPU $(call quoted,$(LESSONS))
 
 reference: setup ## measure this machine and keep the records in colab_helpers/lessons/reference/
-	$(BIN)/python -m course reference $(LESSONS)
+	$(BIN)/python -m course reference $(call quoted,$(LESSONS))
+
+mutants: setup ## plant faults at random, MUTANTS=150 SEED=0: do the tests see them? build/mutants/report.md
+	$(BIN)/python -m course mutants --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 drift: setup ## compare Colab's package lists with those tested: make drift [FREEZE=file]
 	$(BIN)/python -m course drift $(if $(FREEZE),--freeze $(FREEZE))
@@ -83,19 +120,25 @@ facts: setup ## platform facts and known problems by age; fails past a review da
 bench: setup ## cost of the helper, its timer beside PyTorch's, time of the notebooks' tests
 	$(BIN)/python -m course bench
 
-lint: setup ## ruff, and notebooks that are out of date
+lint: setup types ## ruff, mypy, and notebooks that are out of date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check colab_helpers course tests
 	$(BIN)/python -m course build --check
+
+types: setup
+	$(BIN)/mypy
 
 format: setup ## ruff's formatting and fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format colab_helpers course tests
 
-retarget: setup ## point badges and set-up cells at a fork: make retarget REPO=owner/name
-	@test -n "$(REPO)" || { echo "Say which: make retarget REPO=owner/name"; exit 1; }
-	$(BIN)/python -m course retarget $(REPO) $(if $(BRANCH),--branch $(BRANCH))
+retarget: setup ## point badges and set-up cells at a fork: make retarget [REPO=owner/name] [BRANCH=main]
+	$(BIN)/python -m course retarget $(call quoted,$(REPO)) $(if $(BRANCH),--branch $(call quoted,$(BRANCH)))
+
+release: setup ## write a release of the helper into the tree: make release VERSION=1.2.0
+	@test -n "$(VERSION)" || { echo "Say which: make release VERSION=1.2.0"; exit 1; }
+	$(BIN)/python -m course release $(call quoted,$(VERSION))
 
 clean: ## remove what the other commands made: .venv, build (with its records), caches
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -56,9 +56,11 @@ def quantity(value: float, unit: str) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return a speed-up with two or three figures.
+    """Return a speed-up with two figures, or three above 100.
 
-    >>> times(4.237), times(83.2)
-    ('4.2×', '83×')
+    >>> times(4.237), times(83.2), times(0.0437)
+    ('4.2×', '83×', '0.044×')
     """
-    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:,.0f}×"
+    if ratio >= 10:
+        return f"{ratio:,.0f}×"
+    return f"{ratio:.1f}×" if ratio >= 1 or not ratio > 0 else f"{ratio:.2g}×"

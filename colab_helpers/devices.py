@@ -79,18 +79,24 @@ def choose_keras_backend(name: str) -> None:
     os.environ["KERAS_BACKEND"] = name
 
 
-def run_apart(program: str, **environment: str) -> str:
+def run_apart(program: str, *, limit: float = 300, **environment: str) -> str:
     """Run Python code in a process of its own, with these settings, and return what it prints.
 
     For settings that one process cannot hold both ways. JAX in it keeps to the CPU unless
-    `JAX_PLATFORMS` says otherwise: one process owns a TPU. Raises `ProgramError` when it fails.
+    `JAX_PLATFORMS` says otherwise: one process owns a TPU. Raises `ProgramError` when it fails, or has
+    not ended after `limit` seconds.
 
     >>> run_apart("import os; print(os.environ['COLOUR'])", COLOUR="blue")
     'blue\\n'
     """
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", **environment}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=settings)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=settings)
+    except subprocess.TimeoutExpired:
+        raise ProgramError(
+            f"The program had not ended after {limit:g} s, and was stopped."
+        ) from None
     if done.returncode:
         tail = "\n".join(done.stderr.strip().splitlines()[-3:])
         raise ProgramError(

@@ -102,10 +102,11 @@ _CPU_FLAGS = {
 
 
 def support(device: Device) -> dict[str, str]:
-    """Say for each format how a device multiplies matrices in it: "native", "emulated" or "no".
+    """Say for each format how a device multiplies matrices in it: "native", "emulated", "no", "unknown".
 
     "native": in units made for it (on GPUs, tensor cores). "emulated": it works, by way of another
-    format, slowly or with little gain. PyTorch's `torch.cuda.is_bf16_supported()` says yes to both.
+    format, slowly or with little gain. "unknown": a GPU that tells no compute capability, such as
+    Apple's or AMD's; fp32 is native everywhere. PyTorch's `torch.cuda.is_bf16_supported()` says yes to both.
 
     >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
     'emulated'
@@ -118,6 +119,8 @@ def support(device: Device) -> dict[str, str]:
         elif found["bf16"] == "no":
             found["bf16"] = "emulated"
         return found
+    if device.kind == "GPU":
+        return {"fp32": "native", **dict.fromkeys(("tf32", "bf16", "fp16", "fp8"), "unknown")}
     if device.kind == "TPU":
         return {"fp32": "emulated", "tf32": "no", "bf16": "native", "fp16": "emulated", "fp8": "no"}
     native = {_CPU_FLAGS[flag] for flag in device.features if flag in _CPU_FLAGS}
@@ -143,7 +146,12 @@ def advise(device: Device) -> Advice:
     >>> print(advise(Device("GPU", "Tesla T4", "NVML", capability="7.5")))
     fp16, with a loss scaler: native here, and bf16 is not; fp16's range is small
     """
-    native = {name for name, how in support(device).items() if how == "native"}
+    known = support(device)
+    native = {name for name, how in known.items() if how == "native"}
+    if "unknown" in known.values():
+        return Advice(
+            "fp32", False, "safe everywhere; measure whether a shorter one is faster here"
+        )
     if "bf16" in native:
         return Advice("bf16", False, "native here, with the range of fp32")
     if "fp16" in native and device.kind == "GPU":

@@ -10,7 +10,7 @@ from colab_helpers import benchmark, facts, figures, hardware, runtime
 from colab_helpers.lessons import exercises, models, reference
 
 # %% tags=["parameters"]
-FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS_PER_POINT = 0.3  # time budget of one measurement; the repeat count follows from it
 GPT_SECONDS = 10  # time budget for the training steps near the end
 

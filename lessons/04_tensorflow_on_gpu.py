@@ -10,7 +10,7 @@ replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show rec
 measured, machine = {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS_PER_POINT = 0.5  # time budget of one measurement
 
 # %% [markdown]
@@ -177,7 +177,7 @@ model = keras.Sequential([
     keras.layers.Dense(10),
 ])
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
+model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False)  # XLA comes later
 
 # %%
 # needs: tensorflow, keras
@@ -397,6 +397,7 @@ gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
 
 # %%
 # needs: tensorflow
+tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU's TF32 would round the two differently
 strategy = tf.distribute.MirroredStrategy([name.split("/")[-1].removeprefix("device:") for name in accelerators])
 with strategy.scope():
     weights = tf.Variable(tf.random.stateless_normal((64, 10), seed=(0, 1)))

@@ -12,7 +12,7 @@ replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded
 split, measured, machine = data.digits(), {}, hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS_PER_POINT = 0.3  # time budget of one measurement
 STEPS = 200  # training steps of the comparison between one device and eight
 CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time
@@ -49,7 +49,7 @@ chip = jax.devices()[0]
 if chip.platform != "cpu" or CHIP_FOR == "tensorflow":
     machine = hardware.list_devices().main
 chips = 0 if chip.platform == "cpu" else jax.device_count()
-f"{chips} chips ({chip.device_kind}), {len(jax.devices('cpu'))} simulated devices"
+f"{chips} chip{'' if chips == 1 else 's'} ({chip.device_kind}), {len(jax.devices('cpu'))} simulated devices"
 
 # %% [markdown]
 # ## JAX in a few lines

@@ -20,7 +20,7 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see t
 measured = {}
 
 # %% tags=["parameters"]
-FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for runs that only check
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 ROWS = 16  # sequences in a batch
 BUDGET_MIB = 100  # memory to stay within, on a CPU; an accelerator gets 40 times as much
 
@@ -46,8 +46,8 @@ inventory = hardware.list_devices()
 chip = inventory.main if found else inventory.cpu
 device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
 small = {"context": 64, "width": 64 if FAST else 128, "heads": 4, "layers": 2 if FAST else 4}
-config = models.GPTConfig(**small) if device.type == "cpu" else models.GPTConfig()
-budget = BUDGET_MIB * 2**20 * (1 if device.type == "cpu" else 40) // (4 if FAST else 1)
+config = models.GPTConfig(**small) if device.type == "cpu" or FAST else models.GPTConfig()
+budget = BUDGET_MIB * 2**20 * (1 if device.type == "cpu" or FAST else 40) // (4 if FAST else 1)
 
 
 def loss_of(rows):
@@ -506,6 +506,7 @@ f"a tensor of {2**26 / 1e6:.0f} MB took {taken / 1e6:.0f} MB ({'GPU' if gpus els
 
 # %%
 # needs: jax
+os.environ["JAX_PLATFORMS"] = "cpu"  # one framework at a time: PyTorch has the accelerator
 import jax
 import jax.numpy as jnp
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ from colab_helpers.figures.style import (
     axis_unit,
     canvas,
     finish,
+    look,
     time_ticks,
     with_unit,
 )
@@ -51,7 +53,8 @@ def bars(
                 mark[0].set_label(
                     "_" if axes.get_legend_handles_labels()[0] else "data-sheet limit"
                 )
-        top = max([*values.values(), *(limits or {}).values(), *(7200 for _ in claims or ())])
+        claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
+        top = max([*values.values(), *(limits or {}).values(), *claimed])
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
@@ -87,11 +90,11 @@ def grouped(
     height = 0.8 / len(series)
     with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
         for j, kind in enumerate(series):
-            look = _HOLLOW if kind in hollow else {"color": COLOURS[j]}
+            fill = _HOLLOW if kind in hollow else {"color": look(j)["color"]}
             for i, name in enumerate(names):
                 number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
                 label = kind if i == 0 else None
-                axes.barh(y, number, height=0.9 * height, label=label, **look)
+                axes.barh(y, number, height=0.9 * height, label=label, **fill)
                 axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
         top = max(max(row.values()) for row in values.values())
         axes.set_yticks(range(len(names)), names)
@@ -115,8 +118,8 @@ def _one(axes: Axes, row: int, value: float, hollow: bool, dot: bool) -> None:
         face = "white" if hollow else COLOURS[0]
         axes.plot(value, row, "o", ms=9, mfc=face, mec=GREY if hollow else COLOURS[0], mew=1.6)
         return
-    look = _HOLLOW if hollow else {"color": COLOURS[0]}
-    axes.barh(row, value, height=0.6, **look)
+    fill = _HOLLOW if hollow else {"color": COLOURS[0]}
+    axes.barh(row, value, height=0.6, **fill)
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
@@ -124,7 +127,7 @@ def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
     low_edge, high_edge = axes.get_xlim()
     for i, (text, (low, high)) in enumerate(claims.items()):
         high = min(high, high_edge)
-        axes.axvspan(low, high, color=COLOURS[3 + i], alpha=0.2, lw=0)
+        axes.axvspan(low, high, color=look(3 + i)["color"], alpha=0.2, lw=0)
         middle = (max(low, low_edge) * high) ** 0.5
         axes.annotate(
             text, (middle, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
+from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, look
 
 _PARTS = (("sign", INK), ("exponent: range", COLOURS[1]), ("mantissa: digits", COLOURS[0]))
 
@@ -22,7 +22,12 @@ def bit_layout(
             for (label, colour), bits in zip(_PARTS, parts, strict=True):
                 for i, bit in enumerate(bits):
                     name = label if y == 0 and i == 0 else None
-                    box = {"facecolor": colour, "edgecolor": "white", "lw": 1.2, "label": name}
+                    box: dict = {
+                        "facecolor": colour,
+                        "edgecolor": "white",
+                        "lw": 1.2,
+                        "label": name,
+                    }
                     axes.add_patch(Rectangle((x, y - 0.36), 1, 0.72, **box))
                     axes.text(x + 0.5, y, bit, ha="center", va="center", fontsize=7, color="white")
                     x += 1
@@ -50,7 +55,7 @@ def histogram(
     with canvas() as (figure, axes):
         for i, (name, values) in enumerate(powers.items()):
             axes.hist(
-                values, bins=edges, histtype="step", lw=1.8, color=COLOURS[i], label=name,
+                values, bins=edges, histtype="step", lw=1.8, color=look(i)["color"], label=name,
                 ls=("-", "--", ":")[i % 3],
             )  # fmt: skip
         limit = float(np.log2(lost_below))

@@ -16,10 +16,10 @@ from colab_helpers.figures.style import (
     COLOURS,
     DASHES,
     INK,
-    MARKERS,
     Picture,
     canvas,
     finish,
+    look,
     with_unit,
 )
 from colab_helpers.hardware import Chip, Device
@@ -39,9 +39,9 @@ def lines(
     many = len(curves) + len(ideal or {}) > 3  # then the legend stands beside the curves
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
-            axes.plot(x, y, color=COLOURS[i], marker=MARKERS[i], label=name)
+            axes.plot(x, y, **look(i), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
-            axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i], label=name)
+            axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         axes.set_ylim(bottom=0)
         if doubling:
@@ -76,13 +76,13 @@ def roofline(
     intensities = [2.0**k for k in range(-5, 13)]
     with canvas(8.4, 4.4) as (figure, axes):
         for i, roof in enumerate(roofs):
-            x = sorted([*intensities, roof.peak / roof.bandwidth])  # with the ridge itself
-            top = [min(roof.peak, value * roof.bandwidth) for value in x]
-            dash = "-" if roof.measured else DASHES[i % 4]
+            along = sorted([*intensities, roof.peak / roof.bandwidth])  # with the ridge itself
+            top = [min(roof.peak, value * roof.bandwidth) for value in along]
+            dash = "-" if roof.measured else DASHES[i % len(DASHES)]
             kind = "measured" if roof.measured else "data sheet"
-            axes.plot(x, top, color=INK, ls=dash, lw=1.4, label=f"{roof.name} ({kind})")
+            axes.plot(along, top, color=INK, ls=dash, lw=1.4, label=f"{roof.name} ({kind})")
         for i, (name, (x, y)) in enumerate(points.items()):
-            axes.plot(x, y, color=COLOURS[i], marker=MARKERS[i], ms=9, ls="", label=name)
+            axes.plot(x, y, **look(i) | {"ms": 9, "ls": ""}, label=name)
         axes.set(xscale="log", yscale="log", title=title)
         axes.set_xlabel("arithmetic intensity: operations for each byte moved (FLOP/byte)")
         axes.set_ylabel("speed reached")
@@ -128,7 +128,11 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
             )
             what = "fp32 lanes" if chip.kind == "GPU" else "multipliers"
             _grid(
-                axes[i + 1], chip.lanes, COLOURS[i + 1], f"{chip.name}\n{chip.lanes:,} {what}", text
+                axes[i + 1],
+                chip.lanes,
+                look(i + 1)["color"],
+                f"{chip.name}\n{chip.lanes:,} {what}",
+                text,
             )
         counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
         alt = f"Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
@@ -141,8 +145,9 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
         return finish(figure, alt)
 
 
-def _grid(axes: Axes, count: int, colour: str, title: str, text: str) -> None:
+def _grid(axes: Axes, lanes: int | None, colour: str, title: str, text: str) -> None:
     """One square a lane, in a square field: few are large, many are small."""
+    count = lanes or 1
     side = math.isqrt(count - 1) + 1
     edge = 0.8 if side < 100 else 1.0
     corners = np.array([(0, 0), (edge, 0), (edge, edge), (0, edge)]) - edge / 2
@@ -153,5 +158,5 @@ def _grid(axes: Axes, count: int, colour: str, title: str, text: str) -> None:
     axes.set_ylim(-side + 0.4, 0.6)
     axes.set_aspect("equal")
     axes.axis("off")
-    axes.add_collection(PolyCollection(squares, facecolor=colour, edgecolor="none"))
+    axes.add_collection(PolyCollection(list(squares), facecolor=colour, edgecolor="none"))
     axes.text(0.5, -0.06, text, transform=axes.transAxes, ha="center", va="top", fontsize=9)

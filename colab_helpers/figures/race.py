@@ -14,10 +14,10 @@ from colab_helpers.figures.style import (
     COLOURS,
     DASHES,
     INK,
-    MARKERS,
     Picture,
     canvas,
     finish,
+    look,
     short_seconds,
     size_ticks,
 )
@@ -42,11 +42,12 @@ def race(
     """
     with canvas() as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
-            axes.plot(sizes, seconds, color=COLOURS[i], marker=MARKERS[i], label=name)
+            axes.plot(sizes, seconds, **look(i), label=name)
         for i, (name, seconds) in enumerate((limits or {}).items()):
-            axes.plot(sizes, seconds, color=INK, lw=1.2, ls=DASHES[i % 4], label=name)
+            axes.plot(sizes, seconds, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
         for i, (name, (x, y)) in enumerate((recorded or {}).items()):
-            axes.plot(x, y, color="#9ca3af", lw=1.2, marker=MARKERS[-1 - i], ms=4, label=name)
+            other = look(i) | {"color": "#9ca3af", "lw": 1.2, "ms": 4}
+            axes.plot(x, y, **other, label=name)
         lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
         axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom

@@ -22,7 +22,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, GREY = "#1f2933", "#6b7280"
 _DPI = 160
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
@@ -47,6 +47,20 @@ _STYLE = {
     "axes.facecolor": "white",
 }
 DASHES = ("--", "-.", ":", (0, (6, 2)))
+
+
+def look(number: int) -> dict[str, Any]:
+    """Colour, marker and dash of curve `number`, from 0: each its own, however many there are.
+
+    >>> look(0)["color"] == look(6)["color"], look(0)["ls"] == look(6)["ls"]
+    (True, False)
+    """
+    rounds, place = divmod(number, len(COLOURS))
+    return {
+        "color": COLOURS[place],
+        "marker": MARKERS[(place + rounds) % len(MARKERS)],
+        "ls": ("-", *DASHES)[rounds % (1 + len(DASHES))],
+    }
 
 
 @dataclass(frozen=True)

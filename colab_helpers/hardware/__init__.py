@@ -39,4 +39,6 @@ def list_devices(
     cpu = processor.cpu(seen)
     if described.accelerator == "Apple GPU":
         found.append(Device(kind="GPU", name=f"{cpu.name} GPU", source="platform"))
+    if described.accelerator == "AMD GPU":
+        found.append(Device(kind="GPU", name="AMD GPU", source="platform"))
     return Inventory((*found, cpu), tuple(problems))

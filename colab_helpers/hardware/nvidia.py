@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class _NoAnswer(Exception):
 def _from_nvml(nvml: Any) -> list[Device]:
     if nvml is None:
         try:
-            import pynvml as nvml
+            nvml = importlib.import_module("pynvml")
         except ImportError:
             raise _NoAnswer("NVML: the package nvidia-ml-py is not installed.") from None
     try:

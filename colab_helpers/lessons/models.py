@@ -97,5 +97,5 @@ def training_flops(config: GPTConfig, batch: int) -> float:
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
-        if getattr(module, "bias", None) is not None:
+        if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)

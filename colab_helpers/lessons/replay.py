@@ -109,8 +109,9 @@ def _shell() -> Any:
 
 
 def _count(source: str | None) -> None:
-    for name in needs(source or ""):
-        ran = "replayed" if missing(source) else "ran"
+    text = source or ""
+    for name in needs(text):
+        ran = "replayed" if missing(text) else "ran"
         _tally.setdefault(name, Counter())[ran] += 1
 
 

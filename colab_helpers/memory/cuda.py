@@ -88,7 +88,7 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(allowed, fraction), device)
     # Without context: tracebacks of every allocation would fill the host's RAM.
-    torch.cuda.memory._record_memory_history(context=None, max_entries=_HISTORY)
+    torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=_HISTORY)
     try:
         yield meter
     finally:

@@ -91,11 +91,11 @@ def _fits(
 def _forget_in_ipython() -> None:
     """IPython keeps the last traceback for %debug, and the last result with its error."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell: Any = ipython.get_ipython() if ipython else None
     if getattr(shell, "last_execution_result", None) is not None:
         shell.last_execution_result = None
     for name in ("InteractiveTB", "SyntaxTB"):
-        handler = getattr(shell, name, None)
+        handler: Any = getattr(shell, name, None)
         if getattr(handler, "tb", None) is not None:
             handler.tb = None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from colab_helpers import hardware, runtime
+from colab_helpers import hardware
+from colab_helpers import runtime as _runtime
 from colab_helpers._traces import Traces
 from colab_helpers.preflight import problems
 
@@ -31,10 +32,10 @@ class Wants:
 class State:
     """All that a check may look at. `loaded` maps a package to the version already imported."""
 
-    runtime: runtime.Runtime
+    runtime: _runtime.Runtime
     inventory: hardware.Inventory
     wants: Wants = field(default_factory=Wants)
-    evidence: runtime.Evidence = field(default_factory=runtime.Evidence)
+    evidence: _runtime.Evidence = field(default_factory=_runtime.Evidence)
     traces: Traces = field(default_factory=Traces)
     loaded: Mapping[str, str] = field(default_factory=dict)
 

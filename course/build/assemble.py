@@ -24,6 +24,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from colab_helpers import _files, hardware, preflight
 from colab_helpers._output import RECORD_MIME
 from colab_helpers.lessons import reference, replay
+from course.build import outputs
 from course.table import Course, CourseError, Lesson
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -120,13 +121,31 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     fresh = build(course, lesson)
     _keep_outputs(fresh, executed)
     _record_parts(lesson, fresh)
-    return _files.write(course.notebook(lesson), with_address(course, fresh))
+    text = with_address(course, fresh)
+    digests = {key(cell): outputs.digest(cell, course.repository.url) for cell in _shown(fresh)}
+    outputs.keep(course, lesson, digests)
+    return _files.write(course.notebook(lesson), text)
+
+
+def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> list[int]:
+    """Return the places of cells whose outputs are not those that `store_outputs` wrote."""
+    known = outputs.kept(course, lesson)
+    return [
+        index
+        for index, cell in enumerate(notebook.cells)
+        if cell.get("outputs")
+        and known.get(key(cell)) != outputs.digest(cell, course.repository.url)
+    ]
+
+
+def _shown(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.get("outputs")]
 
 
 def is_fast(executed: NotebookNode) -> bool:
     """Say whether the record of a run says that it was one with FAST."""
-    outputs = (output for cell in executed.cells for output in cell.get("outputs", []))
-    handed = (output.get("data", {}).get(RECORD_MIME, {}) for output in outputs)
+    shown = (output for cell in _shown(executed) for output in cell.outputs)
+    handed = (output.get("data", {}).get(RECORD_MIME, {}) for output in shown)
     return any(record.get("kind") == "record" and record.get("fast") for record in handed)
 
 
@@ -200,7 +219,7 @@ def _navigation(course: Course, lesson: Lesson) -> NotebookNode:
 
 def _plain(cell: NotebookNode) -> NotebookNode:
     tags = tags_of(cell)
-    metadata = {"tags": tags} if tags else {}
+    metadata: dict = {"tags": tags} if tags else {}
     if cell.cell_type == "markdown":
         return new_markdown_cell(cell.source, metadata=metadata)
     if re.match(r"#\s*@title", cell.source):
@@ -260,11 +279,11 @@ def _metadata(lesson: Lesson) -> dict:
 
 def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
     # The set-up cell is known by its tag: a fork changes its address, not what it shows.
-    earlier = {_key(cell): cell for cell in old.cells if cell.cell_type == "code"}
+    earlier = {key(cell): cell for cell in old.cells if cell.cell_type == "code"}
     for cell in fresh.cells:
-        if cell.cell_type == "code" and _key(cell) in earlier:
-            cell.outputs = earlier[_key(cell)].outputs
-            cell.execution_count = earlier[_key(cell)].execution_count
+        if cell.cell_type == "code" and key(cell) in earlier:
+            cell.outputs = earlier[key(cell)].outputs
+            cell.execution_count = earlier[key(cell)].execution_count
 
 
 def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
@@ -279,7 +298,8 @@ def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
         replay.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 
 
-def _key(cell: NotebookNode) -> str:
+def key(cell: NotebookNode) -> str:
+    """Return what a cell is known by when outputs are kept: the set-up cell's address may change."""
     return "set-up" if "set-up" in tags_of(cell) else cell.get("id", "")
 
 

@@ -195,6 +195,11 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
     return "\n".join(lines)
 
 
+def _literal(text: str) -> str:
+    """Text as a pattern's replacement, in which backslashes mean nothing."""
+    return text.replace("\\", r"\\")
+
+
 def _fill(path: Path, parts: Mapping[str, str]) -> str:
     try:
         text = path.read_text("utf-8")
@@ -202,7 +207,7 @@ def _fill(path: Path, parts: Mapping[str, str]) -> str:
         raise CourseError(f"The page {path} cannot be read: {error.strerror}.") from error
     for name, content in parts.items():
         pattern = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end {name} -->)", re.S)
-        text, count = pattern.subn(lambda m, content=content: f"{m[1]}\n{content}\n\n{m[2]}", text)
+        text, count = pattern.subn(rf"\1\n{_literal(content)}\n\n\2", text)
         if count != 1:
             raise CourseError(
                 f"{path.name} needs one part '<!-- {name}: … -->' to '<!-- end {name} -->'; it has {count}."

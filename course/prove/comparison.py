@@ -40,8 +40,8 @@ def compare_with_run(path: Path, executed: Path) -> list[str]:
 def _nbval_problems(path: Path, cases: list[ElementTree.Element], printed: str) -> list[str]:
     if not cases:
         return [f"{path.name}: nbval ran no cell: {printed[-300:]}"]
-    failed = [case for case in cases if _failure(case) is not None]
-    return [f"{path.name}: {case.get('name')}: {_reason(case)}" for case in failed]
+    failed = [(case, node) for case in cases if (node := _failure(case)) is not None]
+    return [f"{path.name}: {case.get('name')}: {_reason(node)}" for case, node in failed]
 
 
 #: nbval lets the kernel choose ports, and two that start at once may choose the same.
@@ -71,7 +71,6 @@ def _failure(case: ElementTree.Element) -> ElementTree.Element | None:
     return next((node for node in case if node.tag in ("failure", "error")), None)
 
 
-def _reason(case: ElementTree.Element) -> str:
-    node = _failure(case)
+def _reason(node: ElementTree.Element) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m", "", f"{node.get('message')} {node.text}")
     return "a stored output differs: " + " ".join(text.split())[:300]

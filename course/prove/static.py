@@ -7,6 +7,7 @@ These see what a run on a CPU cannot.
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import statistics
@@ -41,6 +42,8 @@ _NOT_TO_BE_STORED = {
     r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's chatter",
     rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
 }
+#: What only a program in an output has; Colab would run it in the reader's page.
+_PROGRAMS = ("<script", "javascript", "<iframe", " onerror=", " onload=")
 _INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
 _WAITS = re.compile(r"synchronize|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)")
 
@@ -61,6 +64,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
         *alt_text_problems(notebook),
         *link_problems(course, notebook),
         *stored_output_problems(notebook),
+        *tampered_output_problems(course, lesson, notebook),
     ]
 
 
@@ -113,7 +117,10 @@ def code_problems(notebook: NotebookNode) -> list[str]:
 def shape_problems(notebook: NotebookNode) -> list[str]:
     """Check what makes a lesson readable: one title, one parameters cell, short cells."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    lengths = [len(cell.source.splitlines()) for cell in code]
+    own = [
+        cell for cell in code if "set-up" not in assemble.tags_of(cell)
+    ]  # the build writes that one
+    lengths = [len(cell.source.splitlines()) for cell in own]
     problems = []
     if len(code) not in CODE_CELLS:
         problems.append(
@@ -214,6 +221,22 @@ def stored_output_problems(notebook: NotebookNode) -> list[str]:
     compared = [c for _, c in code if assemble.COMPARE in assemble.tags_of(c) and c.outputs]
     if len(compared) < LEAST_COMPARED:
         problems.append(f"{len(compared)} stored outputs are compared; at least {LEAST_COMPARED}.")
+    return problems
+
+
+def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookNode) -> list[str]:
+    """Find outputs that the last run did not write, that ran with FAST, or that carry a program."""
+    problems = [
+        f"{execute.describe_cell(notebook, index)}: its output is not the one that the last run wrote. "
+        "Run `make notebooks`."
+        for index in assemble.changed_outputs(course, lesson, notebook)
+    ]
+    if assemble.is_fast(notebook):
+        problems.append("its record is one of a run with FAST. Run `make notebooks`.")
+    for index, cell in enumerate(notebook.cells):
+        text = json.dumps(cell.get("outputs", [])).lower()
+        if any(word in text for word in _PROGRAMS):
+            problems.append(f"{execute.describe_cell(notebook, index)}: a program is stored.")
     return problems
 
 

@@ -86,7 +86,7 @@ def create(
     if not marker.exists() or json.loads(marker.read_text("utf-8")) != wanted:
         _check_version(interpreter, image)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([interpreter, "-m", "venv", folder], check=True)
+        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
         _install(folder, wanted)
         marker.write_text(json.dumps(wanted), "utf-8")
     twin = Twin(image, folder, _add_colabtools(image, folder, colabtools))
@@ -125,7 +125,7 @@ def _check(
 
 def _uninstall_helper(twin: Twin) -> dict[str, str]:
     """Take the helper out, and return what is there then."""
-    command = [twin.python, "-m", "pip", "uninstall", "--quiet", "--yes", HELPER]
+    command = [str(twin.python), "-m", "pip", "uninstall", "--quiet", "--yes", HELPER]
     subprocess.run(command, check=True, capture_output=True)
     return execute.packages(twin.environment, str(twin.python))
 
@@ -147,7 +147,7 @@ def _check_version(interpreter: str, image: colab_images.Image) -> None:
 
 
 def _install(folder: Path, wanted: list[str], *options: str) -> None:
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *options, *wanted]
+    command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *options, *wanted]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise CourseError(f"The twin could not be installed:\n{done.stderr.strip()[-2000:]}")
@@ -155,7 +155,7 @@ def _install(folder: Path, wanted: list[str], *options: str) -> None:
 
 def _add_colabtools(image: colab_images.Image, folder: Path, source: str) -> str:
     """Install Colab's own package where it is missing; return "", or why it cannot be used."""
-    program = [folder / "bin" / "python", "-c", "import google.colab._kernel"]
+    program = [str(folder / "bin" / "python"), "-c", "import google.colab._kernel"]
     if subprocess.run(program, capture_output=True).returncode == 0:
         return ""
     try:

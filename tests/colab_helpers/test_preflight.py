@@ -113,6 +113,14 @@ FIRES = {
         "--no-deps",
         state(machine(torch_cuda="13.2")),  # a newer minor version works
     ),
+    "gpu-too-old": (
+        state(
+            machine(packages=packages(torch="2.11.0+cu128")),
+            (dataclasses.replace(T4, name="Tesla V100-SXM2-16GB", capability="7.0"), CPU),
+        ),
+        "a T4 or a newer one",
+        state(machine(packages=packages(torch="2.11.0+cu128"))),  # a T4 has 7.5
+    ),
     "replaced-build": (
         state(machine(packages=packages(torch="2.14.0"))),
         "--no-deps",
@@ -274,6 +282,27 @@ def test_odd_versions_fire_nothing_and_break_nothing(name, version):
 )
 def test_the_oldest_torch_to_the_step(version, fires):
     assert ("old-torch" in ids(state(machine(packages=packages(torch=f"{version}+cu1"))))) == fires
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "capability", "fires"),
+    [
+        ("2.7.1", "12.8", "6.0", False),
+        ("2.8.0", "12.6", "6.0", False),
+        ("2.8.0", "12.8", "6.0", True),
+        ("2.8.0", "12.8", "7.0", False),
+        ("2.10.0", "12.8", "7.0", False),
+        ("2.11.0", "12.8", "7.0", True),
+        ("2.11.0", "12.6", "7.0", False),
+        ("2.11.0", "13.0", "7.5", False),
+        ("2.15.0", "12.6", "7.0", True),
+        ("2.15.0", "", "7.0", False),  # a build for CPUs
+    ],
+)
+def test_which_builds_have_no_code_for_which_gpus(torch, cuda, capability, fires):
+    gpu = dataclasses.replace(T4, name="an old GPU", capability=capability)
+    seen = machine(packages=packages(torch=f"{torch}+x"), torch_cuda=cuda)
+    assert ("gpu-too-old" in ids(state(seen, (gpu, CPU)))) == fires
 
 
 def test_a_card_for_a_newer_lesson_is_refused():

@@ -41,6 +41,8 @@ class Value:
             return _units.seconds(self.number)
         if self.unit == "×":
             return _units.times(self.number)
+        if self.unit == "bytes" and abs(self.number) >= 1000:
+            return _units.quantity(self.number, "B")
         if self.unit in ("%", "bytes"):
             return f"{self.number:,.3g} {self.unit}"
         if self.unit == "":
@@ -98,7 +100,7 @@ class Record:
             plain["values"] = {k: Value(**v) for k, v in plain["values"].items()}
             plain["series"] = {k: _series(v) for k, v in plain["series"].items()}
             return cls(**plain)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RecordError(
                 f"{origin} lacks something or has too much: {error}. "
                 "Measure it again with `make reference`, or delete it."
@@ -152,7 +154,7 @@ def read(path: Path) -> Record:
     """Read one record. Raises `RecordError` for a file that is none."""
     try:
         data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(
             f"{path.name} cannot be read: {error}. Delete it, or restore it."
         ) from error
@@ -171,9 +173,16 @@ def load(lesson: str, folder: Path = FOLDER) -> list[Record]:
 
 
 def write(entry: Record, folder: Path = FOLDER) -> Path:
-    """Write a record to `folder` and return its path. Raises ValueError for a FAST run."""
+    """Write a record to `folder` and return its path.
+
+    Raises `RecordError` for a run with FAST, and for one in which nothing was measured.
+    """
+    if not entry.values and not entry.series:
+        raise RecordError(
+            f"{entry.lesson} measured nothing on {entry.device}: that is no reference."
+        )
     if entry.fast:
-        raise ValueError(f"{entry.lesson} ran with FAST: such numbers are no reference.")
+        raise RecordError(f"{entry.lesson} ran with FAST: such numbers are no reference.")
     slug = "-".join("".join(c if c.isalnum() else " " for c in entry.device.lower()).split())
     text = json.dumps(entry.to_dict(), indent=1, sort_keys=True) + "\n"
     return _files.write(folder / f"{slug}--{entry.lesson}.json", text)

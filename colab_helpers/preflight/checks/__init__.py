@@ -23,6 +23,7 @@ CHECKS: tuple[Check, ...] = (
     gpu.silent_driver,
     gpu.cpu_build,
     gpu.cuda_too_new,
+    gpu.gpu_too_old,
     gpu.replaced_build,
     gpu.tensorflow_cuda,
     gpu.gpu_held,

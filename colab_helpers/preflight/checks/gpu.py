@@ -6,6 +6,9 @@ from colab_helpers import _units, colab_images, runtime
 from colab_helpers.preflight.problems import Finding
 from colab_helpers.preflight.state import State
 
+#: From (PyTorch, built for CUDA) on, the lowest compute capability with code; newest first.
+#: Sources: pytorch/pytorch #172352, PR #175253, #190385 (lists of architectures of the builds).
+_DROPPED = (("2.15", "0", "7.5"), ("2.11", "12.8", "7.5"), ("2.8", "12.8", "7.0"))
 IDLE_AFTER = 1800  # seconds from the machine's start
 BF16_FROM = 8.0  # compute capability
 
@@ -80,6 +83,21 @@ def cuda_too_new(state: State) -> Finding | None:
     return state.report("cuda-too-new", seen)
 
 
+def gpu_too_old(state: State) -> Finding | None:
+    """PyTorch's CUDA builds have no code for this GPU: the first operation on it would fail."""
+    device = state.inventory.accelerator
+    version, built_for = state.runtime.frameworks.get("torch", ""), state.traces.torch_cuda
+    if device is None or not device.capability or not built_for:
+        return None
+    since = next(
+        (since for torch, cuda, since in _DROPPED if _has(version, torch, built_for, cuda)), None
+    )
+    if since is None or not colab_images.is_older(device.capability, since):
+        return None
+    seen = f"{device.name} has compute capability {device.capability}; PyTorch {version} starts at {since}."
+    return state.report("gpu-too-old", seen)
+
+
 def replaced_build(state: State) -> Finding | None:
     """Colab's own PyTorch, which has a suffix such as +cu130, was replaced by PyPI's."""
     version = state.runtime.frameworks.get("torch", "")
@@ -145,6 +163,10 @@ def unknown_chip(state: State) -> Finding | None:
         return None
     seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
     return state.report("unknown-chip", seen)
+
+
+def _has(version: str, torch: str, built_for: str, cuda: str) -> bool:
+    return not colab_images.is_older(version, torch) and not colab_images.is_older(built_for, cuda)
 
 
 def _is_hidden(state: State) -> bool:

@@ -39,10 +39,10 @@ def _refusing_connect(self, address):
     return _connect(self, address)
 
 
-importlib.machinery.PathFinder.find_spec = staticmethod(_refusing_find_spec)
+setattr(importlib.machinery.PathFinder, "find_spec", staticmethod(_refusing_find_spec))  # noqa: B010
 importlib.metadata.version = _refusing_version
 if os.environ.get("NO_NETWORK"):
-    socket.socket.connect = _refusing_connect
+    setattr(socket.socket, "connect", _refusing_connect)  # noqa: B010
 if os.environ.get("CORES"):
     allowed = sorted(os.sched_getaffinity(0))[: int(os.environ["CORES"])]
     os.sched_setaffinity(0, allowed)

@@ -1,0 +1,51 @@
+"""Are a stored notebook's outputs those of the run that made them?
+
+`make notebooks` writes, beside the notebooks, a digest of each cell's outputs. A number, a record or a
+picture that was changed by hand no longer fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from colab_helpers import _files
+from course.table import Course, CourseError, Lesson
+
+
+def path(course: Course) -> Path:
+    """The file with the digests of all stored outputs."""
+    return course.root / "notebooks" / "outputs.json"
+
+
+def keep(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
+    """Write the digests of a lesson's outputs: key of a cell -> digest."""
+    text = json.dumps({**_read(course), lesson.slug: digests}, indent=1, sort_keys=True)
+    _files.write(path(course), text + "\n")
+
+
+def kept(course: Course, lesson: Lesson) -> dict[str, str]:
+    """Return the digests of a lesson's outputs; none before its first run."""
+    return _read(course).get(lesson.slug, {})
+
+
+def digest(cell: NotebookNode, address: str) -> str:
+    """Return the digest of a cell's outputs. The course's own address does not count: forks have theirs."""
+    text = json.dumps(cell.outputs, sort_keys=True).replace(address, "")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(course: Course) -> dict[str, dict[str, str]]:
+    if not path(course).exists():
+        return {}
+    try:
+        found = json.loads(path(course).read_text("utf-8"))
+        return {slug: dict(cells) for slug, cells in found.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CourseError(
+            f"notebooks/{path(course).name} cannot be read ({error}). Restore it (git checkout), or run "
+            "`make notebooks`."
+        ) from error

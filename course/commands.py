@@ -1,0 +1,270 @@
+"""What do the maintainers' commands do? One function each; it returns the exit code.
+
+Each imports what it needs itself, so that those that look at facts or drift start with nothing installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import date
+
+from course.table import Course, CourseError, Lesson
+
+
+def build(course: Course, options: argparse.Namespace) -> int:
+    """Write notebooks and generated pages; with --check, only say what is out of date."""
+    from colab_helpers import _files
+    from course.build import assemble, pages
+    from course.prove import static
+
+    if options.check:
+        problems = [p for lesson in course.lessons for p in static.stale(course, lesson)]
+        problems += [
+            f"{path.name}: its generated part is out of date. Run `make notebooks`."
+            for path, text in pages.render(course).items()
+            if path.read_text("utf-8") != text
+        ]
+        problems += [
+            f"{path.name}: links to another fork. Run `make build`."
+            for path in pages.recorded_outputs(course)
+            if path.read_text("utf-8") != assemble.move_links(course, path.read_text("utf-8"))
+        ]
+        print(*problems or ["Up to date."], sep="\n")
+        return 1 if problems else 0
+    for lesson in course.lessons:
+        print(assemble.write(course, lesson).relative_to(course.root))
+    for path in pages.recorded_outputs(course):
+        _files.write(path, assemble.move_links(course, path.read_text("utf-8")))
+    for path in pages.write(course):
+        print(path.relative_to(course.root))
+    return 0
+
+
+def new_lesson(course: Course, options: argparse.Namespace) -> int:
+    """Lay what a new lesson needs."""
+    from course.build import new_lesson
+
+    for path in new_lesson.lay(course, options.number, options.name, options.title):
+        print(path.relative_to(course.root))
+    print(
+        f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers to its exercises go into "
+        "tests/colab_helpers/lessons/test_exercises.py."
+    )
+    return 0
+
+
+def run(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons and write the report of what has run."""
+    from course.prove import runs
+    from course.run import lessons, report
+
+    lessons.require(options.require)
+    if options.require:
+        lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
+    folder = course.root / "build" / "course"
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter)
+    print(f"\n{report.as_text(ran.outcomes)}\n")
+    print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
+    kind = options.require
+    beside = [p for o in ran.outcomes for p in runs.device_problems(o, kind)] if kind else []
+    print(*beside, sep="\n", end="\n" if beside else "")
+    return _code(ran.ok and not beside, ran.stopped)
+
+
+def notebooks(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons at full size and store each that ran to its end."""
+    from course.build import assemble, pages
+    from course.run import execute, lessons
+
+    lessons.refuse_fast(options.parameter, "`make notebooks`")
+    lessons.require(options.require)
+
+    def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
+        path = assemble.store_outputs(course, lesson, outcome.notebook)
+        pages.write_timing(course, outcome)
+        print(f"\r{path.relative_to(course.root)}")
+
+    folder = course.root / "build" / "notebooks"
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    pages.write_picture(course, course.root / "docs" / "images" / "race.png")
+    pages.write(course)
+    return _code(ran.ok, ran.stopped)
+
+
+def reference(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons at full size and keep their records."""
+    from colab_helpers.lessons import reference
+    from course.run import execute, lessons
+
+    lessons.refuse_fast(options.parameter, "`make reference`")
+    lessons.require(options.require)
+
+    def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
+        for data in execute.records(outcome.notebook):
+            if data.get("kind") == "record":
+                print(f"\r{reference.write(reference.Record.from_dict(data, outcome.name))}")
+
+    folder = course.root / "build" / "reference"
+    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    return _code(ran.ok, ran.stopped)
+
+
+def _code(ok: bool, stopped: bool) -> int:
+    """The exit code: 130 after Ctrl-C, as shells have it."""
+    return 130 if stopped else 0 if ok else 1
+
+
+def retarget(course: Course, options: argparse.Namespace) -> int:
+    """Point badges and set-up cells at a fork."""
+    from course.publish import retarget
+
+    repository = options.repository or retarget.origin(course.root)
+    changed = retarget.retarget(course, repository, options.branch or None)
+    print(*(path.relative_to(course.root) for path in changed), sep="\n")
+    print(f"{len(changed)} files changed: badges and set-up cells point at {repository}.")
+    return 0
+
+
+def address(course: Course, options: argparse.Namespace) -> int:
+    """Say whether badges point at this repository."""
+    there = course.repository.slug
+    if options.repository.lower() == there.lower():
+        print(f"Badges and set-up cells point here, at {there}.")
+        return 0
+    print(f"Badges and set-up cells point at {there}: make retarget REPO={options.repository}")
+    return 1
+
+
+def release(course: Course, options: argparse.Namespace) -> int:
+    """Write a release into the tree, check it, or build its wheel."""
+    from colab_helpers import _files
+    from course.publish import release
+
+    if options.wheel:
+        wheel = release.build_wheel(course.root)
+        print(_files.write(options.wheel / wheel.name, wheel.content), wheel.sha256)
+        return 0
+    if options.check:
+        found = release.problems(course, options.tag)
+        print(*found or ["Tag, version, hash and set-up cells agree."], sep="\n")
+        return 1 if found else 0
+    changed = release.prepare(course, options.version)
+    print(*(path.relative_to(course.root) for path in changed), sep="\n")
+    print(
+        f"The wheel is in dist/. Commit, then: git tag v{options.version}; git push --tags. The workflow "
+        "builds it again, compares, and publishes it."
+    )
+    return 0
+
+
+def matrix(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons under every condition and print the grid."""
+    from course.run import matrix
+
+    names = [name.strip() for name in options.conditions.split(",") if name.strip()]
+    unknown = set(names) - set(matrix.CONDITIONS)
+    if unknown:
+        raise CourseError(f"No condition {unknown}. There are: {', '.join(matrix.CONDITIONS)}.")
+    results = []
+    for result in matrix.check_all(
+        course.select(options.lessons), names or list(matrix.CONDITIONS), options.jobs
+    ):
+        print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
+        results.append(result)
+    print(f"\n{matrix.as_grid(results)}")
+    return 1 if any(result.status == "FAILED" for result in results) else 0
+
+
+def twin(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons with what a Colab image ships."""
+    from colab_helpers import colab_images
+    from course.run import twin
+
+    known = colab_images.images()
+    if options.image not in known:
+        raise CourseError(f"No image {options.image}. There are: {', '.join(known)}.")
+    image, folder = known[options.image], course.root / "build" / "twin" / options.image
+    interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
+    print(f"Image {image.name}: Python {image.python}, {image.source}, {image.seen}", flush=True)
+    start = time.perf_counter()
+    made = twin.create(image, folder / "venv", interpreter, options.colabtools or twin.COLABTOOLS)
+    kernel = f"IPython's; Colab's was not to be had: {made.lacks}" if made.lacks else "Colab's own"
+    print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
+    green = True
+    for result in twin.check_all(course, made, course.select(options.lessons), folder):
+        print(
+            f"{result.lesson}: {'; '.join(result.problems) or 'ok'}, {result.seconds:.0f} s",
+            flush=True,
+        )
+        green &= not result.problems
+    return 0 if green else 1
+
+
+def colab(course: Course, options: argparse.Namespace) -> int:
+    """Run lessons on a real Colab machine."""
+    from course.run import colab
+
+    machine = colab.choose(options.gpu, options.tpu)
+    folder = course.root / "build" / "colab" / (machine.chip or "cpu")
+    green = True
+    for result in colab.run(course, course.select(options.lessons), machine, folder):
+        told = "; ".join(result.problems) or "ok"
+        print(f"{result.lesson}: {told}, {result.seconds:.0f} s; {result.notebook}", flush=True)
+        green &= not result.problems
+    print(
+        f"Records: {folder / 'records'}; move those to keep into colab_helpers/lessons/reference/."
+    )
+    return 0 if green else 1
+
+
+def drift(course: Course, options: argparse.Namespace) -> int:
+    """Compare Colab's package lists with those tested."""
+    from course.prove import drift
+
+    if options.freeze:
+        try:
+            text = options.freeze.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CourseError(f"{options.freeze} cannot be read: {error}.") from error
+        found = drift.read_freeze(text)
+        if not found:
+            raise CourseError(
+                f"{options.freeze} has no package in it: save what `pip freeze` prints."
+            )
+        lists = {drift.which_runtime(found): found}
+    else:
+        lists = {name: drift.read_freeze(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
+    at_risk = False
+    for runtime, found in lists.items():
+        changes = drift.compare(course, drift.tested(runtime), found)
+        print(drift.report(changes, runtime))
+        at_risk |= any(change.risk for change in changes)
+    return 1 if at_risk else 0
+
+
+def facts(course: Course, options: argparse.Namespace) -> int:
+    """List facts and problems by age."""
+    from colab_helpers import facts, preflight
+
+    today = options.today or date.today()
+    stated: list[facts.Fact | preflight.Problem] = [*facts.all_facts()]
+    stated += preflight.known_problems().values()
+    known = sorted(stated, key=lambda fact: fact.seen)
+    for fact in known:
+        due = (
+            f"look again: due since {fact.review}" if fact.is_due(today) else f"until {fact.review}"
+        )
+        print(f"{(today - fact.seen).days:>5} days  {fact.confidence}  {fact.id}: {due}")
+    overdue = sum(fact.is_due(today) for fact in known)
+    print(f"{len(known)} facts and problems, {overdue} due")
+    return 1 if overdue else 0
+
+
+def bench(course: Course, options: argparse.Namespace) -> int:
+    """Measure the helper and the tests."""
+    from course.prove import bench
+
+    print(bench.report_helper(), flush=True)
+    print(f"\n{bench.report_tests(course)}")
+    return 0
