@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+from course import commands
 from course.table import CourseError, load
 
 

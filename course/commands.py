@@ -48,7 +48,7 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
     for path in new_lesson.lay(course, options.number, options.name, options.title):
         print(path.relative_to(course.root))
     print(
-        f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers to its exercises go into "
+        f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers belong into "
         "tests/colab_helpers/lessons/test_exercises.py."
     )
     return 0
