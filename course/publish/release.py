@@ -112,7 +112,7 @@ def _copy(root: Path, copy: Path) -> None:
     """Copy what a wheel is made of, and nothing that lies about."""
     for file in archive.files(root):
         inside = file.relative_to(root)
-        if inside.parts[0] in ("colab_helpers", "README.md", "LICENSE", "pyproject.toml"):
+        if inside.parts[0] in ("colab_helpers", "LICENSE", "pyproject.toml"):
             target = copy / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)

@@ -68,9 +68,9 @@ def test_this_environment_has_the_pinned_versions(root, project):
         for requirement in map(Requirement, extra):
             if requirement.marker is None or requirement.marker.evaluate():
                 installed = version(requirement.name)
-                assert pins[requirement.name.lower()].specifier.contains(installed), (
-                    requirement.name
-                )
+                assert pins[requirement.name.lower().replace("_", "-")].specifier.contains(
+                    installed
+                ), requirement.name
 
 
 def test_make_alone_lists_every_target(root):

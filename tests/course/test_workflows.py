@@ -17,8 +17,23 @@ def commands(name):
     return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
 
 
-def test_there_are_tests_drift_links_and_conditions():
-    assert set(TEXTS) == {"tests", "drift", "links", "conditions"}
+def test_there_are_tests_drift_links_conditions_and_releases():
+    assert set(TEXTS) == {"tests", "drift", "links", "conditions", "release"}
+
+
+def test_only_a_release_may_write_and_it_checks_before():
+    for name in TEXTS:
+        jobs = yaml.safe_load(TEXTS[name])["jobs"].values()
+        writes = any(job.get("permissions", {}).get("contents") == "write" for job in jobs)
+        assert writes == (name == "release")
+    steps = commands("release")
+    check = next(i for i, step in enumerate(steps) if "release --check --tag" in step)
+    publish = next(i for i, step in enumerate(steps) if "gh release create" in step)
+    assert check < publish
+
+
+def test_a_fork_is_told_when_badges_point_elsewhere():
+    assert any("-m course address" in step for step in commands("tests"))
 
 
 @workflows

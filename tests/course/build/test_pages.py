@@ -1,4 +1,3 @@
-import json
 import re
 
 import nbformat
@@ -7,7 +6,6 @@ import pytest
 from course.__main__ import main
 from course.build import assemble, pages
 from course.prove import static
-from course.publish import retarget
 from course.table import CourseError, load
 from tests.toy import publish_toy
 
@@ -65,35 +63,6 @@ def test_check_names_what_is_out_of_date(toy_course, monkeypatch, capsys):
     )
     assert main(["build", "--check"]) == 1
     assert "README.md: its generated part is out of date" in capsys.readouterr().out
-
-
-def test_retarget_moves_every_address_and_keeps_outputs(toy_course):
-    path = publish_toy(toy_course)
-    link = f"{toy_course.repository.url}/blob/HEAD/docs/troubleshooting.md#little-ram"
-    shown = nbformat.read(path, 4)
-    shown.cells[1].outputs = [nbformat.v4.new_output("stream", text=link)]
-    path.write_text(assemble.dumps(shown), "utf-8")
-    recorded = toy_course.root / "colab_helpers" / "reference" / "outputs" / "01_toy.json"
-    recorded.parent.mkdir(parents=True)
-    recorded.write_text(json.dumps({"text": link}), "utf-8")
-    pages.write(toy_course)
-    changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
-    assert sorted(p.name for p in changed) == [
-        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "pyproject.toml",
-    ]  # fmt: skip
-    for page in changed:
-        text = page.read_text("utf-8")
-        assert "ada/gpu-course" in text and "somebody/toy" not in text
-    moved = load(toy_course.root)
-    assert moved.repository.archive == "https://github.com/ada/gpu-course/archive/v2.zip"
-    assert static.stale(moved, moved.lessons[0]) == []
-    assert '"execution_count": 1' in path.read_text("utf-8")
-
-
-@pytest.mark.parametrize("name", ["ada", "https://github.com/ada/x", "a b/c", "/x", "ada/x/y"])
-def test_retarget_refuses_what_is_no_repository(toy_course, name):
-    with pytest.raises(CourseError, match="write owner/name"):
-        retarget.retarget(toy_course, name)
 
 
 def test_store_outputs_keeps_nothing_else_of_the_run(toy_course):

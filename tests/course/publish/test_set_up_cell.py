@@ -1,7 +1,9 @@
 """The set-up cell as a learner meets it: a machine without the helper, and the repository's archive."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +79,53 @@ def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, addres
     ]
     new = {line for line in after - before if not line.startswith(("colab-helpers", "@", "file:"))}
     assert new == set()
+
+
+def package(folder, text):
+    (folder / "colab_helpers").mkdir(parents=True)
+    if text is not None:
+        (folder / "colab_helpers" / "__init__.py").write_text(text)
+
+
+OLD = """
+__version__ = "0.0.1"
+class preflight:
+    @staticmethod
+    def status_card(lesson="", accelerator="", chip="", packages="", optional=""):
+        return "an old card"
+"""
+HELPERS = {
+    "older": OLD,
+    "foreign": "__version__ = '7.0'\ndef preflight(): pass\n",
+    "broken": "1 / 0\n",
+    "empty": "",
+    "a folder": None,
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", HELPERS)
+def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
+    python, address, tmp_path, kind
+):
+    """It lies where packages are installed, as one of an earlier lesson or image would."""
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    said = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
+    site = Path(said.stdout.strip())
+    subprocess.run([python, "-m", "pip", "uninstall", "-qy", "colab-helpers"], check=True)
+    package(site, HELPERS[kind])
+    try:
+        done = run_set_up_cell(python, address, tmp_path)
+        assert "You are on" in done.stdout, done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr and "old card" not in done.stdout
+    finally:
+        subprocess.run([python, "-m", "pip", "uninstall", "-qy", "colab-helpers"], check=True)
+        shutil.rmtree(site / "colab_helpers", ignore_errors=True)
+
+
+@pytest.mark.timeout(300)
+def test_an_old_helper_that_cannot_be_replaced_is_two_lines(python, tmp_path):
+    package(tmp_path, OLD)
+    done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
+    lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
+    assert len(lines) == 2 and "unexpected keyword argument 'helper'" in lines[0]

@@ -1,0 +1,149 @@
+"""A release: the same bytes from the same tree, and nothing that disagrees."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from colab_helpers import _files
+from course.build import assemble
+from course.publish import archive, release
+from course.table import CourseError, load
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """This repository, in a folder of its own and without git."""
+    root = tmp_path_factory.mktemp("copy") / "course"
+    here = load().root
+    for file in archive.files(here):
+        target = root / file.relative_to(here)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    return root
+
+
+@pytest.fixture
+def fresh(copy, tmp_path):
+    shutil.copytree(copy, tmp_path / "course")
+    return load(tmp_path / "course")
+
+
+def test_the_same_tree_gives_the_same_bytes(fresh):
+    first = release.build_wheel(fresh.root)
+    for path in fresh.root.rglob("*.py"):
+        os.utime(path, (1e9, 1e9))
+        path.chmod(0o755)
+    (fresh.root / "colab_helpers" / "__pycache__").mkdir(exist_ok=True)
+    (fresh.root / "colab_helpers" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    assert release.build_wheel(fresh.root).content == first.content
+    assert first.name == f"colab_helpers-{fresh.repository.version}-py3-none-any.whl"
+
+
+def test_the_wheel_has_the_helper_and_its_facts_and_nothing_else(fresh, tmp_path):
+    wheel = release.build_wheel(fresh.root, "9.9.9")
+    path = _files.write(tmp_path / wheel.name, wheel.content)
+    names = set(zipfile.ZipFile(path).namelist())
+    for name in (
+        "__init__.py",
+        "py.typed",
+        "preflight/problems.toml",
+        "hardware/accelerators.toml",
+    ):
+        assert f"colab_helpers/{name}" in names
+    assert {name.split("/")[0] for name in names} == {
+        "colab_helpers",
+        "colab_helpers-9.9.9.dist-info",
+    }
+    assert fresh.repository.version != "9.9.9"  # the tree is as it was
+
+
+def test_a_release_puts_version_address_and_hash_everywhere(fresh):
+    changed = release.prepare(fresh, "9.9.9")
+    there = load(fresh.root)
+    wheel = fresh.root / "dist" / there.repository.release.wheel
+    assert hashlib.sha256(wheel.read_bytes()).hexdigest() == there.repository.release.sha256
+    address = f"{there.repository.url}/releases/download/v9.9.9/{wheel.name}#sha256="
+    for lesson in there.lessons:
+        text = there.notebook(lesson).read_text("utf-8")
+        assert address + there.repository.release.sha256 in text
+        assert f"helper='9.9.9 of {there.repository.slug}'" in text
+        assert (
+            f"/blob/v9.9.9/notebooks/{lesson.slug}.ipynb" in (fresh.root / "README.md").read_text()
+        )
+    assert changed[-1].name == "pyproject.toml"
+    assert release.problems(there, "v9.9.9") == []
+    assert release.prepare(there, "9.9.9") == []
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2, 5, 9, 14])
+def test_stopped_after_any_write_the_same_command_ends_the_work(fresh, monkeypatch, writes):
+    write, done = _files.write, []
+
+    def stopped(path, content):
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(path)
+        return write(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(release._files, "write", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            release.prepare(fresh, "9.9.9")
+    release.prepare(load(fresh.root), "9.9.9")
+    assert release.problems(load(fresh.root), "v9.9.9") == []
+
+
+def test_what_disagrees_is_named(fresh):
+    assert "Nothing is released" in release.problems(fresh)[0]
+    release.prepare(fresh, "9.9.9")
+    assert "The tag is v1.0.0" in release.problems(load(fresh.root), "v1.0.0")[0]
+    lesson = fresh.notebook(fresh.lessons[0])
+    good = lesson.read_text()
+    lesson.write_text(good.replace("#sha256=", "#sha256=0"))
+    assert "installs something else" in release.problems(load(fresh.root))[0]
+    lesson.write_text(good)
+    own = fresh.root / "colab_helpers" / "_units.py"
+    own.write_text(own.read_text() + "# changed\n")
+    assert "the helper changed" in " ".join(release.problems(load(fresh.root)))
+    version = fresh.root / "colab_helpers" / "__init__.py"
+    version.write_text(version.read_text().replace("9.9.9", "9.9.10"))
+    there = load(fresh.root)
+    assert "The helper is 9.9.10, and the release 9.9.9" in release.problems(there)[0]
+    assert there.repository.helper == there.repository.archive  # work goes on, on the branch
+    assert there.repository.ref == "main"
+
+
+@pytest.mark.parametrize(
+    "version", ["1", "1.2", "v1.2.3", "1.2.3rc1", "01.2.3", "1.2.3 ", "", "0.0.1"]
+)
+def test_what_is_no_later_version_is_refused(fresh, version):
+    with pytest.raises(CourseError, match="VERSION="):
+        release.prepare(fresh, version)
+    assert load(fresh.root).repository == fresh.repository
+
+
+def test_pip_refuses_a_wheel_with_another_hash(fresh, tmp_path):
+    wheel = release.build_wheel(fresh.root)
+    path = _files.write(tmp_path / wheel.name, wheel.content)
+    for digest, code in ((wheel.sha256, 0), ("0" * 64, 1)):
+        wanted = f"colab-helpers @ {path.as_uri()}#sha256={digest}"
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+             "--target", str(tmp_path / digest[:4]), wanted],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+
+
+def test_a_notebook_can_be_pointed_at_another_address(fresh, tmp_path):
+    release.prepare(fresh, "9.9.9")
+    there = load(fresh.root)
+    archive.write_notebook(there, there.lessons[0], "file:///here.zip", tmp_path / "x.ipynb")
+    assert "file:///here.zip" in (tmp_path / "x.ipynb").read_text()
+    assert assemble.read(tmp_path / "x.ipynb")

@@ -1,0 +1,177 @@
+"""A fork points everything at itself, in one step that can be taken again."""
+
+import json
+import subprocess
+
+import nbformat
+import pytest
+
+from colab_helpers import _files
+from course.build import assemble, pages
+from course.prove import static
+from course.publish import retarget
+from course.table import CourseError, load
+from tests.toy import edit_lesson, publish_toy
+
+
+def with_recorded_outputs(course):
+    """A published course whose set-up card and recorded outputs link to its page on problems."""
+    path = publish_toy(course)
+    link = f"{course.repository.url}/blob/HEAD/docs/troubleshooting.md#little-ram"
+    shown = nbformat.read(path, 4)
+    shown.cells[1].outputs = [nbformat.v4.new_output("stream", text=link)]
+    path.write_text(assemble.dumps(shown), "utf-8")
+    recorded = course.root / "colab_helpers" / "lessons" / "reference" / "outputs" / "01_toy.json"
+    recorded.parent.mkdir(parents=True)
+    recorded.write_text(json.dumps({"text": link}), "utf-8")
+    pages.write(course)
+    return path
+
+
+def tree(course):
+    """Every file of the course and what is in it."""
+    return {
+        str(path.relative_to(course.root)): path.read_text("utf-8")
+        for path in sorted(course.root.rglob("*"))
+        if path.is_file() and "out" not in path.parts[-2] and path.name != "toy.ipynb"
+    }
+
+
+def test_every_address_moves_and_outputs_stay(toy_course):
+    path = with_recorded_outputs(toy_course)
+    changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
+    assert sorted(p.name for p in changed) == [
+        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "pyproject.toml",
+    ]  # fmt: skip
+    for page in changed:
+        text = page.read_text("utf-8")
+        assert "ada/gpu-course" in text and "somebody/toy" not in text
+    moved = load(toy_course.root)
+    assert moved.repository.archive == "https://github.com/ada/gpu-course/archive/v2.zip"
+    assert static.stale(moved, moved.lessons[0]) == []
+    assert '"execution_count": 1' in path.read_text("utf-8")
+    assert retarget.retarget(moved, "ada/gpu-course") == []
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_stopped_after_any_write_the_same_command_ends_the_work(toy_course, monkeypatch, writes):
+    with_recorded_outputs(toy_course)
+    before = load(toy_course.root).repository
+    write, done = _files.write, []
+
+    def stopped(path, content):
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(path)
+        return write(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(retarget._files, "write", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            retarget.retarget(toy_course, "ada/gpu-course")
+    assert load(toy_course.root).repository == before  # it says itself that it is not done
+    retarget.retarget(load(toy_course.root), "ada/gpu-course")
+    assert "somebody/toy" not in "".join(tree(toy_course).values())
+
+
+def test_there_and_back_is_as_if_nothing_had_happened(toy_course):
+    edit_lesson(
+        toy_course,
+        "# ## A figure",
+        "# ## A figure\n#\n# See https://github.com/ada/gpu-course/issues/3.",
+    )
+    with_recorded_outputs(toy_course)
+    before = tree(toy_course)
+    retarget.retarget(load(toy_course.root), "ada/gpu-course")  # which the lesson cites
+    assert (
+        "https://github.com/ada/gpu-course/issues/3" in tree(toy_course)["notebooks/01_toy.ipynb"]
+    )
+    retarget.retarget(load(toy_course.root), "somebody/toy")
+    assert tree(toy_course) == before
+
+
+def test_a_release_is_of_one_repository(toy_course):
+    project = toy_course.root / "pyproject.toml"
+    line = 'release = { version = "1.0.0", sha256 = "0" }\n'
+    project.write_text(project.read_text().replace('branch = "main"\n', f'branch = "main"\n{line}'))
+    publish_toy(load(toy_course.root))
+    pages.write(load(toy_course.root))
+    retarget.retarget(load(toy_course.root), "somebody/toy")
+    assert line in project.read_text()
+    retarget.retarget(load(toy_course.root), "ada/gpu-course")
+    assert line not in project.read_text() and load(toy_course.root).repository.release is None
+
+
+def test_links_to_another_fork_are_found(toy_course, monkeypatch):
+    path = with_recorded_outputs(toy_course)
+    text = path.read_text().replace("somebody/toy/blob/HEAD/docs", "ada/other/blob/HEAD/docs")
+    path.write_text(text)
+    [problem] = static.stale(toy_course, toy_course.lessons[0])
+    assert "links to another fork" in problem
+    assemble.write(toy_course, toy_course.lessons[0])
+    assert static.stale(toy_course, toy_course.lessons[0]) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ada", "https://github.com/ada/x", "a b/c", "/x", "ada/x/y", "ada/.", "ada/..", "ada/x.git",
+     "-ada/x", "ada-/x", "ada/", 'ada/x"y', "ada/x{1+1}", "ada/$(id)", "ada/x\ny"],
+)  # fmt: skip
+def test_what_is_no_repository_is_refused(toy_course, name):
+    with pytest.raises(CourseError, match="write owner/name"):
+        retarget.retarget(toy_course, name)
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        'x"y',
+        "x\\y",
+        "{1+1}",
+        "$(id)",
+        "a b",
+        "",
+        "-x",
+        "a..b",
+        "a/",
+        "/a",
+        "a//b",
+        "x.lock",
+        "a\nb",
+        "é",
+    ],
+)
+def test_what_is_no_branch_is_refused(toy_course, branch):
+    with pytest.raises(CourseError, match="write a branch or tag"):
+        retarget.retarget(toy_course, "ada/x", branch)
+
+
+@pytest.mark.parametrize("branch", ["main", "v1.2.0", "feature/lesson-08", "release_2026.10"])
+def test_usual_branches_are_taken(toy_course, branch):
+    publish_toy(toy_course)
+    pages.write(toy_course)
+    retarget.retarget(toy_course, "Ada-L/gpu_course.v2", branch)
+    assert load(toy_course.root).repository.branch == branch
+
+
+@pytest.mark.parametrize(
+    ("remote", "expected"),
+    [
+        ("https://github.com/ada/gpu-course.git", "ada/gpu-course"),
+        ("https://github.com/ada/gpu-course", "ada/gpu-course"),
+        ("https://token@github.com/ada/gpu-course.git", "ada/gpu-course"),
+        ("git@github.com:ada/gpu-course.git", "ada/gpu-course"),
+        ("ssh://git@github.com/ada/gpu-course", "ada/gpu-course"),
+        ("https://gitlab.com/ada/gpu-course.git", None),
+        (None, None),
+    ],
+)
+def test_without_a_name_gits_origin_is_taken(tmp_path, remote, expected):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    if remote:
+        subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", remote], check=True)
+    if expected:
+        assert retarget.origin(tmp_path) == expected
+    else:
+        with pytest.raises(CourseError, match="say REPO=owner/name"):
+            retarget.origin(tmp_path)
