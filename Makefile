@@ -109,6 +109,7 @@ reference: setup ## measure this machine and keep the records in colab_helpers/l
 	$(BIN)/python -m course reference $(call quoted,$(LESSONS))
 
 mutants: setup ## plant faults at random, MUTANTS=150 SEED=0: do the tests see them? build/mutants/report.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cosmic-ray
 	$(BIN)/python -m course mutants --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 drift: setup ## compare Colab's package lists with those tested: make drift [FREEZE=file]

@@ -63,7 +63,7 @@ class Quotes:
 
     def _repr_html_(self) -> str:
         rows = (
-            f"<li style='margin:0.4em 0'>{with_code(fact.text)}<br><small><a href='{fact.url}'>"
+            f"<li style='margin:0.4em 0'>{with_code(fact.text)}<br><small><a href='{html.escape(fact.url)}'>"
             f"{html.escape(fact.source)}</a>, {fact.seen}, {CONFIDENCE[fact.confidence]}"
             "</small></li>"
             for fact in self.facts
@@ -128,10 +128,12 @@ class MachineTable:
         style = "style='text-align:left;padding:0.2em 1em 0.2em 0'"
         head = "".join(f"<th {style}>{text}</th>" for text in _HEADS)
         body = "".join(
-            "<tr>" + "".join(f"<td {style}>{text}</td>" for text in _cells(machine)) + "</tr>"
+            "<tr>"
+            + "".join(f"<td {style}>{html.escape(text)}</td>" for text in _cells(machine))
+            + "</tr>"
             for machine in self.machines
         )
-        source = f"<a href='{self.origin.url}'>{html.escape(self.origin.source)}</a>"
+        source = f"<a href='{html.escape(self.origin.url)}'>{html.escape(self.origin.source)}</a>"
         return (
             f"<table><tr>{head}</tr>{body}</table><p><small>{source}, {self.origin.seen}, "
             f"{CONFIDENCE[self.origin.confidence]}</small></p>"

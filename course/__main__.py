@@ -21,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CourseError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("Stopped. The same command goes on from what is finished.", file=sys.stderr)
         return 130
@@ -93,6 +96,13 @@ def _parser() -> argparse.ArgumentParser:
     colab.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
     colab.add_argument("--gpu", default="", help="such as T4")
     colab.add_argument("--tpu", default="", help="such as v5e1")
+    mutants = add("mutants", commands.mutants, "plant faults at random: do the tests see them?")
+    mutants.add_argument("--count", type=_count, default=150)
+    mutants.add_argument("--seed", type=int, default=0)
+    mutants.add_argument("--jobs", type=_count, default=2)
+    mutants.add_argument(
+        "--only", action="append", default=[], metavar="PATH", help="such modules alone"
+    )
     add("bench", commands.bench, "measure the helper, and the time that the notebooks' tests take")
     return parser
 

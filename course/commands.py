@@ -261,6 +261,26 @@ def facts(course: Course, options: argparse.Namespace) -> int:
     return 1 if overdue else 0
 
 
+def mutants(course: Course, options: argparse.Namespace) -> int:
+    """Plant faults, run the matching tests, and write which survived."""
+    from course.prove import mutants
+
+    chosen = mutants.sample(course, options.count, options.seed, options.only)
+    fates = []
+    for fate in mutants.try_all(course, chosen, options.jobs):
+        fates.append(fate)
+        where = f"{fate.mutant.path} {fate.mutant.operator} {fate.mutant.occurrence}"
+        print(
+            f"{len(fates)} of {len(chosen)}: {fate.status}, {fate.seconds:.0f} s, {where}",
+            flush=True,
+        )
+        path = mutants.write(course, mutants.report(fates, options.seed))
+    print(
+        f"{mutants.report(fates, options.seed).splitlines()[0].removeprefix('# ')}; survivors: {path}"
+    )
+    return 0
+
+
 def bench(course: Course, options: argparse.Namespace) -> int:
     """Measure the helper and the tests."""
     from course.prove import bench

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 from course.build import assemble
@@ -97,6 +99,8 @@ def add_second_lesson(course: Course) -> Course:
     lesson = course.source(course.lessons[0])
     copy = lesson.read_text("utf-8").replace("01_toy", "02_toy")
     (lesson.parent / "02_toy.py").write_text(copy, "utf-8")
+    page = course.root / "docs" / "teaching" / "01_toy.md"
+    (page.parent / "02_toy.md").write_text(page.read_text("utf-8"), "utf-8")
     return load(course.root)
 
 
@@ -124,3 +128,13 @@ def publish_toy(course: Course) -> Path:
     outcome = run_toy(course)
     assert outcome.ok, outcome.problem
     return assemble.store_outputs(course, course.lessons[0], outcome.notebook)
+
+
+def run_command(root: Path, arguments: list[str], **options) -> subprocess.Popen:
+    """Start a command of `python -m course` on the course below `root`, in a process of its own."""
+    program = (
+        "import sys; from pathlib import Path; import course.__main__ as command; from course import table; "
+        f"command.load = lambda: table.load(Path({str(root)!r})); sys.exit(command.main(sys.argv[1:]))"
+    )
+    here = Path(__file__).parents[1]
+    return subprocess.Popen([sys.executable, "-c", program, *arguments], cwd=here, **options)

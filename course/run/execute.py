@@ -221,12 +221,17 @@ class _LocalKernelManager(AsyncKernelManager):
     """Talks through files, not ports: kernels that start at once cannot take each other's port."""
 
     sockets = ""  # the folder for them; each run makes a class of its own with its folder
+    words: Any = None  # the file for what a kernel itself, not a cell, writes to stderr
 
     def __init__(self, **options: Any):
         super().__init__(**options)
         if self.sockets:
             self.transport = "ipc"
             self.ip = str(Path(self.sockets) / "ipc")  # not in the notebook's own folder
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+        # In a terminal it would stand among the progress, as a traceback of a kernel that is stopped.
+        await super()._async_launch_kernel(kernel_cmd, **{"stderr": self.words, **options})
 
 
 class _WatchedEngine(NBClientEngine):
@@ -246,8 +251,10 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
         with (
             _environment(settings.environment),
             _socket_folder() as sockets,
+            tempfile.TemporaryFile() as words,
         ):
-            manager = type("Manager", (_LocalKernelManager,), {"sockets": sockets})
+            own = {"sockets": sockets, "words": words}
+            manager = type("Manager", (_LocalKernelManager,), own)
             papermill.execute_notebook(
                 source, target,
                 parameters=dict(settings.parameters),

@@ -146,3 +146,15 @@ def test_efficiency_falls_with_chips_and_rises_with_the_step():
     curve = [devices.scaling_efficiency(2**k, 1e-3, 1e6, 1e9) for k in range(9)]
     assert curve[0] == 1 and curve == sorted(curve, reverse=True)
     assert devices.scaling_efficiency(8, 1e-1, 1e6, 1e9) > curve[3]
+
+
+def test_a_program_that_does_not_end_is_stopped_and_told():
+    with pytest.raises(devices.ProgramError, match=r"had not ended after 0\.5 s"):
+        devices.run_apart("import time; time.sleep(60)", limit=0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 256])
+def test_all_reduce_by_hand(count):
+    size, bandwidth, latency = 1e9, 1e11, 1e-6
+    expected = sum(size / count / bandwidth + latency for _ in range(2 * (count - 1)))
+    assert devices.all_reduce_seconds(count, size, bandwidth, latency) == pytest.approx(expected)

@@ -110,3 +110,168 @@ def test_histogram_tells_the_share_that_is_lost():
 def test_spans_say_who_holds_what():
     picture = figures.spans({"device 0": (0, 2), "device 1": (2, 4)}, title="T", xlabel="row")
     assert "device 0 0 to 1; device 1 2 to 3" in picture.alt
+
+
+@pytest.fixture
+def axes_of(monkeypatch):
+    """Draw a picture and return the axes it was made from."""
+    made = []
+    savefig = matplotlib.figure.Figure.savefig
+
+    def keep(figure, *args, **options):
+        made.append(figure)
+        return savefig(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+
+    def draw(function, *args, **options):
+        function(*args, **options)
+        return made[-1].axes
+
+    return draw
+
+
+def by_label(axes):
+    return {line.get_label(): line for line in axes.lines}
+
+
+def test_race_draws_what_was_measured(axes_of):
+    sizes = [16, 64, 256]
+    [axes] = axes_of(
+        figures.race, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n",
+        limits={"limit": [1e-9, 1e-8, 1e-7]}, recorded={"old": ([16, 64], [1e-4, 1e-3])},
+        crossing=100, prediction=64,
+    )  # fmt: skip
+    drawn = by_label(axes)
+    assert list(drawn["one"].get_xdata()) == sizes
+    assert list(drawn["one"].get_ydata()) == [1e-6, 1e-5, 1e-3]
+    assert list(drawn["limit"].get_ydata()) == [1e-9, 1e-8, 1e-7]
+    assert list(drawn["old"].get_xdata()) == [16, 64] and list(drawn["old"].get_ydata()) == [
+        1e-4,
+        1e-3,
+    ]
+    assert drawn["limit"].get_linestyle() == "--" and drawn["one"].get_linestyle() == "-"
+    assert drawn["old"].get_color() == "#9ca3af"
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    marks = {text.get_text(): text.xy[0] for text in axes.texts}
+    assert marks == {"you said: 64": 64, "crossing: 100": 100}
+    upright = sorted(line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_"))
+    assert upright == [64, 100]
+
+
+def test_without_a_prediction_nobody_said_anything(axes_of):
+    [axes] = axes_of(figures.race, [1, 2], {"one": [1, 2]}, title="T", xlabel="n")
+    assert not axes.texts and set(by_label(axes)) == {"one"}
+
+
+@pytest.mark.parametrize("count", [6, 7, 12])
+def test_many_curves_and_records_each_have_their_own_look(axes_of, count):
+    """Four more machines with records once raised an IndexError in lesson 01."""
+    curves = {f"curve {i}": [1.0, 2.0] for i in range(count)}
+    [axes] = axes_of(
+        figures.race, [1, 2], curves, title="T", xlabel="n",
+        recorded={f"old {i}": ([1, 2], [3, 4]) for i in range(count)},
+    )  # fmt: skip
+    looks = {
+        (line.get_color(), line.get_marker(), line.get_linestyle())
+        for name, line in by_label(axes).items()
+        if name in curves
+    }
+    assert len(looks) == count
+    [axes] = axes_of(figures.lines, [1, 2], curves, title="T", xlabel="x", ylabel="y")
+    assert (
+        len({(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines})
+        == count
+    )
+
+
+def test_seven_groups_are_more_than_there_are_colours(axes_of):
+    names = [f"way {i}" for i in range(7)]
+    axes_of(
+        figures.histogram, {name: [1.0, 2.0] for name in names},
+        title="T", xlabel="x", lost_below=0.1, lost="lost",
+    )  # fmt: skip
+    [axes] = axes_of(figures.grouped, {"row": dict.fromkeys(names, 1.0)}, title="T", unit="s")
+    assert len(axes.patches) == 7
+
+
+def test_bars_are_as_long_as_their_values(axes_of):
+    [axes] = axes_of(
+        figures.bars, {"a": 1.0, "b": 2.5}, title="T", unit="s", limits={"a": 0.5}, paper=["b"]
+    )
+    assert [patch.get_width() for patch in axes.patches] == [1.0, 2.5]
+    assert [patch.get_fill() for patch in axes.patches] == [True, False]  # b is from paper
+    assert list(axes.lines[0].get_xdata()) == [0.5, 0.5] and axes.lines[0].get_linestyle() == "--"
+    assert [text.get_text().strip() for text in axes.texts] == ["1.00 s", "2.50 s"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+
+
+def test_log_bars_are_dots_and_claims_are_shaded_where_they_say(axes_of):
+    claims = {"2 to 5 min": (120, 300), "more": (3600, float("inf"))}
+    [axes] = axes_of(
+        figures.bars, {"a": 5.0, "b": 5000.0}, title="T", unit="s", log=True, claims=claims
+    )
+    dots = [line.get_xdata()[0] for line in axes.lines]
+    assert dots == [5.0, 5000.0]
+    spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
+    assert spans[0] == (120, 300) and spans[1][0] == 3600 and spans[1][1] == axes.get_xlim()[1]
+
+
+def test_grouped_bars_stand_in_their_rows(axes_of):
+    rows = {"w": {"predicted": 4.0, "measured": 4.5}, "g": {"predicted": 2.0, "measured": 1.5}}
+    [axes] = axes_of(figures.grouped, rows, title="T", unit="B", hollow=("predicted",))
+    drawn = [
+        (round(p.get_y() + p.get_height() / 2), p.get_width(), p.get_fill()) for p in axes.patches
+    ]
+    assert drawn == [(0, 4.0, False), (1, 2.0, False), (0, 4.5, True), (1, 1.5, True)]
+
+
+def test_roofline_bends_at_the_ridge_and_has_its_points(axes_of):
+    roof = figures.Roof("T4", 8e12, 320e9)
+    [axes] = axes_of(figures.roofline, [roof], {"a + b": (1 / 12, 1e9)}, title="T")
+    drawn = by_label(axes)
+    x, y = (drawn["T4 (data sheet)"].get_data())[0:2]
+    top = dict(zip(map(float, x), map(float, y), strict=True))
+    assert top[25.0] == 8e12 and top[1.0] == 320e9 and max(top.values()) == 8e12
+    assert drawn["T4 (data sheet)"].get_linestyle() == "--"
+    assert (drawn["a + b"].get_xdata()[0], drawn["a + b"].get_ydata()[0]) == (1 / 12, 1e9)
+
+
+def test_lanes_are_as_many_as_the_chips_have(axes_of):
+    axes = axes_of(figures.lanes, CPU, [CHIPS["T4"], CHIPS["v5e"]])
+    counts = [len(one.collections[0].get_paths()) for one in axes]
+    assert counts == [CPU.lanes, 2560, CHIPS["v5e"].lanes]
+
+
+def test_timeline_steps_through_every_value(axes_of):
+    live = [1000, 3000, 500]
+    [axes] = axes_of(figures.timeline, live, [(0, "forward"), (2, "step")], title="T", budget=4000)
+    assert list(axes.lines[0].get_ydata()) == live
+    assert {text.get_text().strip(): text.get_position()[0] for text in axes.texts} == {
+        "forward": 0, "step": 2
+    }  # fmt: skip
+    assert by_label(axes)["budget"].get_ydata()[0] == 4000
+
+
+def test_bits_are_drawn_one_by_one_in_the_colour_of_their_part(axes_of):
+    [axes] = axes_of(figures.bit_layout, {"fp16": ("0", "01111", "1000000000")}, title="T")
+    assert "".join(text.get_text() for text in axes.texts) == "0011111000000000"
+    colours = [patch.get_facecolor() for patch in axes.patches]
+    assert len(colours) == 16 and len(set(colours)) == 3 and len(set(colours[1:6])) == 1
+
+
+def test_histogram_counts_powers_of_two_and_shades_below_the_limit(axes_of):
+    [axes] = axes_of(
+        figures.histogram, {"g": [2.0**-30, 2.0**-20, 2.0**-20, 1.0]},
+        title="T", xlabel="x", lost_below=2.0**-24, lost="lost",
+    )  # fmt: skip
+    shaded = axes.patches[-1]
+    assert shaded.get_x() + shaded.get_width() == -24
+
+
+def test_spans_are_as_wide_as_their_ranges(axes_of):
+    [axes] = axes_of(
+        figures.spans, {"device 0": (0, 2), "device 1": (2, 5)}, title="T", xlabel="row"
+    )
+    assert [(p.get_x(), p.get_width()) for p in axes.patches] == [(0, 2), (2, 3)]
+    assert [text.get_text().strip() for text in axes.texts] == ["0 to 1", "2 to 4"]

@@ -113,3 +113,28 @@ def test_autocast_is_recorded_op_by_op():
     by_name = {operation.name: operation for operation in seen}
     assert by_name["addmm"].gives == ("bfloat16",)
     assert "_to_copy" in by_name
+
+
+@pytest.mark.parametrize("name", ["Apple M3 GPU", "AMD GPU"])
+def test_a_gpu_that_tells_no_capability_is_not_judged(name):
+    device = hardware.Device("GPU", name, "platform")
+    unknown = dict.fromkeys(("tf32", "bf16", "fp16", "fp8"), "unknown")
+    assert precision.support(device) == {"fp32": "native", **unknown}
+    assert precision.advise(device).format == "fp32" and not precision.advise(device).scaler
+
+
+@pytest.mark.parametrize(
+    ("capability", "native"),
+    [
+        ("6.1", {"fp32"}),
+        ("7.0", {"fp32", "fp16"}),
+        ("7.5", {"fp32", "fp16"}),
+        ("8.0", {"fp32", "fp16", "bf16", "tf32"}),
+        ("8.6", {"fp32", "fp16", "bf16", "tf32"}),
+        ("8.9", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
+        ("12.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
+    ],
+)
+def test_what_is_native_from_which_capability_on(capability, native):
+    device = hardware.Device("GPU", "x", "NVML", capability=capability)
+    assert {name for name, how in precision.support(device).items() if how == "native"} == native

@@ -8,6 +8,7 @@ from course.build import assemble
 from course.prove import comparison, runs, static
 
 from course.run import execute
+from course.table import CourseError
 from tests.toy import edit_lesson, publish_toy, run_toy
 
 
@@ -227,3 +228,103 @@ def test_long_cells_are_named(toy_course, quiet_shape):
     edit_lesson(toy_course, "total = sum(range(10))", "total = sum(range(10))\n" + "x = 1\n" * 40)
     notebook = assemble.build(toy_course, toy_course.lessons[0])
     assert any("30 are the most" in problem for problem in static.shape_problems(notebook))
+
+
+def tampered(path, change):
+    """The stored notebook after somebody has changed it by hand."""
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)
+    path.write_text(assemble.dumps(notebook), "utf-8")
+
+
+def cell_with(notebook, text):
+    return next(cell for cell in notebook.cells if cell.source.startswith(text))
+
+
+def change_a_number(notebook):
+    cell_with(notebook, "total = ").outputs[0].data["text/plain"] = "46"
+
+
+def change_a_record(notebook):
+    record = cell_with(notebook, "reference.record").outputs[0].data
+    record["application/vnd.colab-helpers.record+json"]["values"]["total"]["number"] = 46
+
+
+def change_a_picture(notebook):
+    cell_with(notebook, "with figures").outputs[0].data["image/png"] = "iVBORw0KGgo="
+
+
+def add_a_script(notebook):
+    card = notebook.cells[1].outputs[0].data
+    card["text/html"] += "<script>alert(1)</script>"
+
+
+def add_javascript(notebook):
+    output = nbformat.v4.new_output("display_data", data={"application/javascript": "alert(1)"})
+    cell_with(notebook, "total = ").outputs.append(output)
+
+
+def hide_the_source(notebook):
+    cell_with(notebook, "total = ").metadata["jupyter"] = {"source_hidden": True}
+
+
+def remove_a_tag(notebook):
+    del cell_with(notebook, "total = ").metadata["tags"]
+
+
+def add_a_tag(notebook):
+    cell_with(notebook, "total = ").metadata["tags"] += ["nbval-ignore-output"]
+
+
+def attach_a_file(notebook):
+    notebook.cells[0]["attachments"] = {"x.png": {"image/png": "AAAA"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (change_a_number, "not the one that the last run wrote"),
+        (change_a_record, "not the one that the last run wrote"),
+        (change_a_picture, "not the one that the last run wrote"),
+        (add_a_script, "a program is stored"),
+        (add_javascript, "a program is stored"),
+        (hide_the_source, "not in canonical form"),
+        (remove_a_tag, "not in canonical form"),
+        (add_a_tag, "not in canonical form"),
+        (attach_a_file, "not in canonical form"),
+    ],
+)
+def test_notebook_tampered_with(toy_course, quiet_shape, change, words):
+    path = publish_toy(toy_course)
+    assert problems_of(toy_course) == []
+    tampered(path, change)
+    assert any(words in problem for problem in problems_of(toy_course))
+
+
+def test_run_with_fast_is_not_stored_and_would_be_seen(toy_course, quiet_shape, monkeypatch):
+    fast = run_toy(toy_course, settings=execute.Settings(parameters={"FAST": True}))
+    with pytest.raises(CourseError, match="ran with FAST"):
+        assemble.store_outputs(toy_course, toy_course.lessons[0], fast.notebook)
+    with monkeypatch.context() as patched:
+        patched.setattr(assemble, "is_fast", lambda notebook: False)
+        assemble.store_outputs(toy_course, toy_course.lessons[0], fast.notebook)
+    assert "a run with FAST" in " ".join(problems_of(toy_course))
+
+
+@pytest.mark.parametrize("value", ["0", "", "false", "no", "False"])
+def test_fast_is_read_as_a_word(toy_course, value):
+    outcome = run_toy(toy_course, settings=execute.Settings(environment={"FAST": value}))
+    [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
+    assert record["fast"] is False
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"cells": 3}', "<<<<<<< HEAD\n{}", "[]", "null"])
+def test_notebook_that_cannot_be_read_is_named_and_made_anew(toy_course, quiet_shape, content):
+    path = publish_toy(toy_course)
+    good = path.read_text("utf-8")
+    path.write_text(content)
+    [problem] = problems_of(toy_course)
+    assert problem.startswith("01_toy.ipynb is no readable notebook") and "make build" in problem
+    assemble.write(toy_course, toy_course.lessons[0])
+    built = nbformat.reads(path.read_text("utf-8"), 4)
+    assert assemble.sources(built) == assemble.sources(nbformat.reads(good, 4))

@@ -107,3 +107,29 @@ def test_record_speaks_to_people_and_machines():
 )
 def test_values_read_well(value, text):
     assert str(value) == text
+
+
+def test_a_record_without_a_measurement_is_no_reference(tmp_path):
+    empty = reference.record("01_enable_gpu", False)
+    with pytest.raises(reference.RecordError, match="measured nothing"):
+        reference.write(empty, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_record_nested_without_end_is_named(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text('{"schema": 1, "values": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(reference.RecordError, match=r"deep\.json cannot be read"):
+        reference.read(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((2**26, "bytes"), "67.1 MB"), ((16.0, "bytes"), "16 bytes"), ((999, "bytes"), "999 bytes"),
+        ((1000, "bytes"), "1.00 kB"), ((0.0437, "×"), "0.044×"), ((12.345, "%"), "12.3 %"),
+        ((0.5, "s"), "500 ms"), ((1234.5, ""), "1,234"), ((3e9, "B/s"), "3.00 GB/s"),
+    ],
+)  # fmt: skip
+def test_values_have_fitting_units(value, text):
+    assert str(reference.Value(*value, "x")) == text

@@ -1,0 +1,103 @@
+"""What is shown in a notebook carries no program, whatever stands in it."""
+
+import dataclasses
+from datetime import date
+from html.parser import HTMLParser
+
+import pytest
+
+from colab_helpers import facts, hardware, preflight, runtime
+from colab_helpers.lessons import exercises, reference
+from colab_helpers.preflight.problems import Finding
+
+HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
+TAGS = {"div", "table", "tr", "td", "th", "b", "br", "a", "p", "small", "ul", "li", "code"}
+
+
+class Reader(HTMLParser):
+    """Collects tags, and what their attributes say."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes = set(), set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def with_hostile_text(thing):
+    """The same dataclass with hostile text in each field that holds text."""
+    fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}
+    return dataclasses.replace(
+        thing, **{name: HOSTILE for name, value in fields.items() if isinstance(value, str)}
+    )
+
+
+def state():
+    cpu = with_hostile_text(hardware.Device("CPU", "x", "", 2**34, cores=2))
+    place = dataclasses.replace(
+        runtime.describe(runtime.Evidence()), python=HOSTILE, frameworks={HOSTILE: HOSTILE}
+    )
+    gpu = dataclasses.replace(with_hostile_text(cpu), kind="GPU")
+    wants = preflight.Wants(HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,))
+    cpu = dataclasses.replace(cpu, kind="CPU")
+    return preflight.State(place, hardware.Inventory((gpu, cpu), (HOSTILE,)), wants)
+
+
+def fact():
+    return facts.Fact("id", "x", "x", "x", date(2026, 1, 1), date(2026, 2, 1), "H")
+
+
+def record():
+    values = {HOSTILE: reference.Value(1.0, HOSTILE, HOSTILE)}
+    return reference.Record(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, values=values)
+
+
+def table():
+    machine = facts.Machine(HOSTILE, HOSTILE, HOSTILE, 2, HOSTILE)
+    return facts.MachineTable(
+        (machine,), dataclasses.replace(with_hostile_text(fact()), confidence="M")
+    )
+
+
+SHOWN = {
+    "card": lambda: preflight.StatusCard(
+        HOSTILE, state(), (Finding("id", "stop", HOSTILE, HOSTILE, HOSTILE),)
+    )._repr_html_(),
+    "facts": lambda: facts.Quotes(
+        (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
+    )._repr_html_(),
+    "machines": lambda: table()._repr_html_(),
+    "verdict": lambda: exercises.Verdict(HOSTILE, "wrong", HOSTILE)._repr_mimebundle_()[
+        "text/html"
+    ],
+    "record": lambda: record()._repr_mimebundle_()["text/html"],
+    "records side by side": lambda: reference._as_html(record(), [record()]),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_hostile_text_stays_text(name):
+    reader = Reader()
+    shown = SHOWN[name]()
+    reader.feed(shown)
+    assert reader.tags and reader.tags <= TAGS
+    assert reader.attributes <= {"style", "href"}
+    assert "&lt;script&gt;" in shown
+
+
+def test_every_html_form_is_tried():
+    """A new class with HTML of its own belongs above."""
+    from pathlib import Path
+
+    package = Path(facts.__file__).parent
+    forms = [
+        path.name
+        for path in package.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if line.strip().startswith(("def _repr_html_", "def _repr_mimebundle_"))
+    ]
+    assert sorted(forms) == sorted(
+        ["card.py", "facts.py", "facts.py", "style.py", "__init__.py", "__init__.py"]
+    )
