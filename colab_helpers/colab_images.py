@@ -65,6 +65,8 @@ def numbers(version: str) -> tuple[int, ...]:
 def is_older(version: str, than: str) -> bool:
     """Say whether a version is below another one; False for one that has no numbers, such as "main".
 
+    `version` and `than` are as packages write them, such as "2.11.0+cu130".
+
     >>> is_older("2.5.1", "2.6"), is_older("main", "2.6")
     (True, False)
     """

@@ -68,7 +68,8 @@ def simulate_jax(count: int = 8, chip: bool = True) -> None:
 def choose_keras_backend(name: str) -> None:
     """Make Keras compute with "jax", "tensorflow" or "torch"; call it before `import keras`.
 
-    Raises `TooLateError` when Keras has started with another one: it chooses once a process.
+    Raises `TooLateError` when Keras has started with another one: it chooses once a process. `name` is
+    one of those three.
     """
     keras = sys.modules.get("keras")
     if keras is not None and keras.backend.backend() != name:
@@ -84,7 +85,8 @@ def run_apart(program: str, *, limit: float = 300, **environment: str) -> str:
 
     For settings that one process cannot hold both ways. JAX in it keeps to the CPU unless
     `JAX_PLATFORMS` says otherwise: one process owns a TPU. Raises `ProgramError` when it fails, or has
-    not ended after `limit` seconds.
+    not ended after `limit` seconds. `program` is its source; `environment` names variables and their
+    values; `limit` is in seconds.
 
     >>> run_apart("import os; print(os.environ['COLOUR'])", COLOUR="blue")
     'blue\\n'
@@ -110,7 +112,8 @@ def list_strategies(
 ) -> tuple[Choice, ...]:
     """Return the tf.distribute strategies that a machine offers, best first, each with its reason.
 
-    `chip_is_free` is False when another framework holds the TPU.
+    `chip_is_free` is False when another framework holds the TPU. `evidence` is what `runtime.observe`
+    gives; `logical_devices` counts those that TensorFlow shows.
 
     >>> [choice.name for choice in list_strategies(runtime.Evidence(), 4)]
     ['MirroredStrategy', 'default']
@@ -142,8 +145,9 @@ def all_reduce_seconds(count: int, size: float, bandwidth: float, latency: float
 def scaling_efficiency(count: int, step: float, size: float, bandwidth: float) -> float:
     """Return the share of `count` chips' time that is work: step / (step + all-reduce). A model.
 
-    `step` is one chip's own seconds, the same for any count: each chip brings its own rows. Nothing
-    is hidden behind the computing, as frameworks partly do, so real efficiency can be better.
+    `step` is one chip's own seconds, the same for any count: each chip brings its own rows. Nothing is
+    hidden behind the computing, as frameworks partly do, so real efficiency can be better. `size` is
+    the gradient's bytes; `bandwidth` is what a chip sends, in bytes/s.
 
     >>> scaling_efficiency(1, 0.1, 4e7, 1e11), scaling_efficiency(2, 1.0, 1e9, 1e9)
     (1.0, 0.5)

@@ -34,7 +34,10 @@ class Fact:
     confidence: str
 
     def is_due(self, today: date) -> bool:
-        """Say whether this fact is past the date on which to look again."""
+        """Say whether this fact is past the date on which to look again.
+
+        `today` is the day to judge by.
+        """
         return today > self.review
 
 
@@ -99,6 +102,8 @@ class Printout:
 
 def printout(id: str) -> Printout:
     """Return a recorded printout; raises KeyError with the ids there are.
+
+    `id` is its id in `facts.toml`, such as "nvidia-smi-t4".
 
     >>> "Tesla T4" in printout("nvidia-smi-t4").text
     True

@@ -75,6 +75,8 @@ def formats() -> dict[str, Format]:
 def bits(value: float, number_format: Format) -> tuple[str, str, str]:
     """Return the bits of `value`, rounded to a format: sign, exponent, mantissa.
 
+    `number_format` is one of `formats()`.
+
     >>> bits(1.5, formats()["bf16"])
     ('0', '01111111', '1000000')
     """

@@ -240,6 +240,8 @@ def _tpu(seen: Evidence) -> str | None:
 def hides_gpus(env: Mapping[str, str]) -> bool:
     """Say whether CUDA_VISIBLE_DEVICES hides every GPU: it is empty, or begins with no device.
 
+    `env` has the environment's variables.
+
     >>> hides_gpus({"CUDA_VISIBLE_DEVICES": "-1"}), hides_gpus({"CUDA_VISIBLE_DEVICES": "0"})
     (True, False)
     """

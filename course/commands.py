@@ -63,7 +63,16 @@ def run(course: Course, options: argparse.Namespace) -> int:
     if options.require:
         lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
     folder = course.root / "build" / "course"
-    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter)
+    chosen = course.select(options.lessons)
+    if options.require == "GPU":
+        reasons = {lesson.slug: lessons.without_gpu_build(lesson) for lesson in chosen}
+        print(*(f"{slug}: left out: {why}." for slug, why in reasons.items() if why), sep="\n")
+        chosen = tuple(lesson for lesson in chosen if not reasons[lesson.slug])
+        if not chosen:
+            raise CourseError(
+                "No lesson's framework here is built for a GPU: nothing can be measured."
+            )
+    ran = lessons.run_each(course, chosen, folder, options.parameter)
     print(f"\n{report.as_text(ran.outcomes)}\n")
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
     kind = options.require

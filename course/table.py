@@ -94,6 +94,7 @@ class Lesson:
     packages: tuple[str, ...]
     objectives: tuple[str, ...]
     measures: str
+    framework: str = "torch"
     optional: tuple[str, ...] = ()
 
     @property

@@ -82,7 +82,8 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "lessons/01_toy.py": lesson,
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n",
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
-        "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n",
+        "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n"
+        "<!-- own: -->\n<!-- end own -->\n",
     }.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

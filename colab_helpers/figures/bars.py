@@ -36,8 +36,9 @@ def bars(
 ) -> Picture:
     """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
 
-    `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not
-    measured: they are hollow. `claims` maps a text to the range (low, high) it speaks of.
+    `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not measured:
+    they are hollow. `claims` maps a text to the range (low, high) it speaks of. `values` maps a name
+    to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
     """
     names = list(values)
     extra = 0.45 if claims else 0
@@ -84,7 +85,8 @@ def grouped(
 ) -> Picture:
     """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
 
-    Series in `hollow` were not measured: they are drawn hollow.
+    Series in `hollow` were not measured: they are drawn hollow. `values` maps a name to series and
+    numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
     """
     names, series = list(values), list(next(iter(values.values())))
     height = 0.8 / len(series)

@@ -13,7 +13,10 @@ from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, w
 def timeline(
     live: Sequence[int], marks: Sequence[tuple[int, str]], *, title: str, budget: int | None = None
 ) -> Picture:
-    """Plot live bytes after each allocation or release; `marks` (position, name) begin phases."""
+    """Plot live bytes after each allocation or release; `marks` (position, name) begin phases.
+
+    `live` is in bytes; `budget`, in bytes too, is drawn dashed; `title` holds the finding.
+    """
     with canvas(height=3.6) as (figure, axes):
         axes.step(range(len(live)), live, where="post", color=COLOURS[0], lw=1.4)
         axes.fill_between(range(len(live)), live, step="post", color=COLOURS[0], alpha=0.2, lw=0)

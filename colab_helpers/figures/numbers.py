@@ -15,7 +15,11 @@ _PARTS = (("sign", INK), ("exponent: range", COLOURS[1]), ("mantissa: digits", C
 def bit_layout(
     rows: Mapping[str, tuple[str, str, str]], *, title: str, notes: Mapping[str, str] | None = None
 ) -> Picture:
-    """Draw numbers bit by bit: name -> (sign, exponent, mantissa) as strings of 0 and 1."""
+    """Draw numbers bit by bit: name -> (sign, exponent, mantissa) as strings of 0 and 1.
+
+    `rows` has one number a row, `notes` (same keys) what stands beside its name; `title` holds the
+    finding.
+    """
     with canvas(8.4, 0.9 + 0.42 * len(rows)) as (figure, axes):
         for y, parts in enumerate(rows.values()):
             x = 0
@@ -47,7 +51,11 @@ def bit_layout(
 def histogram(
     groups: Mapping[str, Sequence[float]], *, title: str, xlabel: str, lost_below: float, lost: str
 ) -> Picture:
-    """Plot how magnitudes (above 0) are spread over powers of two; shade what a format loses."""
+    """Plot how magnitudes (above 0) are spread over powers of two; shade what a format loses.
+
+    `groups` maps a name to magnitudes; what is under `lost_below` is shaded and named `lost`; `xlabel`
+    says what is counted; `title` holds the finding.
+    """
     powers = {name: np.log2(np.asarray(values)) for name, values in groups.items()}
     low = min(float(p.min()) for p in powers.values())
     high = max(float(p.max()) for p in powers.values())

@@ -35,7 +35,11 @@ def lines(
     ideal: Mapping[str, Sequence[float]] | None = None,
     doubling: bool = False,
 ) -> Picture:
-    """Plot curves on plain axes; `ideal` curves are dashed. `doubling`: x counts 1, 2, 4, 8 …"""
+    """Plot curves on plain axes; `ideal` curves are dashed. `doubling`: x counts 1, 2, 4, 8 …
+
+    `curves` and `ideal` map a name to one y for each x; `xlabel` and `ylabel` have the units; `title`
+    holds the finding.
+    """
     many = len(curves) + len(ideal or {}) > 3  # then the legend stands beside the curves
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
@@ -71,7 +75,7 @@ def roofline(
     """Plot FLOP/s over arithmetic intensity (FLOP per byte): ceilings, and measured points.
 
     `points` maps a name to (intensity, FLOP/s). Source of the plot: Williams, Waterman, Patterson,
-    "Roofline", CACM 52(4), 2009.
+    "Roofline", CACM 52(4), 2009. `roofs` are drawn in black, one dash each; `title` holds the finding.
     """
     intensities = [2.0**k for k in range(-5, 13)]
     with canvas(8.4, 4.4) as (figure, axes):
@@ -99,7 +103,10 @@ def roofline(
 
 
 def spans(ranges: Mapping[str, tuple[int, int]], *, title: str, xlabel: str) -> Picture:
-    """Plot which part (first, behind the last) of a range belongs to whom: one bar each."""
+    """Plot which part (first, behind the last) of a range belongs to whom: one bar each.
+
+    `ranges` maps a name to its part; `xlabel` says what is counted; `title` holds the finding.
+    """
     with canvas(height=0.9 + 0.3 * len(ranges)) as (figure, axes):
         for i, (low, high) in enumerate(ranges.values()):
             axes.barh(i, high - low, left=low, height=0.7, color=COLOURS[0])
@@ -116,6 +123,7 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
     """Draw processors as what they are: a few large lanes, or thousands of small ones.
 
     Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
+    `cpu` stands first, then `chips`, each with its memory, bandwidth and peak below.
     """
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
     with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):

@@ -38,7 +38,8 @@ def race(
 
     `curves` and `limits` hold seconds by contender for every size; limits (from data sheets) are
     dashed, `recorded` curves (sizes, seconds) from other machines are grey. `crossing` and
-    `prediction` are sizes to mark.
+    `prediction` are sizes to mark. `sizes` rise; `xlabel` says what they are; `title` holds the
+    finding.
     """
     with canvas() as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):

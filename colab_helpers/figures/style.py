@@ -79,13 +79,18 @@ class Picture:
         return data, {"image/png": {"alt": self.alt, "width": self.width}}
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a PNG file."""
+        """Write the picture to a PNG file.
+
+        `path` is replaced whole. Raises OSError where it cannot be written.
+        """
         _files.write(path, self.png)
 
 
 @contextmanager
 def canvas(width: float = 7.2, height: float = 4.0, columns: int = 1) -> Iterator[Any]:
     """Give a figure and its axes in the course's style; sizes in inches.
+
+    `width` and `height` are of the whole figure; with `columns` above 1 there is an array of axes.
 
     >>> with canvas(3, 2) as (figure, axes):
     ...     _ = axes.plot([1, 2], [3, 4])
@@ -109,7 +114,10 @@ def finish(figure: Figure, alt: str) -> Picture:
 
 
 def time_ticks(axes: Axes) -> None:
-    """Ticks at ten, sixty and so on: people count long times in minutes and hours."""
+    """Ticks at ten, sixty and so on: people count long times in minutes and hours.
+
+    `axes` is the plot whose x axis is in seconds, on a log scale.
+    """
     low, high = axes.get_xlim()
     ticks = [*(10.0**k for k in range(-9, 2)), 60, 600, 3600, 36_000, 360_000]
     axes.set_xticks([tick for tick in ticks if low <= tick <= high])
@@ -117,21 +125,30 @@ def time_ticks(axes: Axes) -> None:
 
 
 def size_ticks(axes: Axes, sizes: Sequence[float]) -> None:
-    """Ticks at the sizes that were measured, or at every so-many-th of them."""
+    """Ticks at the sizes that were measured, or at every so-many-th of them.
+
+    `axes` is the plot whose x axis has the `sizes`.
+    """
     shown = list(sizes)[:: max(1, len(sizes) // 7)]
     axes.set_xticks(shown, [f"{size:g}" for size in shown])
     axes.xaxis.set_minor_locator(NullLocator())
 
 
 def short_seconds(value: float) -> str:
-    """A duration for an axis: no figures that say nothing."""
+    """A duration for an axis: no figures that say nothing.
+
+    `value` is in seconds.
+    """
     if value == 60:
         return "1 min"
     return re.sub(r"(\.\d*?)0+ ", r"\1 ", _units.seconds(value)).replace(". ", " ")
 
 
 def with_unit(value: float, unit: str, short: bool = False) -> str:
-    """A number with its unit; `short` for an axis."""
+    """A number with its unit; `short` for an axis.
+
+    `value` is in `unit`: "s", "B", "B/s", "FLOP/s" or any word.
+    """
     if unit == "s":
         return short_seconds(value) if short else _units.seconds(value)
     if unit in ("FLOP/s", "B/s", "B"):

@@ -57,6 +57,8 @@ class Chip:
         """Return the FLOP per byte from which on compute, not bandwidth, is the limit.
 
         Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+        `number_format` is a key of `peak`, such as "fp16"; the best one when left out. Raises KeyError
+        for one that the sheet does not have.
 
         >>> round(catalogue()["T4"].ridge("fp16"))
         203
@@ -65,6 +67,9 @@ class Chip:
 
     def attainable(self, intensity: float, number_format: str | None = None) -> float:
         """Return the most FLOP/s that code of `intensity` FLOP per byte can reach: the roofline.
+
+        `number_format` is a key of `peak`, such as "fp32"; the best one when left out. Raises KeyError
+        for one that the sheet does not have.
 
         >>> catalogue()["T4"].attainable(1, "fp32") / 1e9
         320.0

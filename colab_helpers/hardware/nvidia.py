@@ -19,6 +19,8 @@ def gpus(nvml: Any, run: Callable, visible: str | None = None) -> tuple[list[Dev
     """Return the GPUs of the first source that answers, and in words why the others did not.
 
     `visible` is CUDA_VISIBLE_DEVICES: the GPUs that frameworks see, in their order; None for all.
+    `nvml` is a module with nvidia-ml-py's functions, None for the installed one; `run` starts
+    `nvidia-smi`.
     """
     problems: list[str] = []
     for ask in (lambda: _from_nvml(nvml), lambda: _from_nvidia_smi(run)):

@@ -18,10 +18,13 @@ CPU_FEATURES = (
 )
 
 
-def cpu(seen: runtime.Evidence) -> Device:
-    """Return the processor, as the system describes it."""
+def cpu(seen: runtime.Evidence, info_file: Path = Path("/proc/cpuinfo")) -> Device:
+    """Return the processor, as the system describes it.
+
+    `seen` has cores and memory; `info_file` is where Linux describes the processor.
+    """
     try:
-        info = Path("/proc/cpuinfo").read_text()
+        info = info_file.read_text()
     except OSError:
         info = ""
     name = re.search(r"^model name\s*:\s*(.+)$", info, re.M)

@@ -26,7 +26,8 @@ def digits(test_share: float = 0.2, seed: int = 0) -> Split:
     """Return scikit-learn's handwritten digits: 1,797 images of 8 × 8 pixels, 10 classes.
 
     Pixels are scaled to 0 … 1. Every class has the same share in both parts. Source: Alpaydin and
-    Kaynak, "Optical Recognition of Handwritten Digits", UCI (1998).
+    Kaynak, "Optical Recognition of Handwritten Digits", UCI (1998). `test_share`, from 0 to 1, is held
+    out; `seed` chooses which.
 
     >>> digits().x_train.shape, digits().x_test.shape
     ((1437, 64), (360, 64))
@@ -62,7 +63,8 @@ class Sums:
 def sums(digits: int = 2, test_share: float = 0.1, seed: int = 0) -> Sums:
     """Return every addition of two numbers with so many digits, split at random.
 
-    Pairs of numbers are held out in both orders: a test row has no twin in training.
+    Pairs of numbers are held out in both orders: a test row has no twin in training. `test_share`,
+    from 0 to 1, of the pairs is held out; `seed` chooses which.
 
     >>> data = sums()
     >>> len(data.train) + len(data.test), len(spell(data.test[0]))
@@ -81,6 +83,8 @@ def sums(digits: int = 2, test_share: float = 0.1, seed: int = 0) -> Sums:
 
 def spell(row: np.ndarray) -> str:
     """Return token ids as text.
+
+    `row` holds ids from 0 to 11, as `SUM_ALPHABET` orders them.
 
     >>> spell(np.array([0, 7, 10, 5, 8, 11, 5, 6, 0]))
     '07+58=560'

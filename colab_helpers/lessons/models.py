@@ -39,7 +39,7 @@ class Block(nn.Module):
         self.contract = nn.Linear(4 * config.width, config.width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, context, width) to the same shape."""
+        """Map `x` of shape (batch, context, width) to the same shape."""
         x = x + self._attend(self.norm_attention(x))
         return x + self.contract(F.gelu(self.expand(self.norm_mlp(x))))
 
@@ -84,7 +84,8 @@ def training_flops(config: GPTConfig, batch: int) -> float:
     """Return the floating-point operations of one training step: forward once, backward twice.
 
     6 per weight and token, plus 12 · layers · context · width per token for attention. Source:
-    Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted.
+    Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted. `config` has the
+    sizes; `batch` is in rows of `config.context` tokens.
 
     >>> round(training_flops(GPTConfig(), batch=32) / 1e9)
     582

@@ -46,6 +46,8 @@ def watch(lesson: str, shell: Any = None) -> None:
 def needs(source: str) -> tuple[str, ...]:
     """Return the import names that a cell's first line asks for.
 
+    `source` is the text of the cell.
+
     >>> needs("# needs: tensorflow, keras\\nimport tensorflow as tf")
     ('tensorflow', 'keras')
     """
@@ -55,6 +57,8 @@ def needs(source: str) -> tuple[str, ...]:
 
 def missing(source: str) -> tuple[str, ...]:
     """Return what a cell needs and this machine lacks.
+
+    `source` is the text of the cell.
 
     >>> missing("# needs: json, no_such_package")
     ('no_such_package',)
@@ -68,12 +72,18 @@ def tally() -> dict[str, dict[str, int]]:
 
 
 def digest(source: str) -> str:
-    """Return the key under which the output of a cell is recorded."""
+    """Return the key under which the output of a cell is recorded.
+
+    `source` is the text of the cell.
+    """
     return hashlib.sha256(source.strip().encode()).hexdigest()[:16]
 
 
 def replay(lesson: str, key: str, lacking: Sequence[str], folder: Path = FOLDER) -> None:
-    """Show what a cell put out on a reference machine, and say that it did not run here."""
+    """Show what a cell put out on a reference machine, and say that it did not run here.
+
+    `lesson` and `key` name the cell in `folder`; `lacking` are the packages that are not installed.
+    """
     why = f"{NOT_RUN} {', '.join(lacking)} is not installed."
     path = folder / f"{lesson}.json"
     recorded = json.loads(path.read_text("utf-8")) if path.exists() else {"cells": {}}
@@ -94,7 +104,11 @@ def replay(lesson: str, key: str, lacking: Sequence[str], folder: Path = FOLDER)
 def record_outputs(
     lesson: str, device: str, date: str, cells: Sequence[tuple[str, list]], folder: Path = FOLDER
 ) -> Path:
-    """Keep the outputs of cells that need something; `cells` holds (source, outputs)."""
+    """Keep the outputs of cells that need something; `cells` holds (source, outputs).
+
+    `device` and `date` (as in 2026-11-21) say where and when; the file in `folder` has the name of the
+    `lesson`.
+    """
     kept = {digest(source): outputs for source, outputs in cells if needs(source)}
     path = folder / f"{lesson}.json"
     text = json.dumps({"device": device, "date": date, "cells": kept}, indent=1, sort_keys=True)

@@ -75,7 +75,10 @@ class _CudaMeter(Meter):
 
 @contextmanager
 def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator[Meter]:
-    """Ask the allocator in this block; `budget` limits what it reserves."""
+    """Ask the allocator in this block; `budget` limits what it reserves.
+
+    `device` is one GPU; `known` exists already and counts.
+    """
     index = torch.cuda.current_device() if device.index is None else device.index
     device = torch.device("cuda", index)
     meter = _CudaMeter(device, tensor_bytes([t for t in tensors_in(known) if t.is_cuda]))
@@ -108,6 +111,8 @@ def _allowed_fraction(device: torch.device) -> float:
 
 def read_trace(events: Iterable[dict], start: int = 0) -> list[int]:
     """Return live bytes after each event of CUDA's memory history, beginning at `start`.
+
+    `events` have an "action" and a "size" in bytes.
 
     >>> read_trace([{"action": "alloc", "size": 512}, {"action": "free_completed", "size": 512}])
     [512, 0]

@@ -55,7 +55,8 @@ def largest_batch(
     """Return the largest number of rows, up to `limit`, for which `step(rows)` stays in `budget` bytes.
 
     Doubles the rows until memory runs out, then halves the gap. `known` counts as in `track`. Returns
-    0 when not even one row fits. Other errors than out of memory are raised.
+    0 when not even one row fits. Other errors than out of memory are raised. `device` is where the
+    step computes.
 
     >>> largest_batch(lambda rows: torch.zeros(rows, 250), budget=100_000)
     100

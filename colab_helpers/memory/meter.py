@@ -14,7 +14,8 @@ from colab_helpers import _units
 def tensor_bytes(things: Any) -> int:
     """Return the bytes of the storages in nested tensors, modules or optimisers; each counted once.
 
-    Of a sparse tensor, its indices and values count.
+    Of a sparse tensor, its indices and values count. `things` may be nested in lists, tuples and
+    dicts.
 
     >>> x = torch.zeros(10, 10)
     >>> tensor_bytes([x, x[0], x.T])

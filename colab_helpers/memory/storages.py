@@ -19,7 +19,10 @@ from colab_helpers.memory.meter import Meter, tensors_in
 def count_storages(
     device: torch.device, budget: int | None = None, known: Any = ()
 ) -> Iterator[Meter]:
-    """Count every storage as `track` does off CUDA, on any device: for tensors without data too."""
+    """Count every storage as `track` does off CUDA, on any device: for tensors without data too.
+
+    `budget` and `known` are as in `track`.
+    """
     with _Storages(device, budget, known) as mode:
         try:
             yield mode.meter

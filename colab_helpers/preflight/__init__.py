@@ -43,7 +43,10 @@ class OldHelperError(RuntimeError):
 
 
 def inspect(wants: Wants | None = None) -> State:
-    """Collect the state of this machine for the checks. Starts no framework."""
+    """Collect the state of this machine for the checks. Starts no framework.
+
+    `wants` is what a lesson asks for; nothing when left out.
+    """
     seen = runtime.observe()
     return State(
         runtime=runtime.describe(seen),
@@ -56,7 +59,10 @@ def inspect(wants: Wants | None = None) -> State:
 
 
 def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """Run every check on `state` and return what they found, worst first."""
+    """Run every check on `state` and return what they found, worst first.
+
+    `checks` are all of `CHECKS` when left out.
+    """
     order = {"stop": 0, "warn": 1, "note": 2}
     found, failed = [], list(state.traces.problems)
     for check in checks:
@@ -83,7 +89,8 @@ def status_card(
 
     Without a lesson it shows all that was found, also what no lesson needs to know. `packages` and
     `optional` list import names, separated by blanks. `helper` is the one that the lesson was written
-    for, as "version of owner/name". Raises `OldHelperError` where this one is older.
+    for, as "version of owner/name". Raises `OldHelperError` where this one is older. `accelerator` is
+    "GPU", "TPU" or ""; `chip` is a key of `hardware.catalogue()`.
 
     >>> status_card(packages="no_such_package").findings[0].id
     'package-missing'

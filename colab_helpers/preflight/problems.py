@@ -37,7 +37,10 @@ class Problem:
     lessons: bool = True
 
     def is_due(self, today: date) -> bool:
-        """Say whether this problem is past the date on which to look again."""
+        """Say whether this problem is past the date on which to look again.
+
+        `today` is the day to judge by.
+        """
         return today > self.review
 
 
@@ -71,6 +74,8 @@ def known_problems() -> Mapping[str, Problem]:
 def way_out(id: str, platform: str) -> str:
     """Return the remedy of a problem on a platform, as `runtime.Runtime.platform` names it.
 
+    `id` is one of `known_problems()`; raises KeyError for another.
+
     >>> way_out("restart-needed", "local")
     'Restart the kernel, then run from the top.'
     """
@@ -83,6 +88,7 @@ def report(id: str, seen: str, *, platform: str, remedy: str = "", severity: str
     """Return the finding of a known problem, with the link to the page that says more.
 
     `seen`: what was met here, in words. `platform` chooses the way out, unless `remedy` gives another.
+    `id` is one of `known_problems()`; `severity` is the table's when left out.
     """
     return Finding(
         id,
@@ -95,6 +101,8 @@ def report(id: str, seen: str, *, platform: str, remedy: str = "", severity: str
 
 def link(id: str) -> str:
     """Return where the troubleshooting page speaks of a problem.
+
+    `id` is one of `known_problems()`.
 
     >>> link("little-disk").endswith("docs/troubleshooting.md#little-disk")
     True

@@ -45,5 +45,8 @@ class State:
         return self.evidence.packages
 
     def report(self, id: str, seen: str, remedy: str = "") -> problems.Finding:
-        """Return the finding of problem `id` here; without a `remedy`, the table's for this platform."""
+        """Return the finding of problem `id` here; without a `remedy`, the table's for this platform.
+
+        `seen` says in words what was met.
+        """
         return problems.report(id, seen, platform=self.runtime.platform, remedy=remedy)

@@ -63,7 +63,11 @@ def write_timing(course: Course, outcome: execute.Outcome) -> None:
 def render(course: Course) -> dict[Path, str]:
     """Return the text that every page with generated parts should have."""
     pages = {
-        course.root / "README.md": {"lessons": lesson_table(course), "fork": fork_lines(course)}
+        course.root / "README.md": {
+            "lessons": lesson_table(course),
+            "fork": fork_lines(course),
+            "own": own_lines(course),
+        }
     }
     troubles = course.root / "docs" / "troubleshooting.md"
     pages[troubles] = {"problems": problem_list()}
@@ -118,6 +122,11 @@ def fork_lines(course: Course) -> str:
         "make course   # set up, run every lesson, write the report\n"
         "make test     # everything the course promises, checked\n```"
     )
+
+
+def own_lines(course: Course) -> str:
+    """The lines of the README that install the helper alone."""
+    return f'```\n%pip install --no-deps "colab-helpers @ {course.repository.helper}"\n```'
 
 
 def problem_list() -> str:

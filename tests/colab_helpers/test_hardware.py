@@ -288,3 +288,114 @@ def test_ridges_of_the_fact_sheet():
 def test_a_device_reads_well():
     text = str(hardware.Device("GPU", "Tesla T4", "NVML", 15360 * MIB, 0, "580.82.07", "7.5"))
     assert text == "GPU: Tesla T4, 15.0 GiB, driver 580.82.07, compute capability 7.5 (says NVML)"
+
+
+X86 = """processor\t: 0
+vendor_id\t: AuthenticAMD
+model name\t: AMD EPYC 7B12
+flags\t\t: fpu sse2 avx2 avx512f avx512_bf16 avx512_fp16_not
+
+processor\t: 1
+model name\t: AMD EPYC 7B12 (the second)
+"""
+ARM = "processor\t: 0\nFeatures\t: fp asimd asimdhp sve bf16\n"
+SEEN = runtime.Evidence(cores=2, ram_total=8 * 2**30, ram_available=5 * 2**30, machine="aarch64")
+
+
+def cpuinfo(folder, text):
+    (folder / "cpuinfo").write_text(text)
+    return folder / "cpuinfo"
+
+
+def test_a_processor_is_read_from_cpuinfo(tmp_path):
+    found = hardware.processor.cpu(SEEN, cpuinfo(tmp_path, X86))
+    assert (found.kind, found.name, found.source) == ("CPU", "AMD EPYC 7B12", "/proc/cpuinfo")
+    assert found.features == ("avx2", "avx512f", "avx512_bf16")
+    assert (found.cores, found.memory_total, found.memory_used) == (2, 8 * 2**30, 3 * 2**30)
+    assert found.lanes == 32
+
+
+def test_an_arm_processor_has_features_and_no_model_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(hardware.processor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(hardware.processor.platform, "processor", lambda: "")
+    found = hardware.processor.cpu(SEEN, cpuinfo(tmp_path, ARM))
+    assert (found.name, found.source) == ("aarch64", "platform")
+    assert set(found.features) == {"sve", "bf16", "asimdhp"}
+
+
+@pytest.mark.parametrize(("said", "name"), [("Apple M3\n", "Apple M3"), ("", "Apple")])
+def test_a_mac_is_asked_by_sysctl(tmp_path, monkeypatch, said, name):
+    def run(command, **options):
+        assert command[0] == "sysctl"
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    monkeypatch.setattr(hardware.processor.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(hardware.processor.subprocess, "run", run)
+    assert hardware.processor.cpu(SEEN, tmp_path / "none").name == name
+
+
+def test_an_unknown_memory_is_left_out(tmp_path):
+    found = hardware.processor.cpu(runtime.Evidence(), tmp_path / "none")
+    assert (found.memory_total, found.memory_used, found.features) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("features", "cores", "lanes"),
+    [
+        ((), 1, 4),
+        (("avx2",), 2, 16),
+        (("avx512f",), 2, 32),
+        (("avx2", "avx512f"), 4, 64),
+        ((), None, 4),
+    ],
+)
+def test_lanes_of_a_cpu(features, cores, lanes):
+    assert hardware.Device("CPU", "x", "", cores=cores, features=features).lanes == lanes
+
+
+def test_lanes_of_an_accelerator_are_its_data_sheets():
+    assert hardware.Device("GPU", "Tesla T4", "NVML").lanes == 2560
+    assert hardware.Device("GPU", "unknown", "NVML").lanes is None
+
+
+def test_what_is_missing_is_left_out_of_a_devices_line():
+    assert str(hardware.Device("TPU", "TPU v5e", "PCI id")) == "TPU: TPU v5e (says PCI id)"
+    cpu = hardware.Device("CPU", "x", "y", cores=2, features=("avx2",))
+    assert str(cpu) == "CPU: x, 2 cores, avx2 (says y)"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "name"),
+    [
+        (runtime.Evidence(system="Darwin", machine="arm64"), "GPU"),
+        (runtime.Evidence(paths=("/dev/kfd",)), "AMD GPU"),
+    ],
+)
+def test_other_makers_gpus_are_devices_too(evidence, name):
+    found = hardware.list_devices(evidence, run=fake_smi(error=AssertionError("asked")))
+    assert found.accelerator.kind == "GPU" and found.accelerator.name.endswith(name)
+    assert found.accelerator.capability is None
+
+
+def test_a_chip_is_read_in_the_units_of_its_sheet():
+    chip = hardware.catalogue()["T4"]
+    assert (chip.memory, chip.bandwidth, chip.peak["fp32"]) == (16e9, 320e9, 8.1e12)
+    assert chip.memory_mib * MIB == 15 * 2**30
+    assert hardware.catalogue()["v5e"].links["chips"] < 1e12
+    assert (
+        hardware.Inventory((hardware.Device("CPU", "x", ""),)).to_dict()["devices"][0]["name"]
+        == "x"
+    )
+
+
+@pytest.mark.parametrize(("version", "text"), [(13000, "13.0"), (12080, "12.8"), (11020, "11.2")])
+def test_nvmls_number_for_cuda(version, text):
+    nvml = FakeNVML(*RECORDED["T4"])
+    nvml.nvmlSystemGetCudaDriverVersion_v2 = lambda: version
+    assert hardware.list_devices(GPU_MACHINE, nvml=nvml).main.cuda == text
+
+
+@pytest.mark.parametrize(("away", "key"), [(7, "A100-40"), (9, None)])
+def test_memory_decides_within_8_gib(away, key):
+    found = hardware.find_chip("GRID A100", 40 * 10**9 + away * 2**30)
+    assert (found.key if found else None) == key

@@ -66,7 +66,10 @@ _registry: dict[str, Exercise] = {}
 
 
 def exercise(id: str, hint: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Register the judge below as exercise `id`."""
+    """Register the judge below as exercise `id`.
+
+    `hint` is what an untouched stub gets.
+    """
 
     def register(judge: Callable[..., str]) -> Callable[..., str]:
         _registry[id] = Exercise(id, hint, judge)
@@ -158,6 +161,8 @@ def items(answer: Any) -> list:
 def close(a: float, b: float, tolerance: float = 0.02) -> bool:
     """Say whether two numbers agree within a fraction `tolerance` of the second.
 
+    `a` is judged; `b` is what is right.
+
     >>> close(101, 100), close(103, 100)
     (True, False)
     """
@@ -167,7 +172,8 @@ def close(a: float, b: float, tolerance: float = 0.02) -> bool:
 def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str]) -> None:
     """Judge a mapping of questions to choices; raise `NotYet` at the first wrong one.
 
-    `whys` maps (question, wrong choice) to the misconception behind it.
+    `whys` maps (question, wrong choice) to the misconception behind it. `answer` maps questions to
+    choices; `wanted` has the right ones.
     """
     given = {name: str(value).strip().lower() for name, value in dict(answer).items()}
     still_open = [name for name in wanted if given.get(name, "...") in ("...", "ellipsis", "")]
@@ -182,6 +188,8 @@ def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str
 def told(answer: Any, name: str) -> Any:
     """Return what a mapping answers to `name`, or raise `NotYet` when that is still open.
 
+    `answer` is a mapping, in which dots stand for what is open.
+
     >>> told({"rows": 3, "parts": ...}, "rows")
     3
     """
@@ -194,7 +202,8 @@ def told(answer: Any, name: str) -> Any:
 def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, str]]) -> None:
     """Judge a list that puts five `steps` in order; raise `NotYet` at the first rule it breaks.
 
-    A rule is (early, late, why): `why` is said when `early` does not stand before `late`.
+    A rule is (early, late, why): `why` is said when `early` does not stand before `late`. `answer` is
+    the learner's list; `rules` are tried in their order.
     """
     if isinstance(answer, str):
         raise NotYet("Give a list of five words, not one text.")

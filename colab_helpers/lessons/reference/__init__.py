@@ -119,7 +119,8 @@ def record(
 ) -> Record:
     """Return the record of this lesson on this machine, to be shown as the last value of a lesson.
 
-    `device` is what was measured: by default the accelerator, or the CPU where there is none.
+    `device` is what was measured: by default the accelerator, or the CPU where there is none. `fast`
+    marks a run with small sizes.
 
     >>> record("01_enable_gpu", True, speedup=Value(2.0, "×", "faster")).values["speedup"].number
     2.0
@@ -141,7 +142,10 @@ def record(
 
 
 def series(x: Iterable[float], y: Iterable[float], unit: str, meaning: str) -> Series:
-    """Return a curve from any iterables of numbers; raises ValueError when lengths differ."""
+    """Return a curve from any iterables of numbers; raises ValueError when lengths differ.
+
+    `x` and `y` have the same length; `y` is in `unit`; `meaning` says in words what it is.
+    """
     xs, ys = tuple(map(float, x)), tuple(map(float, y))
     if len(xs) != len(ys):
         raise ValueError(f"{meaning}: {len(xs)} x values and {len(ys)} y values.")
@@ -151,7 +155,10 @@ def series(x: Iterable[float], y: Iterable[float], unit: str, meaning: str) -> S
 
 
 def read(path: Path) -> Record:
-    """Read one record. Raises `RecordError` for a file that is none."""
+    """Read one record. Raises `RecordError` for a file that is none.
+
+    `path` is a file that `write` wrote.
+    """
     try:
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -162,7 +169,10 @@ def read(path: Path) -> Record:
 
 
 def load(lesson: str, folder: Path = FOLDER) -> list[Record]:
-    """Return the reference records of a lesson. A broken file is named in a warning and left out."""
+    """Return the reference records of a lesson. A broken file is named in a warning and left out.
+
+    `folder` holds the records: the package's own when left out.
+    """
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -175,7 +185,8 @@ def load(lesson: str, folder: Path = FOLDER) -> list[Record]:
 def write(entry: Record, folder: Path = FOLDER) -> Path:
     """Write a record to `folder` and return its path.
 
-    Raises `RecordError` for a run with FAST, and for one in which nothing was measured.
+    Raises `RecordError` for a run with FAST, and for one in which nothing was measured. `entry` is the
+    record; the file is named after its device and lesson.
     """
     if not entry.values and not entry.series:
         raise RecordError(

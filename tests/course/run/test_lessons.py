@@ -1,11 +1,13 @@
 """Lessons run one after the other: what has run is kept, whatever happens."""
 
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -218,3 +220,36 @@ def test_a_disk_that_is_full_is_told_in_one_line(two, capsys, monkeypatch):
     monkeypatch.setattr(assemble._files, "write", full)
     assert main(["build"]) == 1
     assert "No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("framework", "installed", "cuda", "words"),
+    [
+        ("torch", (), "12.8", ""),
+        ("torch", (), "", "build without CUDA"),
+        ("torch", (), None, "build without CUDA"),
+        ("tensorflow", ("tensorflow",), "", ""),
+        ("tensorflow", ("tensorflow-cpu",), "12.8", "build for CPUs"),
+        ("jax", ("jax", "jax-cuda13-plugin"), "", ""),
+        ("jax", ("jax",), "12.8", "no plugin for CUDA"),
+    ],
+)
+def test_a_framework_without_a_gpu_build_is_named(
+    monkeypatch, toy_course, framework, installed, cuda, words
+):
+    found = [SimpleNamespace(name=name) for name in installed]
+    monkeypatch.setattr(lessons.metadata, "distributions", lambda: found)
+    monkeypatch.setattr(lessons._traces, "torch_cuda", lambda: cuda)
+    lesson = dataclasses.replace(toy_course.lessons[0], framework=framework)
+    why = lessons.without_gpu_build(lesson)
+    assert (words in why) if words else why == ""
+
+
+def test_a_gpu_run_without_any_such_framework_ends_in_one_line(two, capsys, monkeypatch):
+    monkeypatch.setattr(lessons, "require", lambda kind: None)
+    monkeypatch.setattr(lessons, "without_gpu_build", lambda lesson: "a build for CPUs")
+    assert main(["run", "--require", "GPU"]) == 1
+    told = capsys.readouterr()
+    assert (
+        "01_toy: left out: a build for CPUs." in told.out and "nothing can be measured" in told.err
+    )
