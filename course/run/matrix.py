@@ -1,13 +1,12 @@
 """Does every lesson hold under every condition that a learner's machine may have?
 
-A condition changes what the kernel is given: packages, network, folder, cores, memory, locale. A
+A condition changes what the kernel is given: packages, network, folder, cores, memory. A
 lesson holds when it reaches its end, or when its card says beforehand why it cannot.
 """
 
 from __future__ import annotations
 
 import json
-import locale
 import os
 import shutil
 import subprocess
@@ -33,7 +32,6 @@ ROOM = 2**30  # bytes above what the imports take
 #: Bytes a thread. The usual 8 MiB are set aside, not used, and a limit on memory counts them whole.
 THREAD_STACK = 2**20
 _END = "the last cell has run"
-_LOCALES = ("de_DE.utf8", "fr_FR.utf8", "es_ES.utf8", "pt_BR.utf8", "it_IT.utf8")
 
 
 @dataclass(frozen=True)
@@ -124,16 +122,6 @@ def old_records(lesson: Lesson, scratch: Path) -> Run:
     )
 
 
-def colab_figures(lesson: Lesson, scratch: Path) -> Run:
-    """MPLBACKEND as Colab sets it."""
-    return Run({"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
-
-
-def elsewhere(lesson: Lesson, scratch: Path) -> Run:
-    """Numbers with a decimal comma, and a time zone that is not a whole hour off."""
-    return Run({"PYTHONPATH": DENIED, "TZ": "Asia/Kathmandu", "NUMBERS": _decimal_comma()})
-
-
 def terminal(lesson: Lesson, scratch: Path) -> Run:
     """IPython without a front end."""
     return Run(terminal=True)
@@ -156,8 +144,6 @@ CONDITIONS: dict[str, Condition] = {
     "little memory": little_memory,
     "old records": old_records,
     "terminal": terminal,
-    "Colab's MPLBACKEND": colab_figures,
-    "decimal comma": elsewhere,
 }
 
 
@@ -268,27 +254,6 @@ def _thread_stack(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
-
-
-@contextmanager
-def _numbers(name: str) -> Iterator[None]:
-    before = locale.setlocale(locale.LC_ALL)
-    try:
-        locale.setlocale(locale.LC_ALL, name)
-        yield
-    finally:
-        locale.setlocale(locale.LC_ALL, before)
-
-
-def _decimal_comma() -> str:
-    for name in _LOCALES:
-        try:
-            with _numbers(name):
-                if locale.localeconv()["decimal_point"] == ",":
-                    return name
-        except locale.Error:
-            continue
-    raise NotHereError("no locale with a decimal comma is installed")
 
 
 def _can_write(folder: Path) -> bool:

@@ -4,7 +4,6 @@ WITHOUT      import names that are not installed
 NO_NETWORK   a file; each attempt to leave this machine is refused and written there
 CORES        how many cores may be used
 DATA_LIMIT   bytes of private memory, at most
-NUMBERS      a locale for numbers, set as a desktop program would
 """
 
 import importlib.machinery
@@ -50,7 +49,3 @@ if os.environ.get("DATA_LIMIT"):
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (int(os.environ["DATA_LIMIT"]),) * 2)
-if os.environ.get("NUMBERS"):
-    import locale
-
-    locale.setlocale(locale.LC_ALL, os.environ["NUMBERS"])
