@@ -113,7 +113,7 @@ def old_records(lesson: Lesson, scratch: Path) -> Run:
     package = Path(colab_helpers.__file__).parent
     copy = scratch / "colab_helpers"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for i, path in enumerate(sorted((copy / "reference").glob("*.json"))):
+    for i, path in enumerate(sorted((copy / "lessons" / "reference").glob("*.json"))):
         text = path.read_text("utf-8")
         changed = json.dumps({**json.loads(text), "schema": 0}) if i % 2 else text[: len(text) // 2]
         path.write_text(changed, "utf-8")

@@ -275,3 +275,85 @@ def test_spans_are_as_wide_as_their_ranges(axes_of):
     )
     assert [(p.get_x(), p.get_width()) for p in axes.patches] == [(0, 2), (2, 3)]
     assert [text.get_text().strip() for text in axes.texts] == ["0 to 1", "2 to 4"]
+
+
+def test_grouped_bars_do_not_lie_on_each_other(axes_of):
+    rows = {"w": {"a": 1.0, "b": 2.0}, "g": {"a": 3.0, "b": 4.0}}
+    [axes] = axes_of(figures.grouped, rows, title="T", unit="s")
+    middles = [round(patch.get_y() + patch.get_height() / 2, 3) for patch in axes.patches]
+    assert middles == [-0.2, 0.8, 0.2, 1.2]
+    assert [round(text.get_position()[1], 3) for text in axes.texts] == middles
+    assert [text.get_text().strip() for text in axes.texts] == [
+        "1.00 s",
+        "3.00 s",
+        "2.00 s",
+        "4.00 s",
+    ]
+    assert axes.get_xlim() == (0, 5.0)
+
+
+def test_long_times_have_ticks_at_minutes_and_hours(axes_of):
+    [axes] = axes_of(figures.bars, {"a": 1e-9, "b": 1e5}, title="T", unit="s", log=True)
+    low, high = axes.get_xlim()
+    wanted = [*(10.0**k for k in range(-9, 2)), 60, 600, 3600, 36_000, 360_000]
+    assert list(axes.get_xticks()) == [tick for tick in wanted if low <= tick <= high]
+    shown = axes.xaxis.get_major_formatter()
+    assert [shown(value, 0) for value in (1e-9, 60, 3600)] == ["1 ns", "1 min", "1 h"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "long", "short"),
+    [
+        (1500.0, "s", "25.0 min", "25 min"), (2e9, "B", "2.00 GB", "2 GB"), (1234.0, "", "1,234", "1,234"),
+        (0.5, "%", "0.5 %", "0.5"), (999.0, "steps", "999 steps", "999"),
+        (1000.0, "steps", "1,000 steps", "1,000"),
+        (2.5e12, "FLOP/s", "2.50 TFLOP/s", "2.5 TFLOP/s"), (10.0, "s", "10.0 s", "10 s"),
+    ],
+)  # fmt: skip
+def test_numbers_with_units(value, unit, long, short):
+    from colab_helpers.figures import style
+
+    assert style.with_unit(value, unit) == long
+    assert style.with_unit(value, unit, short=True) == short
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("s", "time"), ("B", "memory"), ("B/s", "bandwidth"), ("FLOP/s", "speed"), ("steps", "steps")],
+)
+def test_an_axis_says_what_it_shows(axes_of, unit, text):
+    [axes] = axes_of(figures.bars, {"a": 1.0}, title="T", unit=unit)
+    assert axes.get_xlabel() == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "beside"),
+    [(2, "left", "you said"), (100, "right", "you said"), (1000, "right", "you said")],
+)
+def test_a_mark_keeps_away_from_the_edges(axes_of, size, text, beside):
+    [axes] = axes_of(
+        figures.race,
+        [1, 10, 100, 1000],
+        {"a": [1, 2, 3, 4]},
+        title="T",
+        xlabel="n",
+        prediction=size,
+    )
+    [mark] = axes.texts
+    assert mark.get_ha() == text and mark.get_text().startswith(beside)
+
+
+def test_sizes_have_ticks_where_something_was_measured(axes_of):
+    sizes = [2**k for k in range(4, 20)]
+    [axes] = axes_of(figures.race, sizes, {"a": sizes}, title="T", xlabel="n")
+    assert list(axes.get_xticks()) == sizes[::2]
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["16", "64"]
+
+
+def test_doubling_counts_on_a_log_axis(axes_of):
+    [axes] = axes_of(
+        figures.lines, [1, 2, 4, 8], {"a": [1, 2, 3, 4]}, title="T", xlabel="x", ylabel="y", doubling=True,
+        ideal={"i": [1, 2, 4, 8]},
+    )  # fmt: skip
+    assert axes.get_xscale() == "log" and list(axes.get_xticks()) == [1, 2, 4, 8]
+    assert by_label(axes)["i"].get_linestyle() == "--" and axes.get_ylim()[0] == 0

@@ -451,3 +451,52 @@ def test_doctor_ends_with_1_on_a_machine_that_does_not_fit(capsys, monkeypatch):
     monkeypatch.setattr(checks.session, "MIN_DISK", 2**60)
     assert main(["doctor"]) == 1
     assert "Delete downloads" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("seen", "since"), [(TPU, True), (changed(TPU, env={}, shell=""), False)])
+def test_when_colab_took_tensorflow_out_is_said_on_colab_only(seen, since):
+    found = {f.id: f.seen for f in preflight.run_checks(state(seen, (V5E, CPU), accelerator="TPU"))}
+    assert ("2025-03-07" in found["tpu-without-tensorflow"]) == since
+
+
+@pytest.mark.parametrize(("used", "fires"), [(7, False), (8, True), (15, True)])  # half of 15 GiB
+def test_a_gpu_is_held_from_half_of_its_memory_on(used, fires):
+    assert ("gpu-held" in ids(state(devices=(held(used), CPU)))) == fires
+
+
+@pytest.mark.parametrize(("used", "fires"), [(0, True), (767, True), (769, False)])  # a twentieth
+def test_a_gpu_is_idle_when_its_memory_is_nearly_empty(used, fires):
+    gpu = dataclasses.replace(T4, memory_used=used * MIB, utilization=0)
+    seen = machine(uptime=1800.0)
+    assert ("gpu-idle" in ids(state(seen, (gpu, CPU)))) == fires
+    assert "gpu-idle" not in ids(state(machine(uptime=1799.0), (gpu, CPU)))
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "beside"),
+    [
+        ("little-ram", {"ram_available": 2 * GIB - 1}, {"ram_available": 2 * GIB}),
+        ("little-disk", {"disk_free": GIB - 1}, {"disk_free": GIB}),
+        ("long-session", {"uptime": 10 * HOUR}, {"uptime": 10 * HOUR - 1}),
+        ("old-python", {"python": "3.10.99"}, {"python": "3.11.0"}),
+    ],
+)
+def test_thresholds_one_step_to_either_side(name, at, beside):
+    assert name in ids(state(machine(**at)))
+    assert name not in ids(state(machine(**beside)))
+
+
+@pytest.mark.parametrize(
+    ("capability", "fires"), [("7.5", True), ("7.9", True), ("8.0", False), ("12.0", False)]
+)
+def test_bf16_is_native_from_8_on(capability, fires):
+    gpu = dataclasses.replace(T4, capability=capability)
+    assert ("bf16-emulated" in ids(state(devices=(gpu, CPU)))) == fires
+
+
+@pytest.mark.parametrize(
+    ("version", "fires"), [("2.17.0", False), ("2.18.0", True), ("2.22.0", True), ("2.23.0", False)]
+)
+def test_tensorflows_whose_cuda_is_known(version, fires):
+    seen = machine(cublas=(13,), packages=packages(tensorflow=version))
+    assert ("tensorflow-cuda" in ids(state(seen))) == fires

@@ -83,3 +83,39 @@ def test_the_command_fails_with_a_failed_field(monkeypatch, capsys, states, code
 def test_an_unknown_condition_says_which_there_are(capsys):
     assert main(["matrix", "01", "--conditions", "on the moon"]) == 1
     assert "no network" in capsys.readouterr().err
+
+
+def test_the_read_only_folder_cannot_be_written(course, tmp_path):
+    run = matrix.read_only_folder(course.lessons[0], tmp_path)
+    assert not os.access(run.folder, os.W_OK) or str(run.folder) == "/sys"
+    with pytest.raises(OSError):
+        (run.folder / "x").write_text("")
+    assert not matrix._can_write(run.folder) and matrix._can_write(tmp_path)
+
+
+@pytest.mark.timeout(120)
+def test_a_terminal_runs_a_lesson_to_its_end_or_says_where_it_stopped(toy_course, tmp_path):
+    from course.build import assemble
+    from tests.toy import edit_lesson
+
+    source = tmp_path / "toy.ipynb"
+    source.write_text(assemble.dumps(assemble.build(toy_course, toy_course.lessons[0])))
+    assert matrix._in_terminal(source) == []
+    edit_lesson(toy_course, "total = sum(", "raise SystemExit(3)\ntotal = sum(")
+    source.write_text(assemble.dumps(assemble.build(toy_course, toy_course.lessons[0])))
+    [problem] = matrix._in_terminal(source)
+    assert "it stopped before its end" in problem or "ended with" in problem
+
+
+def test_old_records_are_half_of_another_schema_and_half_cut_off(course, tmp_path):
+    run = matrix.old_records(course.lessons[0], tmp_path)
+    copies = sorted((tmp_path / "colab_helpers" / "lessons" / "reference").glob("*.json"))
+    broken = 0
+    for i, path in enumerate(copies):
+        if i % 2:
+            assert json.loads(path.read_text())["schema"] == 0
+        else:
+            with pytest.raises(ValueError, match="Expecting|Unterminated"):
+                json.loads(path.read_text())
+            broken += 1
+    assert broken and run.environment["PYTHONPATH"] == str(tmp_path)
