@@ -15,8 +15,8 @@ from course.table import Course, CourseError, Lesson
 def build(course: Course, options: argparse.Namespace) -> int:
     """Write notebooks and generated pages; with --check, only say what is out of date."""
     from colab_helpers import _files
-    from course.build import assemble, pages
     from course.prove import static
+    from course.write import assemble, pages
 
     if options.check:
         problems = [p for lesson in course.lessons for p in static.stale(course, lesson)]
@@ -43,7 +43,7 @@ def build(course: Course, options: argparse.Namespace) -> int:
 
 def new_lesson(course: Course, options: argparse.Namespace) -> int:
     """Lay what a new lesson needs."""
-    from course.build import new_lesson
+    from course.write import new_lesson
 
     for path in new_lesson.lay(course, options.number, options.name, options.title):
         print(path.relative_to(course.root))
@@ -83,8 +83,8 @@ def run(course: Course, options: argparse.Namespace) -> int:
 
 def notebooks(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and store each that ran to its end."""
-    from course.build import assemble, pages
     from course.run import execute, lessons
+    from course.write import assemble, pages
 
     lessons.refuse_fast(options.parameter, "`make notebooks`")
     lessons.require(options.require)

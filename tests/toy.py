@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from course.build import assemble
 from course.run import execute
 from course.table import Course, load
+from course.write import assemble
 
 LESSON = """\
 # %%

@@ -109,7 +109,7 @@ _BESIDE = {
         "tests/course/publish/test_retarget.py",
     ),
     "report.py": ("tests/course/run/test_lessons.py", "tests/course/run/test_execute.py"),
-    "commands.py": ("tests/course/run", "tests/course/build", "tests/course/prove"),
+    "commands.py": ("tests/course/run", "tests/course/write", "tests/course/prove"),
     "__main__.py": (
         "tests/colab_helpers/test_preflight_explain.py",
         "tests/course/run/test_lessons.py",

@@ -10,8 +10,8 @@ import re
 import nbformat
 from nbformat import NotebookNode
 
-from course.build import assemble
 from course.run import execute
+from course.write import assemble
 
 #: A CUDA build of PyTorch says so on a machine with CUDA's compiler and without a GPU.
 _NO_WARNING = "No CUDA runtime is found, using CUDA_HOME"

@@ -15,9 +15,9 @@ import statistics
 from nbformat import NotebookNode
 
 from colab_helpers.lessons import replay
-from course.build import assemble
 from course.run import execute
 from course.table import Course, Lesson
+from course.write import assemble
 
 MOST_LINES = 30  # a code cell
 MOST_LINES_USUALLY = 20  # nine of ten

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from colab_helpers import _files
-from course.build import assemble
 from course.table import Course, CourseError, Lesson
+from course.write import assemble
 
 #: Folders that commands make, where there is no git to say so.
 _MADE = ("__pycache__", "node_modules")

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colab_helpers import _files, colab_images
-from course.build import assemble, pages
 from course.publish import archive
 from course.table import Course, CourseError, Release
+from course.write import assemble, pages
 
 #: Every file in a wheel has this date (2020-01-01), so that the same tree gives the same bytes.
 EPOCH = "1577836800"

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 from colab_helpers import _files
-from course.build import assemble, pages
 from course.table import Course, CourseError
+from course.write import assemble, pages
 
 _OWNER, _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?", r"[A-Za-z0-9._-]+"
 #: What git takes as the name of a branch, less what a shell or a quoted text could misread.

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import colab_helpers
 from colab_helpers import _files, _traces, runtime
-from course.build import assemble
 from course.run import execute
 from course.table import Course, CourseError, Lesson
+from course.write import assemble
 
 STOPPED = "stopped by Ctrl-C"
 

@@ -22,10 +22,10 @@ from pathlib import Path
 import nbformat
 
 import colab_helpers
-from course.build import assemble
 from course.prove import runs
 from course.run import execute
 from course.table import Course, Lesson, load
+from course.write import assemble
 
 DENIED = str(Path(__file__).parent / "conditions")
 ROOM = 2**30  # bytes above what the imports take

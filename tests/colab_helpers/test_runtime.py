@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from colab_helpers import runtime
+from colab_helpers.runtime import evidence
 
 MACHINES = tomllib.loads((Path(__file__).parent / "environments.toml").read_text("utf-8"))[
     "machine"
 ]
 
 
-def evidence(machine):
+def recorded(machine):
     told = ("env", "shell", "nvidia_smi", "packages", "system", "machine")
     return runtime.Evidence(
         **{key: machine[key] for key in told if key in machine},
@@ -23,7 +24,7 @@ def evidence(machine):
 
 @pytest.mark.parametrize("machine", MACHINES, ids=[m["name"] for m in MACHINES])
 def test_recorded_machines_are_recognised(machine):
-    found = runtime.describe(evidence(machine))
+    found = runtime.describe(recorded(machine))
     assert (found.platform, found.accelerator) == (machine["platform"], machine["accelerator"])
     assert found.tpu == machine.get("tpu")
 
@@ -68,7 +69,7 @@ def container(folder, limit, used, cached=0):
     (folder / "memory.max").write_text(f"{limit}\n")
     (folder / "memory.current").write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"anon 1\ninactive_file {cached}\nactive_file 7\n")
-    return runtime._container(folder)
+    return evidence._container(folder)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +86,22 @@ def test_what_a_container_has_left_counts(tmp_path, limit, used, cached, left):
 
 
 def test_a_container_without_a_limit_or_without_files(tmp_path):
-    assert runtime._container(tmp_path) is None
+    assert evidence._container(tmp_path) is None
     assert container(tmp_path, "max", 5) is None
 
 
 def test_a_containers_memory_is_what_this_process_can_have(monkeypatch):
-    monkeypatch.setattr(runtime, "_container", lambda: (64 * MIB, 5 * MIB))
-    assert runtime._ram() == (64 * MIB, 5 * MIB)
-    monkeypatch.setattr(runtime, "_container", lambda: (2**60, 2**59))  # wider than the machine
-    assert runtime._ram()[0] < 2**50
+    monkeypatch.setattr(evidence, "_container", lambda: (64 * MIB, 5 * MIB))
+    assert evidence._ram() == (64 * MIB, 5 * MIB)
+    monkeypatch.setattr(evidence, "_container", lambda: (2**60, 2**59))  # wider than the machine
+    assert evidence._ram()[0] < 2**50
 
 
 def test_a_dropped_mount_does_not_stop_the_description(monkeypatch):
     def gone(path):
         raise OSError(107, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(runtime.shutil, "disk_usage", gone)
+    monkeypatch.setattr(evidence.shutil, "disk_usage", gone)
     found = runtime.describe()
     assert (found.disk_total, found.disk_free) == (0, 0)
 
@@ -113,7 +114,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
             raise UnicodeDecodeError("utf-8", b"x", 0, 1, "cut off")
         return "1.0"
 
-    monkeypatch.setattr(runtime.importlib.metadata, "version", version)
+    monkeypatch.setattr(evidence.importlib.metadata, "version", version)
     found = runtime.observe().packages
     assert "numpy" not in found and "torch" not in found and found["jax"] == "1.0"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course.build import pages
 from course.publish import archive
 from course.table import load
+from course.write import pages
 from tests.toy import make_toy_course, publish_toy, run_command
 
 TIMES = int(os.environ.get("INTERRUPTIONS", "3"))

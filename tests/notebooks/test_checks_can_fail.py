@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course.build import assemble
+from course.write import assemble
 
 from course.prove import comparison, runs, static
 

@@ -7,7 +7,7 @@ import pytest
 
 from colab_helpers.lessons import replay
 from course import table
-from course.build import assemble
+from course.write import assemble
 from course.prove import comparison, runs, static
 from course.run import execute, matrix
 from tests.notebooks.promises import broken

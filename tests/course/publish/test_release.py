@@ -10,9 +10,9 @@ import zipfile
 import pytest
 
 from colab_helpers import _files
-from course.build import assemble
 from course.publish import archive, release
 from course.table import CourseError, load
+from course.write import assemble
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import nbformat
 import pytest
 
 from colab_helpers import _files
-from course.build import assemble, pages
 from course.prove import static
 from course.publish import retarget
 from course.table import CourseError, load
+from course.write import assemble, pages
 from tests.toy import edit_lesson, publish_toy
 
 

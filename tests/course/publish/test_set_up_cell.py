@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from course.build import assemble
 from course.publish import archive
 from course.table import load
+from course.write import assemble
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
 

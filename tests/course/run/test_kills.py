@@ -16,8 +16,8 @@ import pytest
 
 from course import table
 from course.__main__ import main
-from course.build import assemble
 from course.run import execute
+from course.write import assemble
 from tests.toy import add_second_lesson
 
 INJECTED = "injected-parameters"

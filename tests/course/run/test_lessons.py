@@ -14,9 +14,9 @@ import pytest
 
 from course import table
 from course.__main__ import main
-from course.build import assemble, outputs, pages
 from course.run import execute, lessons, report
 from course.table import CourseError
+from course.write import assemble, outputs, pages
 from tests.toy import add_second_lesson, edit_lesson, run_command
 
 SLOW = "import time\ntime.sleep(60)\ntotal = sum("

@@ -95,7 +95,7 @@ def test_the_read_only_folder_cannot_be_written(course, tmp_path):
 
 @pytest.mark.timeout(120)
 def test_a_terminal_runs_a_lesson_to_its_end_or_says_where_it_stopped(toy_course, tmp_path):
-    from course.build import assemble
+    from course.write import assemble
     from tests.toy import edit_lesson
 
     source = tmp_path / "toy.ipynb"
@@ -115,7 +115,7 @@ def test_old_records_are_half_of_another_schema_and_half_cut_off(course, tmp_pat
         if i % 2:
             assert json.loads(path.read_text())["schema"] == 0
         else:
-            with pytest.raises(ValueError, match="Expecting|Unterminated"):
+            with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
                 json.loads(path.read_text())
             broken += 1
     assert broken and run.environment["PYTHONPATH"] == str(tmp_path)

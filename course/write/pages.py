@@ -17,9 +17,9 @@ from pathlib import Path
 
 from colab_helpers import _files, facts, hardware, preflight
 from colab_helpers.lessons import reference
-from course.build import assemble
 from course.run import execute
 from course.table import Course, CourseError, Lesson
+from course.write import assemble
 
 
 @dataclass(frozen=True)

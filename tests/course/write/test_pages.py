@@ -4,9 +4,9 @@ import nbformat
 import pytest
 
 from course.__main__ import main
-from course.build import assemble, pages
 from course.prove import static
 from course.table import CourseError, load
+from course.write import assemble, pages
 from tests.toy import publish_toy
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",

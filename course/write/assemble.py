@@ -24,8 +24,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from colab_helpers import _files, hardware, preflight
 from colab_helpers._output import RECORD_MIME
 from colab_helpers.lessons import reference, replay
-from course.build import outputs
 from course.table import Course, CourseError, Lesson
+from course.write import outputs
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _PROBLEM_LINK = re.compile(

@@ -1,8 +1,8 @@
 import nbformat
 import pytest
 
-from course.build import assemble
 from course.table import CourseError
+from course.write import assemble
 from tests.toy import edit_lesson, publish_toy
 
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from course.build import assemble, new_lesson, pages
 from course.prove import runs
 from course.run import execute
 from course.table import CourseError, load
+from course.write import assemble, new_lesson, pages
 
 
 @pytest.fixture

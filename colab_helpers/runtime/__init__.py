@@ -1,0 +1,32 @@
+"""Where does this code run, and on what?
+
+`observe` collects what the machine shows from outside, without importing a framework and without
+touching a chip; `describe` judges it. The two are apart so that any machine ever recorded can be
+judged again on any other.
+"""
+
+from __future__ import annotations
+
+from colab_helpers.runtime.chatter import Chatter, quiet
+from colab_helpers.runtime.description import (
+    PLATFORM_NAMES,
+    TPU_PCI_DEVICES,
+    Runtime,
+    describe,
+    hides_gpus,
+)
+from colab_helpers.runtime.evidence import DRIVE, WATCHED_PACKAGES, Evidence, observe
+
+__all__ = [
+    "DRIVE",
+    "PLATFORM_NAMES",
+    "TPU_PCI_DEVICES",
+    "WATCHED_PACKAGES",
+    "Chatter",
+    "Evidence",
+    "Runtime",
+    "describe",
+    "hides_gpus",
+    "observe",
+    "quiet",
+]

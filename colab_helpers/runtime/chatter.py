@@ -1,0 +1,44 @@
+"""What do C++ libraries write while they start, and must a learner read it?"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass
+class Chatter:
+    """What was written to the process's stderr inside `quiet`."""
+
+    text: str = ""
+
+
+@contextmanager
+def quiet() -> Iterator[Chatter]:
+    """Keep what C++ libraries write to stderr while they start; show it if the block raises.
+
+    Works on the file descriptor, below Python's own `sys.stderr`.
+
+    >>> with quiet() as chatter:
+    ...     _ = os.write(2, b"noise")
+    >>> chatter.text
+    'noise'
+    """
+    chatter, failed = Chatter(), True
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield chatter
+            failed = False
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            kept.seek(0)
+            noise = kept.read()
+            chatter.text = noise.decode(errors="replace")
+            if failed:
+                os.write(2, noise)
