@@ -6,6 +6,7 @@ the working tree, and the cell is pointed at it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -60,9 +61,14 @@ def _tracked(root: Path) -> list[Path]:
 
 
 def _walked(root: Path) -> Iterator[Path]:
-    for file in root.rglob("*"):
-        *folders, name = file.relative_to(root).parts
-        hidden = any(part.startswith(".") and part not in (".github", ".ci") for part in folders)
-        made = set(_MADE) & set(folders) or (folders[:1] and folders[0] in _MADE_AT_TOP)
-        if not hidden and not made and not name.endswith((".part", ".pyc")):
-            yield file
+    for place, folders, names in os.walk(root):
+        here = Path(place)
+        folders[:] = [name for name in folders if not _is_made(here / name, root)]
+        yield from (here / name for name in names if not name.endswith((".part", ".pyc")))
+
+
+def _is_made(folder: Path, root: Path) -> bool:
+    """A folder that commands make: an environment, a cache, what was built."""
+    hidden = folder.name.startswith(".") and folder.name not in (".github", ".ci")
+    at_top = folder.parent == root and folder.name in _MADE_AT_TOP
+    return hidden or at_top or folder.name in _MADE or (folder / "pyvenv.cfg").exists()

@@ -27,6 +27,8 @@ def test_without_git_it_is_the_same(course, tmp_path):
     root = unpacked(course, tmp_path)
     for made in (
         "build/course/x.html",
+        "my-venv/pyvenv.cfg",
+        "my-venv/bin/python",
         ".venv/bin/python",
         "dist/x.whl",
         "tests/__pycache__/x.pyc",
