@@ -270,7 +270,7 @@ def _try(root: Path, tree: Path, mutant: Mutant) -> Fate:
     start = time.perf_counter()
     original = (root / mutant.path).read_text("utf-8")
     changed = _changed(original, mutant)
-    tests = matching_tests(root, mutant.path)
+    tests = matching_tests(tree, mutant.path)
     change = "\n".join(
         difflib.unified_diff(original.splitlines(), changed.splitlines(), lineterm="", n=0)
     )

@@ -291,6 +291,15 @@ def test_no_pattern_repeats_without_end():
             assert not re.search(r"(?<!\\)[*+]|\{\d*,\}", pattern), pattern
 
 
+def test_a_long_text_is_looked_at_from_both_ends_and_no_further():
+    from colab_helpers.preflight import explain
+
+    text = "a" * 100_000 + "CUDA out of memory" + "b" * 900_000
+    assert preflight.explain_error(text) is None
+    assert len(explain._shortened(text)) < 70_000
+    assert explain._shortened("x" * 65_536) == "x" * 65_536
+
+
 def test_the_error_at_the_end_of_a_long_log_is_found():
     log = "INFO step\n" * 100_000
     assert preflight.explain_error(log + "RuntimeError: CUDA out of memory").id == "out-of-memory"

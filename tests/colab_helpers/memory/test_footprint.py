@@ -185,6 +185,7 @@ def test_a_batch_that_is_no_number_of_rows_is_refused(batch):
     ("loss", "words"),
     [
         (lambda out: 3.0, "returned a float"),
+        (lambda out: out[:0], r"a tensor of shape \(0, 2\)"),
         (lambda out: out, r"a tensor of shape \(4, 2\)"),
         (lambda out: out.sum().detach(), "requires_grad=False"),
         (lambda out: out[out > 0].sum(), "A shape in this step depends on values"),
