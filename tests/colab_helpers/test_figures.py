@@ -241,6 +241,10 @@ def test_lanes_are_as_many_as_the_chips_have(axes_of):
     axes = axes_of(figures.lanes, CPU, [CHIPS["T4"], CHIPS["v5e"]])
     counts = [len(one.collections[0].get_paths()) for one in axes]
     assert counts == [CPU.lanes, 2560, CHIPS["v5e"].lanes]
+    for one in axes:  # every square stands inside
+        corners = one.collections[0].get_datalim(one.transData)
+        assert one.get_xlim()[0] <= corners.x0 and corners.x1 <= one.get_xlim()[1]
+        assert one.get_ylim()[0] <= corners.y0 and corners.y1 <= one.get_ylim()[1]
 
 
 def test_timeline_steps_through_every_value(axes_of):

@@ -140,3 +140,11 @@ def test_gpus_hidden_from_cuda_are_none(value, accelerator):
 def test_cores_are_those_this_process_may_use():
     if hasattr(os, "sched_getaffinity"):
         assert runtime.describe().cores == len(os.sched_getaffinity(0))
+
+
+def test_what_is_not_known_counts_as_nothing():
+    unknown = runtime.Evidence()
+    sizes = unknown.ram_total, unknown.ram_available, unknown.disk_total, unknown.disk_free
+    assert sizes == (0, 0, 0, 0) and unknown.cores == 1 and not unknown.nvidia_smi
+    found = runtime.describe(unknown)
+    assert (found.platform, found.accelerator, found.tpu) == ("local", "none", None)

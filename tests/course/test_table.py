@@ -1,5 +1,8 @@
+import dataclasses
+
 import pytest
 
+from course import table
 from course.table import CourseError
 
 
@@ -38,3 +41,32 @@ def test_the_address_of_the_repository_stands_once(course):
     places = [*course.root.glob("colab_helpers/**/*.py"), *course.root.glob("course/**/*.py")]
     places += [*course.root.glob("lessons/*.py"), *course.root.glob("course/*.toml")]
     assert [path.name for path in places if course.repository.slug in path.read_text("utf-8")] == []
+
+
+def test_paths_and_addresses_of_a_lesson(toy_course):
+    [lesson] = toy_course.lessons
+    assert toy_course.source(lesson) == toy_course.root / "lessons" / "01_toy.py"
+    assert toy_course.notebook(lesson) == toy_course.root / "notebooks" / "01_toy.ipynb"
+    address = (
+        "https://colab.research.google.com/github/somebody/toy/blob/main/notebooks/01_toy.ipynb"
+    )
+    assert toy_course.colab_url(lesson) == address
+    assert toy_course.badge(lesson).endswith(f"]({address})") and lesson.hardware == "GPU (T4)"
+
+
+def test_what_a_maintainer_has_to_mend_is_exit_code_1():
+    assert CourseError("x").exit_code == 1
+
+
+def test_a_release_of_this_version_is_what_people_get():
+    repository = table.Repository("https://github.com/a/b", "main", "1.0.0")
+    assert (repository.slug, repository.ref, repository.released) == ("a/b", "main", None)
+    assert repository.helper == repository.archive == "https://github.com/a/b/archive/main.zip"
+    released = dataclasses.replace(repository, release=table.Release("1.0.0", "abc"))
+    assert released.ref == "v1.0.0"
+    assert released.helper == (
+        "https://github.com/a/b/releases/download/v1.0.0/"
+        "colab_helpers-1.0.0-py3-none-any.whl#sha256=abc"
+    )
+    later = dataclasses.replace(released, version="1.0.1")
+    assert (later.ref, later.helper) == ("main", repository.archive)

@@ -44,6 +44,16 @@ def test_compiling_is_neither_counted_nor_paid_from_the_budget(slow):
     assert found.calls * sum(found.times) == pytest.approx(0.5, abs=0.01)
 
 
+def test_waiting_is_measured_after_compiling_too():
+    device = AsynchronousDevice(5e-6, waiting=40e-6)
+
+    def compiles_first():
+        device.now += 5.0 * (device.calls == 0)
+        device.launch()
+
+    assert device.measure(compiles_first, budget=0.1).median == pytest.approx(5e-6, rel=0.03)
+
+
 def test_a_function_that_keeps_getting_faster_is_timed_all_the_same():
     device = AsynchronousDevice()
 

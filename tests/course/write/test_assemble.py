@@ -1,3 +1,5 @@
+import re
+
 import nbformat
 import pytest
 
@@ -110,3 +112,11 @@ def test_navigation_leads_to_neighbours(course):
     first, second = course.lessons[:2]
     assert course.colab_url(second) in assemble.build(course, first).cells[-1].source
     assert course.colab_url(first) in assemble.build(course, second).cells[-1].source
+
+
+def test_ids_follow_from_the_text_and_no_two_are_the_same(toy_course):
+    edit_lesson(toy_course, "# ## A figure", "# ## A figure\n\n# %% [markdown]\n# ## A figure")
+    ids = [cell.id for cell in assemble.build(toy_course, toy_course.lessons[0]).cells]
+    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[0-9a-f]{10}-\d", id) for id in ids)
+    assert sum(id.endswith("-2") for id in ids) == 1
+    assert ids == [cell.id for cell in assemble.build(toy_course, toy_course.lessons[0]).cells]
