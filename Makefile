@@ -56,7 +56,7 @@ $(READY): pyproject.toml constraints.txt
 ifneq ($(UV),)
 	$(UV) pip install --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
 else
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+	set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 		--constraint constraints.txt --editable ".[$(EXTRAS)]" \
 		| awk '/^(Collecting|Installing|Successfully|Building)/ {print "  " substr($$0, 1, 100); fflush()}'
 endif
@@ -74,8 +74,9 @@ notebooks: setup ## build notebooks/ from lessons/, run them at full size, keep 
 build: setup ## build notebooks/ and the made parts of pages, without running
 	$(BIN)/python -m course build
 
+new-lesson: export TITLE := $(TITLE)
 new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=08 NAME=plan TITLE="Plan before you pay"
-	$(BIN)/python -m course new-lesson $(call quoted,$(NN)) $(call quoted,$(NAME)) --title "$(TITLE)"
+	$(BIN)/python -m course new-lesson $(call quoted,$(NN)) $(call quoted,$(NAME)) --title "$$TITLE"
 
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 
@@ -91,7 +92,7 @@ test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(call quoted,$(LESSONS))
 
 test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, is the next lesson run?
-	KILLS=20 $(BIN)/python -m pytest tests/course/test_kills.py -n $(JOBS) -rP
+	KILLS=20 $(BIN)/python -m pytest tests/course/run/test_kills.py -n $(JOBS) -rP
 
 test-interruptions: setup ## kill build, notebooks, retarget and release at 200 moments: does the next run repair?
 	INTERRUPTIONS=50 $(BIN)/python -m pytest tests/course/test_interruptions.py -n $(JOBS) -rP

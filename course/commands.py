@@ -96,6 +96,8 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "notebooks"
     ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    for lesson in course.lessons:  # a new lesson changes how its neighbours lead on
+        assemble.write(course, lesson)
     pages.write_picture(course, course.root / "docs" / "images" / "race.png")
     pages.write(course)
     return _code(ran.ok, ran.stopped)
@@ -161,8 +163,10 @@ def release(course: Course, options: argparse.Namespace) -> int:
     changed = release.prepare(course, options.version)
     print(*(path.relative_to(course.root) for path in changed), sep="\n")
     print(
-        f"The wheel is in dist/. Commit, then: git tag v{options.version}; git push --tags. The workflow "
-        "builds it again, compares, and publishes it."
+        f"The wheel is in dist/. Commit, git tag v{options.version}, git push origin v{options.version}. "
+        "When "
+        "the workflow has published the release (in a fork: enable Actions first), push the branch: until "
+        "then the wheel that its lessons ask for is not there."
     )
     return 0
 
@@ -275,6 +279,9 @@ def mutants(course: Course, options: argparse.Namespace) -> int:
     from course.prove import mutants
 
     chosen = mutants.sample(course, options.count, options.seed, options.only)
+    if not chosen:
+        raise CourseError(f"There is no such module: {', '.join(options.only)}.")
+    mutants.check_baseline(course, chosen)
     fates = []
     for fate in mutants.try_all(course, chosen, options.jobs):
         fates.append(fate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import colab_helpers
@@ -110,6 +110,14 @@ class Course:
     lessons: tuple[Lesson, ...]
     repository: Repository
     root: Path = ROOT
+
+    @property
+    def published(self) -> Course:
+        """The course as people should meet it: its last release, where there is one."""
+        release = self.repository.release
+        if release is None:
+            return self
+        return replace(self, repository=replace(self.repository, version=release.version))
 
     def source(self, lesson: Lesson) -> Path:
         """The text file that a maintainer edits."""

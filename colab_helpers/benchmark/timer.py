@@ -28,8 +28,8 @@ NOISY = 0.1  # a spread from which on the result says so itself
 class Measurement:
     """How long one call takes: seconds a call for each timed block, in the order measured.
 
-    `calls` is the number of calls in a block. A bare result prints as one line; the seconds are in
-    `times`.
+    `calls` is the number of calls in a block; `doubt` says in words why the result may be wrong. A
+    bare result prints as one line; the seconds are in `times`.
 
     >>> Measurement((1.0, 2.0, 1.0))
     1.00 s ± 25 % (median of 3 × 1 calls; noisy: measure again, with nothing else running)
@@ -38,6 +38,7 @@ class Measurement:
     times: tuple[float, ...]
     calls: int = 1
     name: str = ""
+    doubt: str = ""
 
     @property
     def median(self) -> float:
@@ -56,7 +57,7 @@ class Measurement:
     def spread(self) -> float:
         """Half the distance between the quartiles, as a fraction of the median."""
         low, high = self.quartiles
-        return (high - low) / 2 / self.median
+        return (high - low) / 2 / self.median if self.median > 0 else math.inf
 
     @property
     def noisy(self) -> bool:
@@ -65,6 +66,7 @@ class Measurement:
 
     def __str__(self) -> str:
         noise = "; noisy: measure again, with nothing else running" if self.noisy else ""
+        noise += f"; {self.doubt}" if self.doubt else ""
         return (
             f"{_units.seconds(self.median)} ± {100 * self.spread:.0f} % "
             f"(median of {len(self.times)} × {self.calls} calls{noise})"
@@ -125,7 +127,7 @@ def measure(
     finally:
         if collecting:
             gc.enable()
-    return Measurement(tuple(run.times), run.calls, name)
+    return Measurement(tuple(run.times), run.calls, name, run.doubt)
 
 
 class _ClockError(Exception):
@@ -141,6 +143,7 @@ class _Run:
         self.function, self.wait, self.clock = function, wait, clock
         self.times: list[float] = []
         self.calls = 1
+        self.doubt = ""
 
     def fill(self, budget: float) -> None:
         """Warm up, choose the calls of a block, and time blocks until the budget is used."""
@@ -151,13 +154,17 @@ class _Run:
         waiting = self._cost_of_waiting() if warm[-1] < LONG_CALL else 0.0
         self._grow(max(BLOCK_SECONDS, waiting / NEGLIGIBLE), budget / MIN_BLOCKS)
         deadline = self.clock() + budget
+        shortest = math.inf
         while len(self.times) < MIN_BLOCKS or self.clock() < deadline:
             taken = self._block()
             # Where the budget kept blocks short, waiting still counts, and is taken off.
             own = taken - waiting if waiting > NEGLIGIBLE * taken else taken
-            self.times.append(max(own, taken / 10) / self.calls)
+            self.times.append(max(own, 0.0) / self.calls)
+            shortest = min(shortest, taken)
             if taken <= 0:
                 raise _ClockError
+        if waiting > shortest / 2:
+            self.doubt = "waiting took most of it: give a larger budget"
 
     def _warm_up(self, budget: float) -> list[float]:
         """Seconds of each warm-up call. The last ones are warm: they no longer get much faster."""
@@ -183,12 +190,14 @@ class _Run:
 
     def _grow(self, target: float, most: float) -> None:
         """Put more calls into a block until it takes `target` seconds, or would exceed `most`."""
-        taken = self._block()
-        while taken < min(target, most):
+        taken, wanted = self._block(), min(target, most)
+        while taken < wanted:
             if self.calls >= MOST_CALLS:
-                raise _ClockError
+                if taken <= 0:
+                    raise _ClockError
+                return
             # One wait is in `taken` however many calls: a short block tells little of a long one.
-            factor = min(10.0, 1.2 * target / taken) if taken > 0 else 10.0
+            factor = min(10.0, 1.2 * wanted / taken) if taken > 0 else 10.0
             self.calls = max(self.calls + 1, math.ceil(self.calls * factor))
             taken = self._block()
 

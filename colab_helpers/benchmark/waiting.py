@@ -46,8 +46,8 @@ def _wait_for_torch(torch: Any) -> None:
 
 
 def _is_there(torch: Any, name: str) -> bool:
-    place = torch.backends.mps if name == "mps" else torch.xpu
-    return bool(place.is_available())
+    """Whether Apple's GPU is there, or Intel's has been started: waiting must not start it."""
+    return bool(torch.backends.mps.is_available() if name == "mps" else torch.xpu.is_initialized())
 
 
 def _wait_for_tensorflow(tensorflow: Any) -> None:
@@ -63,9 +63,12 @@ def _wait_for_tensorflow(tensorflow: Any) -> None:
 def _wait_for_jax(jax: Any, result: Any) -> None:
     if not hasattr(jax, "tree_util"):  # half imported
         return
-    if any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(result)):
-        jax.block_until_ready(result)
-        return
+    try:
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(result)):
+            jax.block_until_ready(result)
+            return
+    except (TypeError, ValueError, RuntimeError):
+        pass  # a dict whose keys cannot be sorted, or an array that was donated: wait for all
     bridge = sys.modules.get("jax._src.xla_bridge")
     for platform in list(getattr(bridge, "_backends", None) or ()):
-        jax.block_until_ready(jax.live_arrays(platform))
+        jax.block_until_ready([a for a in jax.live_arrays(platform) if not a.is_deleted()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 import subprocess
@@ -33,11 +34,15 @@ def gpus(nvml: Any, run: Callable, visible: str | None = None) -> tuple[list[Dev
 
 def _visible(found: list[Device], visible: str | None) -> list[Device]:
     """Those that CUDA shows: by number or UUID, up to the first entry that is none, as CUDA reads it."""
-    if visible is None:
+    if visible is None or not found:
         return found
     chosen = []
     for entry in visible.split(","):
         name = entry.strip()
+        if name.startswith("MIG-"):  # a slice: its chip is known, its own limits are not
+            whole = found[0]
+            chosen.append(dataclasses.replace(whole, name=f"{whole.name} MIG", memory_total=None))
+            continue
         by_number = name.isdecimal() and int(name) < len(found)
         named = [found[int(name)]] if by_number else [d for d in found if _is_named(d, name)]
         if len(named) != 1:

@@ -8,8 +8,8 @@ and recovers. Nothing here keeps a tensor alive.
 from __future__ import annotations
 
 from colab_helpers.memory.fit import is_out_of_memory, largest_batch, release
-from colab_helpers.memory.footprint import Footprint, RehearsalError, footprint
-from colab_helpers.memory.meter import Meter, tensor_bytes
+from colab_helpers.memory.footprint import Footprint, footprint
+from colab_helpers.memory.meter import Meter, RehearsalError, tensor_bytes
 from colab_helpers.memory.tracking import track
 
 __all__ = [

@@ -16,6 +16,7 @@ from colab_helpers.memory.tracking import track
 #: aten/src/ATen/mps/MPSAllocator.mm, cuBLAS and cuDNN status names (PyTorch 2.13, 2026-11).
 _TEXTS = re.compile(
     r"out of memory|DefaultCPUAllocator: (can't|not enough)|not enough memory: you tried to allocate"
+    r"|Invalid buffer size"  # Apple's, for one that is too large: pytorch/pytorch #141909
     r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
 )
 

@@ -16,15 +16,8 @@ from torch import nn
 from torch.func import functional_call
 
 from colab_helpers import _units
-from colab_helpers.memory.meter import tensor_bytes
+from colab_helpers.memory.meter import RehearsalError, tensor_bytes
 from colab_helpers.memory.storages import count_storages
-
-#: Where a module keeps what it was given.
-_REGISTERS = ("_parameters", "_buffers", "_modules")
-
-
-class RehearsalError(ValueError):
-    """The step cannot be rehearsed: which line stands in the way, and what to do."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,15 +58,15 @@ def footprint(
 ) -> Footprint:
     """Return the bytes of a training step with `batch` rows, without allocating or computing any.
 
-    `forward(rows)` makes a batch, runs `model` and returns the loss. It runs with PyTorch's fake
-    tensors, which have shapes and no data, and every storage is counted as in `track`; so does
-    `optimizer`, with a state of its own. Where the step asks for a value, as `.item()` does, it reads
-    1. The model, the optimiser and all random generators are
-    afterwards as they were. What no framework tells beforehand is not in it: CUDA's context, the
-    workspaces of its libraries, rounding to blocks. Raises `ValueError` for a batch below 1, and
-    `RehearsalError` for a step whose shapes depend on values, or a loss that is no number.
-    Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
-    Parameter Models" (2020), section 3.
+    `forward(rows)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
+    `model` alone. Both run with PyTorch's fake tensors, which have shapes and no data, and every storage
+    is counted as in `track`. Real tensors that the step uses, such as a data set, do not count. Where
+    it asks for a value, as `.item()` does, it reads 1. The model, the optimiser and the generators of
+    PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not in
+    it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises `ValueError` for a
+    batch below 1, and `RehearsalError` for a step whose shapes depend on values, a loss that is no
+    number, or trained parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory
+    Optimizations Toward Training Trillion Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda rows: model(torch.zeros(rows, 100)).sum()
@@ -82,6 +75,7 @@ def footprint(
     """
     if not isinstance(batch, int) or batch < 1:
         raise ValueError(f"batch is {batch!r}: give a number of rows, 1 or more.")
+    _check(model, optimizer)
     # Not public, so imported where it is used: the other tools work without it.
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -89,7 +83,7 @@ def footprint(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.stand_ins import StandIns
+    from colab_helpers.memory.stand_ins import Outsiders, StandIns
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     with (
@@ -99,7 +93,8 @@ def footprint(
         StandIns(),
     ):
         fakes = _fakes(model, mode)
-        stage = _Stage(model, forward, _twin(optimizer, fakes), device, fakes)
+        twin, outsiders = _twin(optimizer, fakes), Outsiders(mode)
+        stage = _Stage(model, forward, twin, device, fakes, outsiders)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
             return functional_call(stage, named, (batch,), strict=False)
@@ -107,6 +102,13 @@ def footprint(
             raise RehearsalError(
                 f"A shape in this step depends on values ({error}), and a rehearsal has only shapes. "
                 "Leave out boolean masks, nonzero and unique, or measure the step with memory.track."
+            ) from error
+        except RuntimeError as error:
+            if "numpy() is not supported" not in str(error):
+                raise
+            raise RehearsalError(
+                "The step asks for a NumPy array, and a rehearsal has only shapes. Leave it out, or measure "
+                "the step with memory.track."
             ) from error
 
 
@@ -123,19 +125,22 @@ class _Stage(nn.Module):
         optimizer: torch.optim.Optimizer,
         device: torch.device,
         fakes: dict[torch.Tensor, torch.Tensor],
+        outsiders: Any,
     ):
         super().__init__()
         self.model = model
         self.run, self.optimizer, self.device = run, optimizer, device
-        self.fakes = list(fakes.values())
+        self.fakes, self.outsiders = list(fakes.values()), outsiders
 
     def forward(self, rows: int) -> Footprint:
         """Take a first step, which makes the optimiser's state, then count a second one."""
-        self._loss(rows).backward()
-        self.optimizer.step()
+        with self.outsiders:
+            self._loss(rows).backward()
+            self.optimizer.step()
         self._forget_gradients()
         state = [list(entry.values()) for entry in self.optimizer.state.values()]
-        with count_storages(self.device, known=[self.fakes, state]) as meter:
+        with count_storages(self.device, known=[self.fakes, state]) as meter, self.outsiders:
+            self.outsiders.meter = meter
             standing = meter.live
             loss = self._loss(rows)
             activations = meter.live - standing
@@ -186,7 +191,11 @@ def _twin(
     optimizer: torch.optim.Optimizer, fakes: dict[torch.Tensor, torch.Tensor]
 ) -> torch.optim.Optimizer:
     """The same optimiser for the stand-ins, without state, hooks, or a scheduler's own `step`."""
-    twin: Any = copy.copy(optimizer)  # Optimizer.__getstate__ leaves hooks and patches out
+    twin: Any = object.__new__(
+        type(optimizer)
+    )  # copying would leave a subclass's own attributes out
+    vars(twin).update(vars(optimizer))
+    vars(twin).pop("step", None)  # a scheduler's, which counts
     twin.state = defaultdict(dict)
     twin.param_groups = [_group(group, fakes) for group in optimizer.param_groups]
     for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
@@ -195,7 +204,7 @@ def _twin(
 
 
 def _group(group: dict[str, Any], fakes: dict[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
-    own = {**group, "params": [fakes[p] for p in group["params"] if p in fakes]}
+    own = {**group, "params": [fakes[p] for p in group["params"]]}
     # PyTorch would take its way for all weights at once on CUDA, but not for tensors of this kind.
     on_cuda = bool(own["params"]) and all(p.device.type == "cuda" for p in own["params"])
     if on_cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -203,21 +212,40 @@ def _group(group: dict[str, Any], fakes: dict[torch.Tensor, torch.Tensor]) -> di
     return own
 
 
+def _check(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Raise `RehearsalError` for what cannot be rehearsed at all."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise RehearsalError("LBFGS computes its loss several times a step: use memory.track.")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise RehearsalError(
+            "A scripted module cannot be rehearsed: use the model it was made from."
+        )
+    inside = set(model.parameters())
+    groups = optimizer.param_groups
+    outside = sum(p not in inside for group in groups for p in group["params"])
+    if outside:
+        raise RehearsalError(
+            f"{outside} parameters of the optimiser are not in `model`. Give footprint a module that holds "
+            "all trained parts, such as nn.ModuleList([one, other])."
+        )
+
+
 @contextmanager
 def _modules_kept(model: nn.Module) -> Iterator[None]:
     """What a forward pass writes into its modules, such as a cache, is put back."""
     kept = [(module, dict(vars(module))) for module in model.modules()]
-    inner = [dict(vars(module)[name]) for module, _ in kept for name in _REGISTERS]
+    values = [value for _, attributes in kept for value in attributes.values()]
+    # Lists and tables, PyTorch's registers of parameters and modules among them, are filled in place.
+    filled = [(value, copy.copy(value)) for value in values if isinstance(value, list | dict | set)]
     try:
         yield
     finally:
         for module, attributes in kept:
             vars(module).clear()
             vars(module).update(attributes)
-        registers = (vars(module)[name] for module, _ in kept for name in _REGISTERS)
-        for register, content in zip(registers, inner, strict=True):
-            register.clear()
-            register.update(content)
+        for value, before in filled:
+            value.clear()
+            (value.extend if isinstance(value, list) else value.update)(before)
 
 
 @contextmanager

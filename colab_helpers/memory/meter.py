@@ -11,6 +11,10 @@ from torch.utils._pytree import tree_iter
 from colab_helpers import _units
 
 
+class RehearsalError(ValueError):
+    """A step cannot be rehearsed: what stands in the way, and what to do."""
+
+
 def tensor_bytes(things: Any) -> int:
     """Return the bytes of the storages in nested tensors, modules or optimisers; each counted once.
 

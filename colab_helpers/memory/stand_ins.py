@@ -1,7 +1,8 @@
 """What do tensors without data leave out of a step, and what stands in for it?
 
-Two things: the value that a step asks for, and the workspace that oneDNN's recurrent layer, which runs
-an LSTM on a CPU, keeps for the backward pass. The layer itself tells its size, for a few rows.
+Three things: real tensors that a step uses, the value that it asks for, and the workspace that oneDNN's
+recurrent layer, which runs an LSTM on a CPU, keeps for the backward pass. The layer itself tells its
+size, for a few rows.
 """
 
 from __future__ import annotations
@@ -9,8 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from colab_helpers.memory.meter import RehearsalError
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _VALUE = torch.ops.aten._local_scalar_dense.default
@@ -34,6 +43,41 @@ class StandIns(TorchDispatchMode):
             return result
         *outputs, workspace = result
         return (*outputs, workspace.new_empty(_bytes_kept(args)))
+
+
+class Outsiders(TorchDispatchMode):
+    """Puts fake tensors in the place of real ones that a step uses: a data set, a mask, a frozen model.
+
+    So nothing writes to them, and they do not count: they are there already. A real tensor that is
+    trained would get a fake gradient, and is refused.
+    """
+
+    def __init__(self, fakes: FakeTensorMode):
+        super().__init__()
+        self.fakes = fakes
+        self.meter: Any = None  # the one that counts, while it does
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is _VALUE and not isinstance(args[0], FakeTensor):
+            with unset_fake_temporarily():
+                return args[0].item()
+        inside, named = tree_map(self._fake, (args, kwargs or {}))
+        return function(*inside, **named)
+
+    def _fake(self, thing: Any) -> Any:
+        if not isinstance(thing, torch.Tensor) or isinstance(thing, FakeTensor):
+            return thing
+        if thing.requires_grad and torch.is_grad_enabled():
+            raise RehearsalError(
+                f"The step trains a tensor of shape {tuple(thing.shape)} that is not in `model`. Give "
+                "footprint a module that holds all trained parts, such as nn.ModuleList([one, other])."
+            )
+        fake = self.fakes.from_tensor(thing.detach() if thing.requires_grad else thing)
+        if self.meter is not None:
+            self.meter.note_all(fake, counted=False)
+        return fake
 
 
 def _one(dtype: torch.dtype) -> bool | int | float | complex:

@@ -146,6 +146,17 @@ def try_all(course: Course, mutants: Sequence[Mutant], jobs: int) -> Iterator[Fa
             yield from pool.map(run, mutants)
 
 
+def check_baseline(course: Course, mutants: Sequence[Mutant]) -> None:
+    """Raise `CourseError` where a test fails without any fault: it would see every one."""
+    names = {name for mutant in mutants for name in matching_tests(course.root, mutant.path)}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = _copy(course.root, Path(folder) / "tree")
+        if not _passes(tree, Path("colab_helpers/__init__.py"), sorted(names), 20 * LIMIT):
+            raise CourseError(
+                "A test fails in a copy of the tree as it is: run `make test-unit` first."
+            )
+
+
 def report(fates: Sequence[Fate], seed: int) -> str:
     """Return the score and the survivors as Markdown."""
     faults = [fate for fate in fates if fate.status != "equal"]
@@ -237,7 +248,7 @@ def _copy(root: Path, target: Path) -> Path:
     return target
 
 
-def _passes(tree: Path, path: Path, tests: Sequence[str]) -> bool:
+def _passes(tree: Path, path: Path, tests: Sequence[str], limit: float = LIMIT) -> bool:
     """Whether the tests, and the doctests of the module, find nothing wrong in this tree."""
     environment = {
         **os.environ,
@@ -260,10 +271,12 @@ def _passes(tree: Path, path: Path, tests: Sequence[str]) -> bool:
     try:
         done = subprocess.run(
             [*command, *tests, *doctests],
-            cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT,
+            cwd=tree, env=environment, capture_output=True, text=True, timeout=limit,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return False
+    if done.returncode == 4:
+        raise CourseError(f"pytest was called wrongly: {done.stderr.strip()[-300:]}")
     return done.returncode in (0, 5)  # 5: there is no test at all
 
 

@@ -183,11 +183,14 @@ def markdown_link_problems(course: Course, text: str, folder: str = "notebooks")
         course.repository.url,
         f"https://colab.research.google.com/github/{course.repository.slug}",
     )
+    refs = {course.repository.ref, course.published.repository.ref}
+    places = [f"{start}/blob/{ref}/" for start in (web, colab) for ref in refs]
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if target.startswith(colab):
-            inside = target.removeprefix(f"{colab}/blob/{course.repository.ref}/").split("#")[0]
-        elif target.startswith(f"{web}/blob/{course.repository.ref}/"):
-            inside = target.removeprefix(f"{web}/blob/{course.repository.ref}/").split("#")[0]
+        place = next((place for place in places if target.startswith(place)), "")
+        if place:
+            inside = target.removeprefix(place).split("#")[0]
+        elif target.startswith(f"{colab}/"):
+            inside = f"{target}, which is of another branch"
         elif re.match(r"https?:|mailto:|#", target):
             continue
         else:

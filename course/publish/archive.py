@@ -32,9 +32,9 @@ def zip_repository(root: Path, path: Path) -> None:
             bundle.write(file, f"course-main/{file.relative_to(root)}")
 
 
-def files(root: Path) -> list[Path]:
-    """Return the files that belong to the repository, in order."""
-    return sorted(file for file in _tracked(root) or _walked(root) if file.is_file())
+def files(root: Path, new: bool = True) -> list[Path]:
+    """Return the files that belong to the repository, in order; `new` ones count where git knows."""
+    return sorted(file for file in _tracked(root, new) or _walked(root) if file.is_file())
 
 
 def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> None:
@@ -50,9 +50,10 @@ def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> 
     _files.write(path, assemble.dumps(notebook))
 
 
-def _tracked(root: Path) -> list[Path]:
+def _tracked(root: Path, new: bool) -> list[Path]:
     """The files that git knows or would know; none where it does not answer."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "ls-files", "-z", "--cached"]
+    command += ["--others", "--exclude-standard"] if new else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     except OSError:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import os
 import re
 import shutil
+import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from colab_helpers import _files, colab_images
-from course.publish import archive
+from course.publish import archive, retarget
 from course.table import Course, CourseError, Release
-from course.write import assemble, pages
+from course.write import pages
 
 #: Every file in a wheel has this date (2020-01-01), so that the same tree gives the same bytes.
 EPOCH = "1577836800"
@@ -51,7 +54,18 @@ def build_wheel(root: Path, version: str = "") -> Wheel:
             own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
         with _dated():
             made = make_wheel_in(copy / "pyproject.toml", Path(scratch))
-        return Wheel(made.file.name, made.file.read_bytes())
+        return Wheel(made.file.name, _stored(made.file))
+
+
+def _stored(wheel: Path) -> bytes:
+    """The same wheel without compression, whose bytes would differ from one zlib to another."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(buffer, "w") as plain:
+        for entry in packed.infolist():
+            content = packed.read(entry)
+            entry.compress_type = zipfile.ZIP_STORED
+            plain.writestr(entry, content)
+    return buffer.getvalue()
 
 
 def prepare(course: Course, version: str) -> list[Path]:
@@ -61,20 +75,19 @@ def prepare(course: Course, version: str) -> list[Path]:
     middle, the same command ends the work. Raises `CourseError` for what is no version, or an older one.
     """
     _check_version(version, course)
+    _check_tag(course.root, version)
     wheel = build_wheel(course.root, version)
     release = Release(version, wheel.sha256)
     there = dataclasses.replace(course.repository, version=version, release=release)
     released = dataclasses.replace(course, repository=there)
     own = course.root / "colab_helpers" / "__init__.py"
     texts = {own: _with_version(own.read_text("utf-8"), version)}
-    texts |= {released.notebook(le): assemble.render(released, le) for le in released.lessons}
+    texts |= retarget.notebooks(released)
     texts |= pages.render(released)
     project = course.root / "pyproject.toml"
     texts[project] = _with_release(project.read_text("utf-8"), release)
     _files.write(course.root / "dist" / wheel.name, wheel.content)
-    return [
-        _files.write(path, text) for path, text in texts.items() if path.read_text("utf-8") != text
-    ]
+    return retarget.write_all(texts)
 
 
 def problems(course: Course, tag: str = "") -> list[str]:
@@ -108,9 +121,20 @@ def _check_version(version: str, course: Course) -> None:
         raise CourseError(f"VERSION={version} is older than the helper's present version, {now}.")
 
 
+def _check_tag(root: Path, version: str) -> None:
+    """A tag that is there has been published: its bytes must not change."""
+    command = ["git", "-C", str(root), "rev-parse", "--quiet", "--verify", f"refs/tags/v{version}"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except OSError:
+        return
+    if done.returncode == 0:
+        raise CourseError(f"There is a tag v{version} already: give the next VERSION.")
+
+
 def _copy(root: Path, copy: Path) -> None:
     """Copy what a wheel is made of, and nothing that lies about."""
-    for file in archive.files(root):
+    for file in archive.files(root, new=False):
         inside = file.relative_to(root)
         if inside.parts[0] in ("colab_helpers", "LICENSE", "pyproject.toml"):
             target = copy / inside

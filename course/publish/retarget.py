@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from colab_helpers import _files
@@ -27,10 +28,27 @@ def retarget(course: Course, repository: str, branch: str | None = None) -> list
     check_repository(repository)
     if branch is not None:
         _check_branch(branch)
-    texts = _texts(course, f"https://github.com/{repository}", branch or course.repository.branch)
-    return [
-        _files.write(path, text) for path, text in texts.items() if path.read_text("utf-8") != text
+    return write_all(
+        _texts(course, f"https://github.com/{repository}", branch or course.repository.branch)
+    )
+
+
+def write_all(texts: Mapping[Path, str]) -> list[Path]:
+    """Write those texts that differ from what is there, in their order, and return their files."""
+    changed = [
+        path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
     ]
+    return [_files.write(path, texts[path]) for path in changed]
+
+
+def notebooks(course: Course) -> dict[Path, str]:
+    """Every notebook's text for this address. Raises `CourseError` for one that cannot be read.
+
+    It would be made anew, without its outputs: nothing to do in passing.
+    """
+    for path in filter(Path.exists, map(course.notebook, course.lessons)):
+        assemble.read(path)
+    return {course.notebook(le): assemble.render(course, le) for le in course.lessons}
 
 
 def origin(root: Path) -> str:
@@ -70,7 +88,7 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
     release = old.release if url == old.url else None
     there = dataclasses.replace(old, url=url, branch=branch, release=release)
     moved = dataclasses.replace(course, repository=there)
-    texts = {moved.notebook(le): assemble.render(moved, le) for le in moved.lessons}
+    texts = notebooks(moved)
     for path in pages.recorded_outputs(moved):
         texts[path] = assemble.move_links(moved, path.read_text("utf-8"))
     texts |= pages.render(moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import colab_helpers
 from colab_helpers import _files, _traces, runtime
+from colab_helpers.lessons.reference import RecordError
 from course.run import execute
 from course.table import Course, CourseError, Lesson
 from course.write import assemble
@@ -56,7 +58,7 @@ def run_each(
         try:
             outcome = _run(course, lesson, target, settings)
             if outcome.ok:
-                keep(lesson, outcome)
+                outcome = _kept(keep, lesson, outcome)
         except KeyboardInterrupt:
             seconds = time.perf_counter() - start
             outcome, ran.stopped = execute.Outcome(lesson.slug, target, seconds, STOPPED), True
@@ -67,10 +69,21 @@ def run_each(
     return ran
 
 
+def _kept(
+    keep: Callable[[Lesson, execute.Outcome], None], lesson: Lesson, outcome: execute.Outcome
+) -> execute.Outcome:
+    """The outcome, with what stood in the way of keeping it: the next lessons run all the same."""
+    try:
+        keep(lesson, outcome)
+    except (CourseError, RecordError, OSError) as error:
+        return dataclasses.replace(outcome, problem=f"it ran, and could not be kept: {error}")
+    return outcome
+
+
 def refuse_fast(parameters: Sequence[str], what: str) -> None:
     """Raise `CourseError` where a run whose results are kept would be one with FAST."""
     asked = [text for text in parameters if text.partition("=")[0].strip() == "FAST"]
-    if os.environ.get("FAST"):
+    if os.environ.get("FAST", "").lower() in ("1", "true", "yes"):
         asked.append(f"FAST={os.environ['FAST']} in the environment")
     if asked:
         raise CourseError(

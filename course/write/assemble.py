@@ -123,8 +123,9 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     _record_parts(lesson, fresh)
     text = with_address(course, fresh)
     digests = {key(cell): outputs.digest(cell, course.repository.url) for cell in _shown(fresh)}
-    outputs.keep(course, lesson, digests)
-    return _files.write(course.notebook(lesson), text)
+    path = _files.write(course.notebook(lesson), text)
+    outputs.keep(course, lesson, digests)  # last: it vouches for what is there
+    return path
 
 
 def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> list[int]:
@@ -133,7 +134,7 @@ def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> l
     return [
         index
         for index, cell in enumerate(notebook.cells)
-        if cell.get("outputs")
+        if (cell.get("outputs") or key(cell) in known)
         and known.get(key(cell)) != outputs.digest(cell, course.repository.url)
     ]
 
@@ -189,16 +190,19 @@ for attempt in range(2):
         card = preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
 {" ".join(lesson.packages)!r}{optional}, helper={helper!r})
         break
-    except Exception as error:  # the helper is missing, older or broken: bring in this lesson's own
-        problem = f"{{type(error).__name__}}: {{error}}"
-        with capture_output():
-            %pip install -qqq --no-deps --force-reinstall --retries 1 "colab-helpers @ {{address}}"
-        for name in [name for name in sys.modules if name.split(".")[0] == "colab_helpers"]:
-            del sys.modules[name]
-else:
-    stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
-    raise stop(f"The course's helper cannot be used ({{problem}}), and this did not bring it: {{address}}",
-               "Check your connection (on Kaggle: Settings > Internet), then run this cell again.")
+    except Exception as error:  # the helper is missing, older or broken
+        problem = f"The course's helper cannot be used ({{type(error).__name__}}: {{error}})"
+        place = getattr(sys.modules.get("colab_helpers"), "__file__", None) or "site-packages"
+    if attempt or "-packages" not in place:  # a checkout of your own is never replaced
+        advice = pip[-1] if attempt else f"It lies in {{place}}: mend it there, or move it away."
+        stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
+        raise stop(f"{{problem}}; this lesson's own is {{address}}", advice)
+    with capture_output() as said:  # bring in the one that this lesson was written for
+        %pip install -qq --no-deps --force-reinstall --retries 1 "colab-helpers @ {{address}}"
+    pip = ["Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
+           *[line for line in said.stdout.splitlines() if line.startswith("ERROR")]]
+    for name in [name for name in sys.modules if name.split(".")[0] == "colab_helpers"]:
+        del sys.modules[name]
 card"""
     metadata = {"cellView": "form", "tags": ["set-up"]}
     return new_code_cell(text, metadata=metadata)

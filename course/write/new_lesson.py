@@ -128,7 +128,7 @@ def lay(course: Course, number: str, name: str, title: str) -> list[Path]:
         ),
         root / "docs" / "teaching" / f"{slug}.md": _PAGE.format(**words),
     }
-    there = [path for path in texts if path.exists()]
+    there = [p for p, text in texts.items() if p.exists() and p.read_text("utf-8") != text]
     if there:
         raise CourseError(f"There is a {there[0].relative_to(root)} already.")
     table = root / "course" / "course.toml"

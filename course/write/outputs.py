@@ -23,7 +23,11 @@ def path(course: Course) -> Path:
 
 def keep(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
     """Write the digests of a lesson's outputs: key of a cell -> digest."""
-    text = json.dumps({**_read(course), lesson.slug: digests}, indent=1, sort_keys=True)
+    try:
+        earlier = _read(course)
+    except CourseError:  # in conflict, say: this run makes its own part anew
+        earlier = {}
+    text = json.dumps({**earlier, lesson.slug: digests}, indent=1, sort_keys=True)
     _files.write(path(course), text + "\n")
 
 

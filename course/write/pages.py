@@ -61,7 +61,11 @@ def write_timing(course: Course, outcome: execute.Outcome) -> None:
 
 
 def render(course: Course) -> dict[Path, str]:
-    """Return the text that every page with generated parts should have."""
+    """Return the text that every page with generated parts should have.
+
+    Pages lead to the last release, also while work on the next one goes on.
+    """
+    course = course.published
     pages = {
         course.root / "README.md": {
             "lessons": lesson_table(course),

@@ -226,6 +226,7 @@ def test_a_gpu_without_memory_of_its_own_is_a_gpu():
         ("2,0", ["c", "a"]),
         ("GPU-b", ["b"]),
         ("GPU-b1, 1", ["b", "b"]),
+        ("MIG-3f", ["a MIG"]),
         ("0,7,1", ["a"]),  # CUDA stops at the first that is not there
         ("GPU", []),  # fits several
     ],

@@ -500,3 +500,9 @@ def test_bf16_is_native_from_8_on(capability, fires):
 def test_tensorflows_whose_cuda_is_known(version, fires):
     seen = machine(cublas=(13,), packages=packages(tensorflow=version))
     assert ("tensorflow-cuda" in ids(state(seen))) == fires
+
+
+def test_a_gpu_number_that_does_not_exist_hides_them_all():
+    seen = machine(env={"COLAB_RELEASE_TAG": "x", "CUDA_VISIBLE_DEVICES": "7"})
+    found = ids(state(seen, (CPU,)))
+    assert "gpu-hidden" in found and "silent-driver" not in found

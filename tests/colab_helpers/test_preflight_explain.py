@@ -317,3 +317,11 @@ def test_doctor_explains_an_error(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
     assert main(["doctor", "--json", "--error", "-"]) == 0
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["tpu-node"]
+
+
+def test_an_error_without_a_text_is_not_an_error():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    assert preflight.explain_error(Mute()) is None

@@ -82,3 +82,8 @@ def test_make_alone_lists_every_target(root):
 
 def test_ci_runs_the_tests(root):
     assert "make test" in (root / ".ci" / "run").read_text("utf-8").splitlines()
+
+
+def test_every_test_that_make_names_is_there(root):
+    named = re.findall(r"tests/[\w/]+\.py", (root / "Makefile").read_text("utf-8"))
+    assert named and all((root / name).exists() for name in named)

@@ -245,6 +245,10 @@ def change_a_number(notebook):
     cell_with(notebook, "total = ").outputs[0].data["text/plain"] = "46"
 
 
+def remove_an_output(notebook):
+    cell_with(notebook, "total = ").outputs = []
+
+
 def change_a_record(notebook):
     record = cell_with(notebook, "reference.record").outputs[0].data
     record["application/vnd.colab-helpers.record+json"]["values"]["total"]["number"] = 46
@@ -284,6 +288,7 @@ def attach_a_file(notebook):
     ("change", "words"),
     [
         (change_a_number, "not the one that the last run wrote"),
+        (remove_an_output, "not the one that the last run wrote"),
         (change_a_record, "not the one that the last run wrote"),
         (change_a_picture, "not the one that the last run wrote"),
         (add_a_script, "a program is stored"),

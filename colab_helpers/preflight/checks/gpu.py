@@ -53,6 +53,8 @@ def silent_driver(state: State) -> Finding | None:
     """There is a GPU, and neither NVML nor nvidia-smi says which."""
     if state.runtime.accelerator != "GPU" or state.inventory.accelerator is not None:
         return None
+    if _is_hidden(state):
+        return None
     said = " ".join(state.inventory.problems)
     return state.report(
         "silent-driver",
@@ -170,7 +172,11 @@ def _has(version: str, torch: str, built_for: str, cuda: str) -> bool:
 
 
 def _is_hidden(state: State) -> bool:
-    return state.evidence.nvidia_smi and runtime.hides_gpus(state.evidence.env)
+    """CUDA_VISIBLE_DEVICES names no GPU; or one that is not there, so that none is left."""
+    if not state.evidence.nvidia_smi or "CUDA_VISIBLE_DEVICES" not in state.evidence.env:
+        return False
+    gone = state.inventory.accelerator is None and not state.inventory.problems
+    return runtime.hides_gpus(state.evidence.env) or gone
 
 
 def _menu(state: State) -> str:

@@ -165,3 +165,20 @@ def test_numbers_of_a_measurement():
     assert benchmark.Measurement((2.0,)).spread == 0
     assert str(found).startswith("3.00 s ± 33 % (median of 5 × 1 calls; noisy")
     assert found.to_dict() == {"median": 3.0, "low": 2.0, "high": 4.0, "blocks": 5}
+
+
+def test_a_wait_that_is_dear_for_the_budget_is_said():
+    device = AsynchronousDevice(1e-9, waiting=2e-3, launching=25e-9)
+    found = device.measure(budget=0.01)
+    assert "give a larger budget" in found.doubt and found.doubt in str(found)
+    assert device.now < 0.1
+    assert not AsynchronousDevice(1e-3, waiting=10e-6).measure(budget=0.1).doubt
+
+
+@pytest.mark.parametrize(("budget", "waiting"), [(3, 8e-3), (0.5, 20e-3)])
+def test_growing_keeps_to_the_budget_and_takes_no_slow_wait_for_a_clock_that_stands(
+    budget, waiting
+):
+    device = AsynchronousDevice(1e-9, waiting, launching=25e-9)
+    device.measure(budget=budget)
+    assert device.now < 3 * budget

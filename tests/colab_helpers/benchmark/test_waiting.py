@@ -21,7 +21,9 @@ def torch_with(gpus=0, used=(), current=0, mps=False, xpu=False):
     )
     there = {
         name: SimpleNamespace(
-            is_available=lambda yes=yes: yes, synchronize=lambda name=name: waited.append(name)
+            is_available=lambda yes=yes: yes,
+            is_initialized=lambda yes=yes: yes,
+            synchronize=lambda name=name: waited.append(name),
         )
         for name, yes in {"mps": mps, "xpu": xpu}.items()
     }
@@ -100,6 +102,9 @@ class Array:
     def __init__(self, waited):
         self.waited = waited
 
+    def is_deleted(self):
+        return False
+
     def block_until_ready(self):
         self.waited.append(self)
         return self
@@ -155,3 +160,11 @@ def test_half_imported_frameworks_are_left_alone(monkeypatch):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace())
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     benchmark.synchronize([1])
+
+
+def test_odd_results_are_waited_for_all_the_same():
+    jax = pytest.importorskip("jax")
+    donated = jax.numpy.ones(3)
+    donated.delete()
+    benchmark.synchronize({1: jax.numpy.ones(3), "a": 2})  # keys that cannot be sorted
+    benchmark.synchronize([donated])

@@ -163,7 +163,8 @@ CASES = {
         [({**FIT, "rows": 131}, "forgot the 3.0 GiB"), ({**FIT, "rows": 105}, "round down"),
          ({**FIT, "rows": 104.5}, "round down"), ({**FIT, "rows": 50}, "whole rows"),
          ({**FIT, "parts": 2}, "128 rows each"), ({**FIT, "parts": 2.46}, "parts of parts"),
-         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": 1}, "as few as"), ({**FIT, "parts": ...}, "Still without")],
+         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": 1}, "as few as"),
+         ({**FIT, "parts": ...}, "Still without")],
     ),
     "07.formats": (
         {}, dict.fromkeys(FORMATS, ...), FORMATS,

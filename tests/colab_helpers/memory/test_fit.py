@@ -82,6 +82,7 @@ def fails():
         (torch.OutOfMemoryError("CUDA out of memory."), True),
         (MemoryError(), True),
         (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("Invalid buffer size: 19.45 GB"), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 8.9 GB)"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
         (

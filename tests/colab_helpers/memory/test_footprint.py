@@ -206,3 +206,99 @@ def test_a_footprint_prints_as_one_line():
         model, lambda n: model(torch.ones(n, 256)).sum(), 4, torch.optim.SGD(model.parameters())
     )
     assert repr(found).startswith("2.01 MiB at most (parameters 1.00 MiB, gradients 1.00 MiB,")
+
+
+class Mine(torch.optim.SGD):
+    """An optimiser of somebody's own, with an attribute of its own."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, 0.1)
+        self.slowness = 2
+
+    def step(self, closure=None):
+        assert self.slowness == 2
+        return super().step(closure)
+
+
+def test_a_data_set_a_mask_and_a_frozen_model_do_not_count():
+    data, teacher, model = torch.rand(60_000, 784), nn.Linear(784, 784), nn.Linear(784, 10)
+    teacher.requires_grad_(False)
+    mask = torch.ones(1000, 784)
+    optimizer = Mine(model.parameters())
+
+    def forward(rows):
+        return model(teacher(data[:rows]) * mask[:rows]).sum()
+
+    step(forward, 2, optimizer)
+    optimizer.zero_grad()
+    rehearsed = memory.footprint(model, forward, 50, optimizer)
+    with memory.track(known=[model, optimizer]) as meter:
+        step(forward, 50, optimizer)
+    assert rehearsed.peak == meter.peak < 2**20
+
+
+def test_what_is_trained_outside_the_model_is_refused_and_left_alone():
+    model, other = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], 0.1)
+    with pytest.raises(memory.RehearsalError, match="2 parameters of the optimiser are not in"):
+        memory.footprint(model, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(memory.RehearsalError, match=r"trains a tensor of shape .* not in `model`"):
+        memory.footprint(model, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
+    assert all(p.grad is None for p in other.parameters())
+    both = nn.ModuleList([model, other])
+    optimizer = torch.optim.SGD(both.parameters(), 0.1)
+    found = memory.footprint(both, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
+    assert found.gradients == 25 * 4
+
+    def without_gradients(rows):
+        with torch.no_grad():
+            weight = other(torch.rand(rows, 4)).mean()
+        return model(torch.rand(rows, 4)).sum() * weight
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    assert memory.footprint(model, without_gradients, 4, optimizer).gradients == 80
+
+
+def test_nothing_is_written_to_real_tensors_or_lists():
+    seen, log, model = nn.BatchNorm1d(4), torch.zeros(1), nn.Linear(4, 1)
+    seen.requires_grad_(False)
+    model.history, model.table = [], {}
+
+    def forward(rows):
+        loss = model(seen(torch.rand(rows, 4))).sum()
+        log.add_(1)
+        model.history.append(loss)
+        model.table[rows] = loss
+        assert log.item() == 0.0 or rows  # a real value stays one
+        return loss
+
+    memory.footprint(model, forward, 8, torch.optim.SGD(model.parameters(), 0.1))
+    assert (seen.num_batches_tracked.item(), log.item()) == (0, 0)
+    assert (model.history, model.table) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda m: (m, torch.optim.LBFGS(m.parameters())), "LBFGS"),
+        (lambda m: (torch.jit.script(m), torch.optim.SGD(m.parameters(), 0.1)), "scripted module"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*")
+def test_what_cannot_be_rehearsed_at_all_is_told(make, words):
+    model, optimizer = make(nn.Linear(2, 2))
+    with pytest.raises(memory.RehearsalError, match=words):
+        memory.footprint(model, lambda n: model(torch.ones(n, 2)).sum(), 4, optimizer)
+
+
+def test_a_numpy_array_of_a_rehearsal_is_told():
+    model = nn.Linear(2, 2)
+
+    def forward(rows):
+        loss = model(torch.ones(rows, 2)).sum()
+        loss.detach().numpy()
+        return loss
+
+    with pytest.raises(memory.RehearsalError, match="asks for a NumPy array"):
+        memory.footprint(model, forward, 4, torch.optim.SGD(model.parameters(), 0.1))

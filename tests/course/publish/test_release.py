@@ -1,6 +1,7 @@
 """A release: the same bytes from the same tree, and nothing that disagrees."""
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from colab_helpers import _files
 from course.publish import archive, release
 from course.table import CourseError, load
-from course.write import assemble
+from course.write import assemble, pages
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,9 @@ def copy(tmp_path_factory):
         target = root / file.relative_to(here)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
+    project = root / "pyproject.toml"  # as before any release
+    lines = project.read_text().splitlines(keepends=True)
+    project.write_text("".join(line for line in lines if not line.startswith("release = ")))
     return root
 
 
@@ -116,6 +120,24 @@ def test_what_disagrees_is_named(fresh):
     assert "The helper is 9.9.10, and the release 9.9.9" in release.problems(there)[0]
     assert there.repository.helper == there.repository.archive  # work goes on, on the branch
     assert there.repository.ref == "main"
+    assert there.published.repository.ref == "v9.9.9"  # README and pages stay with the release
+    assert set(pages.render(there).values()) == set(pages.render(there.published).values())
+
+
+def test_a_tag_that_is_there_is_not_released_again(fresh):
+    for command in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+        ["tag", "v9.9.9"],
+    ):
+        subprocess.run(["git", "-C", fresh.root, *command], check=True)
+    (fresh.root / "colab_helpers" / "scratch.py").write_text("# lies about")
+    assert "scratch" not in str(
+        zipfile.ZipFile(io.BytesIO(release.build_wheel(fresh.root).content)).namelist()
+    )
+    with pytest.raises(CourseError, match=r"a tag v9\.9\.9 already"):
+        release.prepare(fresh, "9.9.9")
 
 
 @pytest.mark.parametrize(

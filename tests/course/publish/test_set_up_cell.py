@@ -59,7 +59,7 @@ def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
     lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
     assert lines == [
         "The course's helper cannot be used (ModuleNotFoundError: No module named "
-        f"'colab_helpers'), and this did not bring it: {(tmp_path / 'gone.zip').as_uri()}",
+        f"'colab_helpers'); this lesson's own is {(tmp_path / 'gone.zip').as_uri()}",
         "Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
     ]
     assert "Traceback" not in done.stdout + done.stderr
@@ -124,8 +124,9 @@ def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
 
 
 @pytest.mark.timeout(300)
-def test_an_old_helper_that_cannot_be_replaced_is_two_lines(python, tmp_path):
+def test_a_helper_in_a_folder_of_ones_own_is_not_replaced_and_told_in_two_lines(python, tmp_path):
     package(tmp_path, OLD)
     done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
     lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
     assert len(lines) == 2 and "unexpected keyword argument 'helper'" in lines[0]
+    assert lines[1].endswith("mend it there, or move it away.") and str(tmp_path) in lines[1]

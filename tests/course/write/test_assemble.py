@@ -56,7 +56,7 @@ def test_set_up_cell_is_folded_and_short(course):
         notebook = assemble.build(course, lesson)
         [cell] = [c for c in notebook.cells if "set-up" in c.metadata.get("tags", [])]
         assert cell.metadata["cellView"] == "form" and cell.source.startswith("# @title")
-        assert len(cell.source.splitlines()) <= 21
+        assert len(cell.source.splitlines()) <= 26
         assert cell.source.count(course.repository.helper) == 1
         assert "--no-deps" in cell.source
 
