@@ -361,3 +361,76 @@ def test_doubling_counts_on_a_log_axis(axes_of):
     )  # fmt: skip
     assert axes.get_xscale() == "log" and list(axes.get_xticks()) == [1, 2, 4, 8]
     assert by_label(axes)["i"].get_linestyle() == "--" and axes.get_ylim()[0] == 0
+
+
+def size(axes):
+    return tuple(round(float(side), 2) for side in axes.figure.get_size_inches())
+
+
+def test_a_picture_is_as_high_as_it_has_rows(axes_of):
+    rows = {"w": {"a": 1.0, "b": 2.0}, "g": {"a": 3.0, "b": 4.0}}
+    assert size(axes_of(figures.grouped, rows, title="T", unit="s")[0]) == (7.2, 2.15)
+    two = {"a": 1.0, "b": 2.0}
+    assert size(axes_of(figures.bars, two, title="T", unit="s")[0]) == (7.2, 1.74)
+    claims = {"more": (3600, float("inf"))}
+    assert size(axes_of(figures.bars, two, title="T", unit="s", log=True, claims=claims)[0]) == (
+        7.2,
+        2.19,
+    )
+    spans = {"d": (0, 2), "e": (2, 4)}
+    assert size(axes_of(figures.spans, spans, title="T", xlabel="x")[0]) == (7.2, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("curves", "ideal", "width"), [(3, 0, 7.2), (2, 1, 7.2), (4, 0, 8.4), (3, 2, 8.4)]
+)
+def test_a_long_legend_stands_beside_the_curves(axes_of, curves, ideal, width):
+    [axes] = axes_of(
+        figures.lines, [1, 2], {f"c{i}": [1, 2] for i in range(curves)}, title="T", xlabel="x", ylabel="y",
+        ideal={f"i{i}": [1, 2] for i in range(ideal)},
+    )  # fmt: skip
+    assert size(axes)[0] == width
+
+
+def test_lanes_fill_their_field(axes_of):
+    axes = axes_of(figures.lanes, CPU, [CHIPS["T4"]])
+    assert axes[1].get_xlim() == (-0.6, 50.6) and axes[1].get_ylim() == (
+        -50.6,
+        0.6,
+    )  # 51 × 51 ≥ 2,560
+
+
+def test_rows_of_bars_have_no_lines_across(axes_of):
+    for function, rows in ((figures.bars, {"a": 1.0}), (figures.spans, {"a": (0, 2)})):
+        more = {"unit": "s"} if function is figures.bars else {"xlabel": "x"}
+        [axes] = axes_of(function, rows, title="T", **more)
+        assert not any(line.get_visible() for line in axes.get_ygridlines())
+
+
+def test_a_histogram_has_room_on_both_sides(axes_of):
+    [axes] = axes_of(
+        figures.histogram,
+        {"g": [2.0**-30, 8.0]},
+        title="T",
+        xlabel="x",
+        lost_below=2.0**-24,
+        lost="l",
+    )
+    assert axes.get_xlim() == (-31, 4)
+
+
+@pytest.mark.parametrize(("at", "side"), [(2, "left"), (30, "left"), (800, "right")])
+def test_a_crossing_is_named_behind_its_line_unless_the_edge_is_near(axes_of, at, side):
+    [axes] = axes_of(
+        figures.race, [1, 10, 100, 1000], {"a": [1, 2, 3, 4]}, title="T", xlabel="n", crossing=at
+    )
+    assert axes.texts[0].get_ha() == side
+
+
+def test_every_look_is_one_of_the_course():
+    from colab_helpers.figures import style
+
+    looks = [style.look(i) for i in range(30)]
+    assert {look["marker"] for look in looks} <= set(figures.MARKERS)
+    assert {look["color"] for look in looks} == set(figures.COLOURS)
+    assert len({tuple(look.values()) for look in looks}) == 30

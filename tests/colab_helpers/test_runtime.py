@@ -148,3 +148,23 @@ def test_what_is_not_known_counts_as_nothing():
     assert sizes == (0, 0, 0, 0) and unknown.cores == 1 and not unknown.nvidia_smi
     found = runtime.describe(unknown)
     assert (found.platform, found.accelerator, found.tpu) == ("local", "none", None)
+
+
+def test_after_a_quiet_block_stderr_is_there_again_and_a_failure_tells_what_was_said():
+    code = """
+import os
+from colab_helpers import runtime
+with runtime.quiet():
+    os.write(2, b"hidden ")
+os.write(2, b"shown ")
+try:
+    with runtime.quiet():
+        os.write(2, b"noise ")
+        raise ValueError
+except ValueError:
+    os.write(2, b"end")
+"""
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "shown noise end")

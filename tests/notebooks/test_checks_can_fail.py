@@ -333,3 +333,14 @@ def test_notebook_that_cannot_be_read_is_named_and_made_anew(toy_course, quiet_s
     assemble.write(toy_course, toy_course.lessons[0])
     built = nbformat.reads(path.read_text("utf-8"), 4)
     assert assemble.sources(built) == assemble.sources(nbformat.reads(good, 4))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_one_cell_has_the_parameters(toy_course, quiet_shape, count):
+    notebook = assemble.build(toy_course, toy_course.lessons[0])
+    cell = next(cell for cell in notebook.cells if assemble.PARAMETERS in assemble.tags_of(cell))
+    if count:
+        notebook.cells.append(cell)
+    else:
+        cell.metadata["tags"] = []
+    assert any(f'{count} cells tagged "parameters"' in p for p in static.shape_problems(notebook))

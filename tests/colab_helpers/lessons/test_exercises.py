@@ -279,3 +279,7 @@ def test_what_the_learner_wrote_is_escaped():
 def test_unknown_exercise_says_which_there_are(id, said):
     with pytest.raises(KeyError, match=said):
         exercises.check(id, 1)
+
+
+def test_a_right_answer_is_told_with_its_number():
+    assert exercises.check("03.move_less", 47.04).message.startswith("47.0 MB.")
