@@ -134,6 +134,8 @@ def publish_toy(course: Course) -> Path:
 def run_command(root: Path, arguments: list[str], **options) -> subprocess.Popen:
     """Start a command of `python -m course` on the course below `root`, in a process of its own."""
     program = (
+        # Where the tests run in the background, Ctrl-C is ignored, and that is inherited.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "import sys; from pathlib import Path; import course.__main__ as command; from course import table; "
         f"command.load = lambda: table.load(Path({str(root)!r})); sys.exit(command.main(sys.argv[1:]))"
     )
