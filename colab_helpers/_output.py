@@ -17,6 +17,19 @@ def bundle(text: str, html: str, data: dict) -> dict:
     return {"text/plain": text, "text/html": html, RECORD_MIME: data}
 
 
+def error_text(error: BaseException) -> str:
+    """Return an error as its name and its text; its name alone where it has no text, or that fails.
+
+    >>> error_text(IndexError("list index out of range")), error_text(ValueError())
+    ('IndexError: list index out of range', 'ValueError')
+    """
+    try:
+        text = str(error).strip()
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def with_code(text: str) -> str:
     """Return text as HTML: escaped, and what stands between backticks set as code.
 

@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from colab_helpers._output import error_text
+
 DRIVE = "/content/drive"
 ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
 
@@ -60,7 +62,7 @@ def collect(packages: Mapping[str, str]) -> Traces:
         try:
             found[name] = look()
         except Exception as error:
-            problems.append(f"{name} ({type(error).__name__}: {str(error)[:80]})")
+            problems.append(f"{name} ({error_text(error)[:100]})")
     return Traces(**found, problems=tuple(problems))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from course.run import execute
 from course.table import Course, load
@@ -129,6 +133,22 @@ def publish_toy(course: Course) -> Path:
     outcome = run_toy(course)
     assert outcome.ok, outcome.problem
     return assemble.store_outputs(course, course.lessons[0], outcome.notebook)
+
+
+@contextlib.contextmanager
+def stopped_after(writes: int, module) -> Iterator[None]:
+    """Ctrl-C comes when a module has written so many files, and goes no further than this block."""
+    write, done = module._files.write, []
+
+    def stopping(path, content):
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(path)
+        return write(path, content)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module._files, "write", stopping)
+        yield
 
 
 def run_command(root: Path, arguments: list[str], **options) -> subprocess.Popen:

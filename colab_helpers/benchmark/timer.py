@@ -147,7 +147,7 @@ class _Run:
 
     def fill(self, budget: float) -> None:
         """Warm up, choose the calls of a block, and time blocks until the budget is used."""
-        warm = self._warm_up(budget)
+        warm = self._warm_up()
         if warm[-1] >= budget:
             self.times += warm[-SLOW_BLOCKS:]  # they were waited for one by one: blocks of one call
             return
@@ -166,15 +166,11 @@ class _Run:
         if waiting > shortest / 2:
             self.doubt = "waiting took most of it: give a larger budget"
 
-    def _warm_up(self, budget: float) -> list[float]:
+    def _warm_up(self) -> list[float]:
         """Seconds of each warm-up call. The last ones are warm: they no longer get much faster."""
-        taken = [self._block(), self._block()]
-        settled = taken[1] > taken[0] / 2
-        while not settled or len(taken) < WARM_CALLS:
-            if len(taken) >= MOST_WARM_CALLS:
-                break
+        taken = [self._block() for _ in range(WARM_CALLS)]
+        while taken[-1] <= taken[-2] / 2 and len(taken) < MOST_WARM_CALLS:
             taken.append(self._block())
-            settled = taken[-1] > taken[-2] / 2
         return taken
 
     def _cost_of_waiting(self) -> float:

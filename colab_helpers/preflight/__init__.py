@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from colab_helpers import __version__, colab_images, hardware, runtime
 from colab_helpers import _traces as traces
+from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
 from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
@@ -69,7 +70,7 @@ def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding,
         try:
             finding = check(state)
         except Exception as error:  # on a broken machine the others still have something to say
-            failed.append(f"{check.__name__} ({type(error).__name__}: {str(error)[:80]})")
+            failed.append(f"{check.__name__} ({error_text(error)[:100]})")
         else:
             found += [finding] if finding else []
     if failed:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from colab_helpers import runtime
+from colab_helpers._output import error_text
 from colab_helpers.preflight.problems import Finding, known_problems, report, way_out
 from colab_helpers.preflight.state import DISTRIBUTION
 
@@ -44,7 +45,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Fi
     >>> explain_error("The TPU is already in use by process with pid 42.").id
     'tpu-in-use'
     """
-    text = _shortened(error if isinstance(error, str) else _told(error))
+    text = _shortened(error if isinstance(error, str) else error_text(error))
     for problem in known_problems().values():
         for pattern in problem.errors:
             if match := re.search(pattern, text, re.IGNORECASE):
@@ -76,13 +77,6 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
                 seen = f"Cell {number}, text cells counted too, has {match.group()}."
                 found.append(report("tpu-old-code", seen, platform="colab", remedy=instead))
     return tuple(found)
-
-
-def _told(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # its own text fails
-        return type(error).__name__
 
 
 def _shortened(text: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from colab_helpers._output import bundle
+from colab_helpers._output import bundle, error_text
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,7 @@ def told_of(error: BaseException) -> str:
     >>> told_of(IndexError("list index out of range"))
     'IndexError: list index out of range'
     """
-    try:
-        first = str(error).strip().partition("\n")[0][:_LONGEST]
-    except Exception:
-        first = ""
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+    return error_text(error).partition("\n")[0][:_LONGEST]
 
 
 def shown(answer: Any) -> str:

@@ -14,6 +14,7 @@ from colab_helpers import _files
 from course.publish import archive, release
 from course.table import CourseError, load
 from course.write import assemble, pages
+from tests.toy import stopped_after
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +87,8 @@ def test_a_release_puts_version_address_and_hash_everywhere(fresh):
 
 @pytest.mark.parametrize("writes", [0, 1, 2, 5, 9, 14])
 def test_stopped_after_any_write_the_same_command_ends_the_work(fresh, monkeypatch, writes):
-    write, done = _files.write, []
-
-    def stopped(path, content):
-        if len(done) == writes:
-            raise KeyboardInterrupt
-        done.append(path)
-        return write(path, content)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(release._files, "write", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            release.prepare(fresh, "9.9.9")
+    with stopped_after(writes, release):
+        release.prepare(fresh, "9.9.9")
     release.prepare(load(fresh.root), "9.9.9")
     assert release.problems(load(fresh.root), "v9.9.9") == []
 

@@ -6,12 +6,11 @@ import subprocess
 import nbformat
 import pytest
 
-from colab_helpers import _files
 from course.prove import static
 from course.publish import retarget
 from course.table import CourseError, load
 from course.write import assemble, pages
-from tests.toy import edit_lesson, publish_toy
+from tests.toy import edit_lesson, publish_toy, stopped_after
 
 
 def with_recorded_outputs(course):
@@ -57,18 +56,8 @@ def test_every_address_moves_and_outputs_stay(toy_course):
 def test_stopped_after_any_write_the_same_command_ends_the_work(toy_course, monkeypatch, writes):
     with_recorded_outputs(toy_course)
     before = load(toy_course.root).repository
-    write, done = _files.write, []
-
-    def stopped(path, content):
-        if len(done) == writes:
-            raise KeyboardInterrupt
-        done.append(path)
-        return write(path, content)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(retarget._files, "write", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            retarget.retarget(toy_course, "ada/gpu-course")
+    with stopped_after(writes, retarget):
+        retarget.retarget(toy_course, "ada/gpu-course")
     assert load(toy_course.root).repository == before  # it says itself that it is not done
     retarget.retarget(load(toy_course.root), "ada/gpu-course")
     assert "somebody/toy" not in "".join(tree(toy_course).values())
