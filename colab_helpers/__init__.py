@@ -16,6 +16,7 @@ The rooms, one question each:
     devices       One chip or many: how do I get several, and which strategy fits them?
     figures       How do I show it?
     facts         What is true of the platform today, who says so, since when?
+    published     What have others measured on chips that I don't have?
     colab_images  Which packages does each of Colab's runtime images carry, as last tested?
     lessons       What only the lessons need: exercises, models, data, records, replay
 """

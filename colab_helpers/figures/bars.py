@@ -16,10 +16,12 @@ from colab_helpers.figures.style import (
     axis_unit,
     canvas,
     finish,
+    give_credit,
     look,
     time_ticks,
     with_unit,
 )
+from colab_helpers.published import Published
 
 _HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
 
@@ -32,19 +34,23 @@ def bars(
     limits: Mapping[str, float] | None = None,
     paper: Collection[str] = (),
     claims: Mapping[str, tuple[float, float]] | None = None,
+    published: Mapping[str, Published] | None = None,
     log: bool = False,
 ) -> Picture:
     """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
 
     `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not measured:
-    they are hollow. `claims` maps a text to the range (low, high) it speaks of. `values` maps a name
-    to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
+    they are hatched. `published` maps further names to measurements of others, which are hollow: the
+    largest number of each is drawn. `claims` maps a text to the range (low, high) it speaks of. `values`
+    maps a name to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
     """
+    theirs = published or {}
+    values = {**values, **{name: row.value for name, row in theirs.items()}}
     names = list(values)
     extra = 0.45 if claims else 0
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
         for i, name in enumerate(names):
-            _one(axes, i, values[name], hollow=name in paper, dot=log)
+            _one(axes, i, values[name], name in paper, name in theirs, dot=log)
             text = "  " + with_unit(values[name], unit)
             axes.text(values[name], i, text, va="center", fontsize=9)
             if limits and name in limits:
@@ -73,7 +79,8 @@ def bars(
         if not log:
             axes.locator_params(axis="x", nbins=5)  # more would run into each other
         axes.grid(axis="y", visible=False)
-        return finish(figure, _bars_alt(title, values, unit, limits, paper, claims))
+        alt = _bars_alt(title, values, unit, limits, paper, claims)
+        return finish(figure, alt + give_credit(figure, [*theirs.values()]))
 
 
 def grouped(
@@ -114,14 +121,16 @@ def grouped(
         return finish(figure, f"Grouped bars. {title}. {readings}.")
 
 
-def _one(axes: Axes, row: int, value: float, hollow: bool, dot: bool) -> None:
-    """A bar or a dot; hollow for what nobody measured."""
+def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: bool) -> None:
+    """A bar or a dot: filled for the reader's own, hollow for others' measurements and for data sheets."""
     if dot:
-        face = "white" if hollow else COLOURS[0]
-        axes.plot(value, row, "o", ms=9, mfc=face, mec=GREY if hollow else COLOURS[0], mew=1.6)
+        edge = GREY if on_paper else COLOURS[-1] if theirs else COLOURS[0]
+        face = "white" if on_paper or theirs else COLOURS[0]
+        axes.plot(value, row, "D" if theirs else "o", ms=9, mfc=face, mec=edge, mew=1.6)
         return
-    fill = _HOLLOW if hollow else {"color": COLOURS[0]}
-    axes.barh(row, value, height=0.6, **fill)
+    own = {"color": COLOURS[0]}
+    by_others = {"facecolor": "white", "edgecolor": COLOURS[-1], "linewidth": 1.6}
+    axes.barh(row, value, height=0.6, **(_HOLLOW if on_paper else by_others if theirs else own))
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:

@@ -19,10 +19,13 @@ from colab_helpers.figures.style import (
     Picture,
     canvas,
     finish,
+    give_credit,
+    hollow,
     look,
     with_unit,
 )
 from colab_helpers.hardware import Chip, Device
+from colab_helpers.published import Published
 
 
 def lines(
@@ -33,30 +36,39 @@ def lines(
     xlabel: str,
     ylabel: str,
     ideal: Mapping[str, Sequence[float]] | None = None,
+    published: Sequence[Published] = (),
     doubling: bool = False,
+    log: bool = False,
 ) -> Picture:
-    """Plot curves on plain axes; `ideal` curves are dashed. `doubling`: x counts 1, 2, 4, 8 …
+    """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
-    `curves` and `ideal` map a name to one y for each x; `xlabel` and `ylabel` have the units; `title`
-    holds the finding.
+    `curves` and `ideal` map a name to one y for each x; `published` have their own x. `log` takes both
+    axes in steps of ten. `xlabel` and `ylabel` have the units; `title` holds the finding.
     """
-    many = len(curves) + len(ideal or {}) > 3  # then the legend stands beside the curves
+    # Where there are many the legend stands beside the curves.
+    many = len(curves) + len(ideal or {}) + len(published) > 3
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
             axes.plot(x, y, **look(i), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
             axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
+        for i, row in enumerate(published):
+            axes.plot(row.x, row.y, **hollow(i), label=row.label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        axes.set_ylim(bottom=0)
+        if log:
+            axes.set(xscale="log", yscale="log")
+        else:
+            axes.set_ylim(bottom=0)
         if doubling:
             axes.set_xscale("log", base=2)
             axes.set_xticks(list(x), [f"{value:g}" for value in x])
-        elif all(float(value).is_integer() for value in x) and len(x) <= 12:
+        elif not log and all(float(value).is_integer() for value in x) and len(x) <= 12:
             axes.set_xticks(list(x))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         axes.legend(**(outside if many else {"loc": "best"}))
         ends = "; ".join(f"{name} from {y[0]:.3g} to {y[-1]:.3g}" for name, y in curves.items())
-        return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.")
+        credit = give_credit(figure, published)
+        return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,13 @@ from colab_helpers.figures.style import (
     Picture,
     canvas,
     finish,
+    give_credit,
+    hollow,
     look,
     short_seconds,
     size_ticks,
 )
+from colab_helpers.published import Published
 
 
 def race(
@@ -31,15 +34,16 @@ def race(
     xlabel: str,
     limits: Mapping[str, Sequence[float]] | None = None,
     recorded: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+    published: Sequence[Published] = (),
     crossing: float | None = None,
     prediction: float | None = None,
 ) -> Picture:
     """Plot seconds over size on log-log axes: who is faster where.
 
     `curves` and `limits` hold seconds by contender for every size; limits (from data sheets) are
-    dashed, `recorded` curves (sizes, seconds) from other machines are grey. `crossing` and
-    `prediction` are sizes to mark. `sizes` rise; `xlabel` says what they are; `title` holds the
-    finding.
+    dashed, `recorded` curves (sizes, seconds) from other machines are grey, `published` ones, in
+    seconds too, are hollow. `crossing` and `prediction` are sizes to mark. `sizes` rise; `xlabel` says
+    what they are; `title` holds the finding.
     """
     with canvas() as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
@@ -49,6 +53,8 @@ def race(
         for i, (name, (x, y)) in enumerate((recorded or {}).items()):
             other = look(i) | {"color": "#9ca3af", "lw": 1.2, "ms": 4}
             axes.plot(x, y, **other, label=name)
+        for i, row in enumerate(published):
+            axes.plot(row.x, row.y, **hollow(i), label=row.label)
         lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
         axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom
@@ -58,7 +64,8 @@ def race(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
         axes.set_ylabel("time for one call")
         axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="white")
-        return finish(figure, _race_alt(title, sizes, curves, limits, recorded))
+        alt = _race_alt(title, sizes, curves, limits, recorded)
+        return finish(figure, alt + give_credit(figure, published))
 
 
 def _mark(
@@ -92,4 +99,5 @@ def _race_alt(
     )
     others = [*(limits or {}), *(recorded or {})]
     also = f" Also drawn: {'; '.join(others)}." if others else ""
+    also += "" if also.endswith(".") or not also else "."
     return f"Log-log plot. {title}. Sizes {sizes[0]:g} to {sizes[-1]:g}: {ends}.{also}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from colab_helpers import _files, _units
+from colab_helpers.published import Published
 
 #: Okabe and Ito's colours, which colour-blind readers can tell apart (jfly.uni-koeln.de/color).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -111,6 +113,33 @@ def finish(figure: Figure, alt: str) -> Picture:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
     return Picture(buffer.getvalue(), alt, round(figure.get_figwidth() * 100))
+
+
+def hollow(number: int) -> dict[str, Any]:
+    """How a curve is drawn that others have published: hollow marks, a thin line in colours from the end.
+
+    `number` counts such curves, from 0.
+    """
+    own = look(len(COLOURS) - 1 - number % len(COLOURS))
+    return {**own, "mfc": "white", "mew": 1.4, "lw": 1.0, "ms": 6, "ls": "-"}
+
+
+def give_credit(figure: Figure, published: Sequence[Published]) -> str:
+    """Write below a figure who published what is hollow in it; return the same for its alt text.
+
+    `published` are the measurements that are drawn; "" for none.
+    """
+    if not published:
+        return ""
+    chips: dict[str, list[str]] = {}
+    for row in published:
+        chips.setdefault(row.credit, []).append(row.chip)
+    credits = "; ".join(f"{', '.join(dict.fromkeys(names))}: {who}" for who, names in chips.items())
+    lines = textwrap.wrap(
+        f"Hollow: published by others. {credits}.", round(17 * figure.get_figwidth())
+    )
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", size=7.5, color=GREY)
+    return f" Hollow marks were published by others: {credits}."
 
 
 def time_ticks(axes: Axes) -> None:

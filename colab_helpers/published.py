@@ -1,0 +1,124 @@
+"""What have others measured on chips that I don't have? Dated, sourced, never mixed up with our records.
+
+Each row of `published.toml` was looked up again at its source before it came here. Figures draw them
+hollow and name the source: they replace nothing that you can measure yourself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+
+#: Units as sources write them -> (factor, unit of the course).
+_UNITS = {
+    "TFLOP/s": (1e12, "FLOP/s"),
+    "GB/s": (1e9, "B/s"),
+    "GB": (1e9, "B"),
+    "MiB": (2.0**20, "B"),
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A measurement that somebody else has published.
+
+    `y` is in `unit` ("FLOP/s", "B/s", "B", "s" or a word); `x`, whose meaning is `x_name`, are numbers or
+    names. A row without a series has one number in `y` and no `x`. `when` is as the source gives it;
+    `seen` is the day on which it was read there, `review` the day to look again.
+    """
+
+    id: str
+    topic: str
+    chip: str
+    chip_key: str
+    what: str
+    unit: str
+    y: tuple[float, ...]
+    conditions: str
+    software: str
+    when: str
+    source: str
+    url: str
+    confidence: str
+    seen: date
+    review: date
+    x_name: str = ""
+    x: tuple[float | str, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The only number, or the largest one of a series."""
+        return max(self.y)
+
+    @property
+    def points(self) -> dict[float | str, float]:
+        """The series, `y` by `x`."""
+        return dict(zip(self.x, self.y, strict=True))
+
+    @property
+    def label(self) -> str:
+        """What a legend says: the chip, and that it is not yours."""
+        return f"{self.chip}, published"
+
+    @property
+    def credit(self) -> str:
+        """Who says so, and when.
+
+        >>> get("copy-t4").credit
+        'chsasank/device-benchmarks, 2025-04-15'
+        """
+        return self.source + ("" if self.when == "not given" else f", {self.when}")
+
+    def is_due(self, today: date) -> bool:
+        """Say whether this row is past the date on which to look again.
+
+        `today` is the day to judge by.
+        """
+        return today > self.review
+
+    def taking(self, work: Callable[[float], float]) -> Published:
+        """Turn a rate into a time: `work(x)` is what is done at x, in the unit of the rate times a second.
+
+        >>> seconds = get("matmul-l4-fp32").taking(lambda n: 2 * n**3)
+        >>> seconds.unit, f"{seconds.points[1024]:.1e}"
+        ('s', '1.7e-04')
+        """
+        taken = tuple(work(float(x)) / y for x, y in zip(self.x, self.y, strict=True))
+        return dataclasses.replace(self, unit="s", y=taken)
+
+    def __str__(self) -> str:
+        return f"{self.chip}: {self.what} [{self.credit}; {self.conditions}]"
+
+
+def get(id: str) -> Published:
+    """Return one measurement by its id in `published.toml`; raises KeyError with the ids there are.
+
+    `id` is such as "matmul-l4-fp32".
+
+    >>> get("upload-t4-pinned").value / 1e9
+    9.7
+    """
+    known = everything()
+    if id not in known:
+        raise KeyError(f"No measurement {id}. There are: {', '.join(sorted(known))}.")
+    return known[id]
+
+
+@functools.cache
+def everything() -> Mapping[str, Published]:
+    """Return every measurement by its id."""
+    text = resources.files("colab_helpers").joinpath("published.toml").read_text("utf-8")
+    rows = [_read(row) for row in tomllib.loads(text)["measurement"]]
+    return {row.id: row for row in rows}
+
+
+def _read(row: dict) -> Published:
+    factor, unit = _UNITS.get(row["unit"], (1.0, row["unit"]))
+    numbers = row.pop("y", None) or [row.pop("value")]
+    scaled = tuple(factor * number for number in numbers)
+    return Published(**row | {"unit": unit, "y": scaled, "x": tuple(row.get("x", ()))})

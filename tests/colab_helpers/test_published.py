@@ -1,0 +1,127 @@
+"""Measurements of others: complete, dated, in the course's units, and drawn as theirs."""
+
+import dataclasses
+from datetime import date, timedelta
+
+import pytest
+
+from colab_helpers import figures, hardware, published
+
+ROWS = published.everything().values()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_row_says_who_measured_what_where_and_when(row):
+    assert (
+        row.source
+        and row.url.startswith("https://")
+        and row.when
+        and row.conditions
+        and row.software
+    )
+    assert row.confidence in "HM" and row.seen < row.review <= row.seen + timedelta(days=366)
+    assert row.chip_key == "" or row.chip_key in hardware.catalogue()
+    assert len(row.y) == len(row.x) or (not row.x and len(row.y) == 1 and not row.x_name)
+    assert all(y > 0 for y in row.y) and row.unit not in published._UNITS
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r.unit in ("FLOP/s", "B/s") and r.chip_key], ids=lambda r: r.id
+)
+def test_no_row_is_better_than_the_data_sheet_or_absurdly_worse(row):
+    chip = hardware.catalogue()[row.chip_key]
+    if row.topic == "matmul":
+        formats = row.x if row.x_name == "format" else [row.id.rpartition("-")[2]]
+        for name, rate in zip(
+            formats, row.y if row.x_name == "format" else [row.value], strict=True
+        ):
+            limit = chip.peak.get(str(name), max(chip.peak.values()))
+            assert 0.005 * limit < rate <= 1.02 * limit, (
+                name,
+                rate,
+                limit,
+            )  # bf16 is emulated on a T4
+    elif row.topic == "bandwidth":
+        assert 0.3 * chip.bandwidth < row.value <= chip.bandwidth
+    elif row.topic == "cache":
+        assert row.y[-1] <= chip.bandwidth < row.y[1]  # memory at the end, cache at the start
+
+
+def test_units_are_the_courses():
+    assert published.get("matmul-t4-formats").points["fp16"] == 41.91e12
+    assert published.get("upload-t4-pinned").value == 9.7e9
+    assert published.get("full-t4").value == 160 * 2**20
+    with pytest.raises(KeyError, match="There are: clock-t4"):
+        published.get("nothing")
+
+
+def test_a_rate_becomes_a_time():
+    rate = published.get("matmul-h100-bf16")
+    taken = rate.taking(lambda n: 2 * n**3)
+    assert taken.unit == "s" and taken.points[8192] == pytest.approx(2 * 8192**3 / 797.51e12)
+    assert rate.unit == "FLOP/s"  # the row itself stays
+
+
+def test_a_row_grows_old():
+    row = published.get("copy-t4")
+    assert row.is_due(row.review + timedelta(days=1)) and not row.is_due(row.review)
+    assert isinstance(row.seen, date)
+
+
+def pictures():
+    rate = published.get("matmul-l4-fp32")
+    copy = published.get("copy-t4")
+    yield (
+        "lines",
+        figures.lines([1, 2], {"you": [1, 2]}, title="t", xlabel="x", ylabel="y", published=[rate]),
+    )
+    yield (
+        "log",
+        figures.lines(
+            [1, 2], {"you": [1, 2]}, title="t", xlabel="x", ylabel="y", published=[rate], log=True
+        ),
+    )
+    taken = rate.taking(lambda n: 2 * n**3)
+    yield (
+        "race",
+        figures.race([64, 128], {"you": [1e-6, 1e-5]}, title="t", xlabel="n", published=[taken]),
+    )
+    for log in (True, False):
+        yield (
+            "bars",
+            figures.bars({"you": 2e10}, title="t", unit="B/s", published={"T4": copy}, log=log),
+        )
+
+
+@pytest.mark.parametrize(("name", "picture"), [*pictures()])
+def test_a_figure_says_whose_the_hollow_marks_are(name, picture):
+    source = "chsasank/device-benchmarks, 2025-04-15" if name == "bars" else "#120, 2026-01-12"
+    assert "Hollow marks were published by others" in picture.alt and source in picture.alt
+    assert picture.png.startswith(b"\x89PNG")
+
+
+def test_a_source_is_named_once_for_all_its_chips():
+    rows = {key: published.get(f"copy-{key}") for key in ("t4", "v100", "a100-80")}
+    alt = figures.bars({"you": 1e10}, title="t", unit="B/s", published=rows).alt
+    assert (
+        "T4, V100, A100 (80 GB): chsasank/device-benchmarks" in alt and alt.count("chsasank") == 1
+    )
+
+
+def test_without_published_rows_a_figure_is_as_before():
+    assert "Hollow" not in figures.bars({"you": 1e10}, title="t", unit="B/s").alt
+
+
+def test_hollow_marks_are_hollow():
+    look = figures.style.hollow(0)
+    assert look["mfc"] == "white" and look["color"] != figures.style.look(0)["color"]
+
+
+def test_measurements_of_others_never_enter_a_record():
+    from colab_helpers.lessons import reference
+
+    row = published.get("copy-t4")
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        reference.Record.from_dict(dataclasses.asdict(row))
+    record = reference.record("02_check_hardware", True, copied=row)
+    assert record.values == {} and record.series == {}
