@@ -92,6 +92,11 @@ def refuse_fast(parameters: Sequence[str], what: str) -> None:
         )
 
 
+def stands_in() -> bool:
+    """Say whether this machine's GPU is a stand-in: nothing that is measured there is kept."""
+    return runtime.describe().platform == "stand-in"
+
+
 def require(accelerator: str | None) -> None:
     """Raise `CourseError` where this machine lacks the accelerator that is asked for."""
     found = runtime.describe().accelerator
@@ -106,7 +111,12 @@ def without_gpu_build(lesson: Lesson) -> str:
         built = _traces.torch_cuda()
         return "" if built else "PyTorch here is a build without CUDA"
     if lesson.framework == "tensorflow":
-        return "" if "tensorflow" in installed else "TensorFlow here is its build for CPUs"
+        if "tensorflow" in installed:
+            return ""
+        for_cpus = "tensorflow-cpu" in installed
+        return (
+            "TensorFlow here is its build for CPUs" if for_cpus else "TensorFlow is not installed"
+        )
     has_cuda = any(re.fullmatch(r"jax-cuda\d+-plugin", name) for name in installed)
     return "" if has_cuda else "JAX here has no plugin for CUDA"
 
@@ -116,7 +126,7 @@ def check_environment(course: Course) -> None:
     here = Path(colab_helpers.__file__).resolve().parent
     code = "import colab_helpers; print(colab_helpers.__file__)"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
     )
     there = Path(done.stdout.strip()).parent if done.returncode == 0 else None
     if there is None or there.resolve() != here:

@@ -1,7 +1,8 @@
 """Does every lesson hold under every condition that a learner's machine may have?
 
-A condition changes what the kernel is given: packages, network, folder, cores, memory. A
-lesson holds when it reaches its end, or when its card says beforehand why it cannot.
+A condition changes what the kernel is given: packages, network, folder, cores, memory, or a stand-in for
+a machine with accelerators. A lesson holds when it reaches its end and keeps its promises, or when its
+card says beforehand why it cannot.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pathlib import Path
 import nbformat
 
 import colab_helpers
-from course.prove import runs
+from course import stand_in
+from course.prove import promises, runs
 from course.run import execute
 from course.table import Course, Lesson, load
 from course.write import assemble
@@ -38,7 +40,8 @@ _END = "the last cell has run"
 class Run:
     """What a condition gives to one run: variables, a folder to stand in, or a terminal.
 
-    `thread_stack` is the room in bytes that each of its threads takes; 0 leaves it as it is.
+    `thread_stack` is the room in bytes that each of its threads takes; 0 leaves it as it is. `measures_on`
+    names the kind of device that its record has to be of; "" for any.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class Run:
     allowed_warnings: str = ""
     terminal: bool = False
     thread_stack: int = 0
+    measures_on: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,17 @@ def terminal(lesson: Lesson, scratch: Path) -> Run:
     return Run(terminal=True)
 
 
+def standing_in(machine: str) -> Condition:
+    """A machine with accelerators, as `course.stand_in` answers for it."""
+
+    def prepare(lesson: Lesson, scratch: Path) -> Run:
+        # TensorFlow and JAX have no GPU of Apple's without packages of their own.
+        on_gpu = stand_in.machines()[machine].is_nvidia or lesson.framework == "torch"
+        return Run(stand_in.environment(machine, scratch), measures_on="GPU" if on_gpu else "")
+
+    return prepare
+
+
 def as_installed(lesson: Lesson, scratch: Path) -> Run:
     """Nothing is taken away."""
     return Run()
@@ -144,6 +159,7 @@ CONDITIONS: dict[str, Condition] = {
     "little memory": little_memory,
     "old records": old_records,
     "terminal": terminal,
+    **{machine: standing_in(machine) for machine in stand_in.machines()},
 }
 
 
@@ -173,6 +189,9 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
             if not outcome.ok and (reason := _said_beforehand(outcome)):
                 return result("said", reason)
             problems = runs.run_problems(outcome, run.allowed_warnings)
+            problems += promises.broken_in(execute.records(outcome.notebook))
+            if run.measures_on:
+                problems += runs.device_problems(outcome, run.measures_on)
             attempts = scratch / "attempts"
             if attempts.exists():
                 problems.append(f"wanted to connect to {attempts.read_text('utf-8').strip()}")

@@ -8,19 +8,32 @@ import pytest
 from colab_helpers.lessons import replay
 from course import table
 from course.write import assemble
-from course.prove import comparison, runs, static
+from course import stand_in
+from course.prove import comparison, lines, promises, runs, static
 from course.run import execute, matrix
-from tests.notebooks.promises import broken
 
 COURSE = table.load()
 #: What one run in `make test` goes without; `make test-matrix` takes away one after the other.
 LEFT_OUT = [
     ("04_tensorflow_on_gpu", ("tensorflow",)),
-    ("05_tpu_strategy", ("tensorflow",)),
     ("05_tpu_strategy", ("jax",)),
     ("06_memory_management", ("jax", "tensorflow")),
-    ("07_mixed_precision", ("jax", "keras")),
 ]
+#: As which machine a lesson runs once more, and without what; all of them: `make test-matrix`.
+STAND_INS = {
+    "02_check_hardware": ("A100", ()),
+    "04_tensorflow_on_gpu": ("two T4", ()),
+    "05_tpu_strategy": ("T4", ("tensorflow",)),
+    "07_mixed_precision": ("T4", ("jax", "keras")),
+}
+#: Lines that no CPU runs, and no GPU either: a part of their text, and what they wait for.
+WAIT_FOR = {
+    "TensorFlow is not installed here": "a machine without TensorFlow",
+    "JAX is not installed here": "a machine without JAX",
+    'os.environ["TORCHINDUCTOR_CACHE_DIR"]': "a run without FAST",
+    "This TensorFlow is built for TPUs": "tensorflow-tpu",
+    'retry = "worked"': "a recovery inside except that works: it must not",
+}
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
 
@@ -31,23 +44,48 @@ def test_stored_notebook_is_sound(lesson):
 
 @lessons
 @pytest.mark.timeout(600)
-def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path):
-    """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison."""
+def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path, record_property):
+    """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison.
+
+    A second one, as a machine with GPUs, runs the lines that this one could not.
+    """
     source = tmp_path / f"{lesson.slug}.ipynb"
     source.write_text(assemble.dumps(assemble.build(COURSE, lesson, assemble.SOLVED)), "utf-8")
     before = execute.packages()
     attempts = tmp_path / "attempts"
     hard = {**matrix.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
+    hard["WATCH_LINES"] = str(tmp_path / "cpu")
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert runs.run_problems(outcome) == []
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
-    assert broken(lesson.slug, {k: v["number"] for k, v in record["values"].items()}) == []
+    assert record["platform"] != "stand-in" and promises.broken_in([record]) == []
     assert comparison.compare_with_run(COURSE.notebook(lesson), outcome.path) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
+
+    machine, missing = STAND_INS.get(lesson.slug, ("T4", ()))
+    environment = stand_in.environment(machine, tmp_path) | {"WATCH_LINES": str(tmp_path / "gpu")}
+    if missing:
+        environment["WITHOUT"] = " ".join(missing)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
+    as_gpu = execute.run(source, tmp_path / "gpu.ipynb", settings)
+    assert runs.run_problems(as_gpu) == [] and runs.device_problems(as_gpu, "GPU") == []
+    [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
+    assert record["platform"] == "stand-in" and promises.broken_in([record]) == []
+    cells = [c.source for c in nbformat.read(source, as_version=4).cells if c.cell_type == "code"]
+    if missing:
+        check_what_is_replayed(lesson, as_gpu, missing)
+    needed, missed = lines.judge(lesson.slug, cells, tmp_path / "cpu", tmp_path / "gpu", WAIT_FOR)
+    record_property("lines", [len(needed), [str(line) for line in sorted(missed)]])
+    assert len(missed) <= len(needed) * (1 - lines.ENOUGH), sorted(missed)
+
+
+def test_what_a_line_waits_for_is_said_of_lines_that_there_are():
+    texts = "".join((COURSE.root / "lessons" / f"{lesson.slug}.py").read_text() for lesson in COURSE.lessons)
+    assert [text for text in WAIT_FOR if text not in texts] == []
 
 
 @pytest.mark.parametrize(("slug", "missing"), LEFT_OUT, ids=lambda value: "-".join([*value][:2]))
@@ -62,6 +100,11 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert runs.run_problems(outcome) == []
+    check_what_is_replayed(lesson, outcome, missing)
+
+
+def check_what_is_replayed(lesson, outcome, missing):
+    """Cells that need what is missing show recorded results, say so, and are counted."""
     cells = [cell for cell in outcome.notebook.cells if replay.needs(cell.source)]
     left_out = [cell for cell in cells if set(missing) & set(replay.needs(cell.source))]
     said = ["".join(o.get("text", "") for o in cell.outputs) for cell in left_out]

@@ -3,7 +3,7 @@
 import pytest
 
 from colab_helpers.lessons import reference
-from tests.notebooks.promises import PROMISES, broken
+from course.prove.promises import PROMISES, broken
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):

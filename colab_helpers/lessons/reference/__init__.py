@@ -192,6 +192,10 @@ def write(entry: Record, folder: Path = FOLDER) -> Path:
         raise RecordError(
             f"{entry.lesson} measured nothing on {entry.device}: that is no reference."
         )
+    if entry.platform == "stand-in":
+        raise RecordError(
+            f"{entry.lesson} ran on a stand-in for {entry.device}: nothing was measured there."
+        )
     if entry.fast:
         raise RecordError(f"{entry.lesson} ran with FAST: such numbers are no reference.")
     slug = "-".join("".join(c if c.isalnum() else " " for c in entry.device.lower()).split())

@@ -4,6 +4,8 @@ WITHOUT      import names that are not installed
 NO_NETWORK   a file; each attempt to leave this machine is refused and written there
 CORES        how many cores may be used
 DATA_LIMIT   bytes of private memory, at most
+WATCH_LINES  a folder; each process writes there which lines of cells and of the helper it ran
+STAND_IN     a machine of course/stand_in/machines.toml, as which PyTorch, TensorFlow, JAX and NVML answer
 """
 
 import importlib.machinery
@@ -38,8 +40,10 @@ def _refusing_connect(self, address):
     return _connect(self, address)
 
 
-setattr(importlib.machinery.PathFinder, "find_spec", staticmethod(_refusing_find_spec))  # noqa: B010
-importlib.metadata.version = _refusing_version
+if BLOCKED:
+    finder = importlib.machinery.PathFinder
+    setattr(finder, "find_spec", staticmethod(_refusing_find_spec))  # noqa: B010
+    importlib.metadata.version = _refusing_version
 if os.environ.get("NO_NETWORK"):
     setattr(socket.socket, "connect", _refusing_connect)  # noqa: B010
 if os.environ.get("CORES"):
@@ -49,3 +53,11 @@ if os.environ.get("DATA_LIMIT"):
     import resource
 
     resource.setrlimit(resource.RLIMIT_DATA, (int(os.environ["DATA_LIMIT"]),) * 2)
+if os.environ.get("WATCH_LINES"):
+    from course.prove import lines
+
+    lines.watch(os.environ["WATCH_LINES"])
+if os.environ.get("STAND_IN"):
+    from course import stand_in
+
+    stand_in.install(os.environ["STAND_IN"])

@@ -1,0 +1,77 @@
+"""A machine with accelerators, where there is none: what would it answer, count and refuse?
+
+For running lessons as a T4, two of them, an A100, an H200 or an Apple GPU would: PyTorch, NVML and
+nvidia-smi, TensorFlow and JAX answer as that machine does; memory is counted and refused as CUDA's
+caching allocator does; mixing devices is refused. What it cannot show, and must not be used for:
+
+* speed, and whether a clock waited: every call is done when it returns;
+* numerics: results are the CPU's, also under autocast, whose lists of operations are the CPU's;
+* what compilers and libraries of a card do: torch.compile returns the function itself, and attention,
+  convolutions and the like take the CPU's ways, with the CPU's memory;
+* pinned memory, streams, several processes on one card; fragmentation between threads.
+
+Records made under it name it as their platform, and are refused as reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from course.run.after_import import after_import
+from course.stand_in import driver
+from course.stand_in.machines import Machine, machines
+
+__all__ = ["VARIABLE", "environment", "install", "machines"]
+
+VARIABLE = "STAND_IN"
+_PATHS = str(Path(__file__).parents[1] / "run" / "conditions")
+
+#: Where PyTorch's tensors lie, once it is imported.
+torch_places: Any = None
+
+
+def environment(key: str, folder: Path) -> dict[str, str]:
+    """Return what a process needs to be that machine; `folder` gets its nvidia-smi. Raises KeyError."""
+    machine = machines()[key]
+    given = {VARIABLE: key, "PYTHONPATH": _PATHS}
+    if machine.is_nvidia:
+        driver.write_nvidia_smi(folder, machine)
+        given["PATH"] = driver.path_with(folder)
+    return given
+
+
+def install(key: str) -> None:
+    """Let this process be that machine: what is imported from here on answers as it."""
+    machine = machines()[key]
+    answers: dict[str, Callable[[ModuleType], None]] = {
+        "torch": lambda _: _install_torch(machine),
+        "colab_helpers.runtime.evidence": lambda module: driver.answer_evidence(module, machine),
+        "colab_helpers._traces": lambda module: driver.answer_traces(module, machine),
+    }
+    if machine.is_nvidia:
+        answers["pynvml"] = lambda module: driver.answer_nvml(module, machine)
+        answers["tensorflow"] = lambda module: _install_tensorflow(module, machine)
+        answers["jax"] = lambda module: _install_jax(module, machine)
+    after_import(answers)
+
+
+def _install_torch(machine: Machine) -> None:
+    global torch_places
+    from course.stand_in import torch_answers
+
+    torch_places = torch_answers.install(machine)
+
+
+def _install_tensorflow(module: ModuleType, machine: Machine) -> None:
+    from course.stand_in import tensorflow_answers
+
+    tensorflow_answers.install(module, machine)
+
+
+def _install_jax(module: ModuleType, machine: Machine) -> None:
+    from course.stand_in import jax_answers
+
+    jax_answers.install(module, machine)
