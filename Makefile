@@ -15,6 +15,13 @@ TWIN_PYTHON ?=
 COLABTOOLS ?=
 GPU ?=
 TPU ?=
+OFFLINE ?=
+STEP ?=
+REHEARSE ?=
+WHEELS ?= build/wheels
+PY ?= 3.12
+THERE ?=
+FROM ?=
 MUTANTS ?= 150
 SEED ?= 0
 # uv installs faster, where it is there. `make UV= …` does without it.
@@ -33,8 +40,8 @@ $(shell $(BIN)/python -c "import pip" 2>/dev/null || rm -f $(READY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-kills \
-	test-interruptions colab-twin test-colab test-gpu reference bench mutants drift facts lint types format retarget \
+.PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-stand-in test-kills \
+	test-interruptions colab-twin test-colab wheels test-gpu reference bench mutants drift facts lint types format retarget \
 	release clean
 
 help: ## list these commands
@@ -81,7 +88,7 @@ new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=08 NAME=pla
 test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 
 # Two workers on few cores: threads of one would only take from the other.
-test-unit test-notebooks test-matrix test-kills: export OMP_NUM_THREADS := 1
+test-unit test-notebooks test-matrix test-stand-in test-kills: export OMP_NUM_THREADS := 1
 test-unit: setup ## the helper and the course's tools
 	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
 
@@ -90,6 +97,10 @@ test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbv
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(call quoted,$(LESSONS))
+
+test-stand-in: setup ## every lesson as every machine with a GPU that is stood in for, and planted faults; a quarter of an hour
+	FAULTS=1 $(BIN)/python -m pytest tests/course/stand_in -n $(JOBS) -rA
+	$(BIN)/python -m course matrix --jobs $(JOBS) --conditions "T4,two T4,A100,H200,Apple GPU" $(call quoted,$(LESSONS))
 
 test-kills: setup ## kill a lesson's kernel in a random cell, 20 times: is it named, is the next lesson run?
 	KILLS=20 $(BIN)/python -m pytest tests/course/run/test_kills.py -n $(JOBS) -rP
@@ -103,11 +114,20 @@ colab-twin: setup ## every lesson with the versions that Colab ships: [IMAGE=202
 test-colab: setup ## on a real Colab machine (needs a login, may cost units): GPU=T4, TPU=v5e1, or neither
 	$(BIN)/python -m course colab --gpu "$(GPU)" --tpu "$(TPU)" $(call quoted,$(LESSONS))
 
-test-gpu: setup ## the lessons at full size, on a CUDA machine
-	$(BIN)/python -m course run --require GPU $(call quoted,$(LESSONS))
+wheels: setup ## what a machine that has only PyTorch lacks, into WHEELS=build/wheels: [PY=3.12] [THERE=its pip list]
+	$(BIN)/python -m course wheels $(call quoted,$(WHEELS)) --python $(PY) $(if $(THERE),--there $(call quoted,$(THERE)))
 
-reference: setup ## measure this machine and keep the records in colab_helpers/lessons/reference/
-	$(BIN)/python -m course reference $(call quoted,$(LESSONS))
+ifeq ($(OFFLINE),)
+test-gpu: setup ## the lessons at full size, on a CUDA machine; without a network: OFFLINE=1 [STEP=lessons]
+	$(BIN)/python -m course run --require GPU $(call quoted,$(LESSONS))
+else
+test-gpu:
+	$(PYTHON) -m course gpu --wheels $(call quoted,$(WHEELS)) $(foreach step,$(STEP),--step $(step)) \
+		$(if $(REHEARSE),--rehearse $(call quoted,$(REHEARSE))) $(call quoted,$(LESSONS))
+endif
+
+reference: setup ## measure this machine and keep the records, or those of a GPU machine: FROM=archive
+	$(BIN)/python -m course reference $(if $(FROM),--from $(call quoted,$(FROM))) $(call quoted,$(LESSONS))
 
 mutants: setup ## plant faults at random, MUTANTS=150 SEED=0: do the tests see them? build/mutants/report.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cosmic-ray

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from course import commands
+from course.gpu import commands as gpu_commands
 from course.table import CourseError, load
 
 
@@ -53,6 +54,18 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
         sub.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--require", choices=("GPU", "TPU"), help="fail where this is missing")
+        if name == "run":
+            sub.add_argument(
+                "--folder", type=Path, help="for what is made; build/course if left out"
+            )
+        if name == "reference":
+            sub.add_argument(
+                "--from",
+                dest="source",
+                type=Path,
+                metavar="ARCHIVE",
+                help="a GPU machine's records",
+            )
     new = add("new-lesson", commands.new_lesson, "lay what a new lesson needs")
     new.add_argument("number", help="two figures, as in 08")
     new.add_argument("name", help="small letters, as in plan")
@@ -103,6 +116,23 @@ def _parser() -> argparse.ArgumentParser:
     mutants.add_argument(
         "--only", action="append", default=[], metavar="PATH", help="such modules alone"
     )
+    wheels = add("wheels", gpu_commands.wheels, "fetch what a machine that has only PyTorch lacks")
+    wheels.add_argument("folder", type=Path)
+    wheels.add_argument("--python", default="3.12", help="the machine's version")
+    wheels.add_argument("--there", type=Path, help="its `pip list`; a usual one if left out")
+    gpu = add("gpu", gpu_commands.gpu, "the steps of a GPU machine without a network")
+    gpu.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    gpu.add_argument("--step", action="append", default=[], help="one of them; all if left out")
+    gpu.add_argument("--wheels", type=Path, required=True, metavar="FOLDER")
+    gpu.add_argument(
+        "--rehearse", default="", metavar="MACHINE", help="a stand-in, and small sizes"
+    )
+    compare = add(
+        "gpu-compare",
+        gpu_commands.gpu_compare,
+        "footprint and timer beside CUDA's counters and events",
+    )
+    compare.add_argument("--rehearsed", action="store_true", help="small sizes")
     add("bench", commands.bench, "measure the helper, and the time that the notebooks' tests take")
     return parser
 

@@ -56,13 +56,13 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
 
 def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
-    from course.prove import runs
-    from course.run import lessons, report
+    from course.prove import promises, runs
+    from course.run import execute, lessons, report
 
     lessons.require(options.require)
-    if options.require:
+    if options.require and not lessons.stands_in():
         lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
-    folder = course.root / "build" / "course"
+    folder = options.folder or course.root / "build" / "course"
     chosen = course.select(options.lessons)
     if options.require == "GPU":
         reasons = {lesson.slug: lessons.without_gpu_build(lesson) for lesson in chosen}
@@ -77,6 +77,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
     kind = options.require
     beside = [p for o in ran.outcomes for p in runs.device_problems(o, kind)] if kind else []
+    beside += [p for o in ran.outcomes for p in promises.broken_in(execute.records(o.notebook))]
     print(*beside, sep="\n", end="\n" if beside else "")
     return _code(ran.ok and not beside, ran.stopped)
 
@@ -104,10 +105,13 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
 
 def reference(course: Course, options: argparse.Namespace) -> int:
-    """Run lessons at full size and keep their records."""
+    """Run lessons at full size and keep their records, or those that a GPU machine has packed."""
     from colab_helpers.lessons import reference
+    from course.gpu import commands as gpu_commands
     from course.run import execute, lessons
 
+    if options.source:
+        return gpu_commands.keep_records(options.source)
     lessons.refuse_fast(options.parameter, "`make reference`")
     lessons.require(options.require)
 
@@ -257,12 +261,12 @@ def drift(course: Course, options: argparse.Namespace) -> int:
 
 
 def facts(course: Course, options: argparse.Namespace) -> int:
-    """List facts and problems by age."""
-    from colab_helpers import facts, preflight
+    """List facts, problems and published measurements by age."""
+    from colab_helpers import facts, preflight, published
 
     today = options.today or date.today()
-    stated: list[facts.Fact | preflight.Problem] = [*facts.all_facts()]
-    stated += preflight.known_problems().values()
+    stated: list[facts.Fact | preflight.Problem | published.Published] = [*facts.all_facts()]
+    stated += [*preflight.known_problems().values(), *published.everything().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (
@@ -270,7 +274,7 @@ def facts(course: Course, options: argparse.Namespace) -> int:
         )
         print(f"{(today - fact.seen).days:>5} days  {fact.confidence}  {fact.id}: {due}")
     overdue = sum(fact.is_due(today) for fact in known)
-    print(f"{len(known)} facts and problems, {overdue} due")
+    print(f"{len(known)} facts, problems and published measurements, {overdue} due")
     return 1 if overdue else 0
 
 

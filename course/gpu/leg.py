@@ -1,0 +1,233 @@
+"""What is run on the day a GPU is at hand, step by step, and what comes home?
+
+Each step ends well within ten minutes, can be run alone, and leaves its log. Nothing is fetched: what the
+machine lacks comes from a folder of wheels.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from colab_helpers import _files
+from course.table import Course, CourseError
+
+LIMIT = 560  # seconds a step
+_ENDING = 20  # seconds that a step gets for its report when its time is over
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Where things lie on the machine, and the machine that is stood in for in a rehearsal, or ""."""
+
+    root: Path
+    wheels: Path
+    rehearse: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Everything that is made."""
+        return self.root / "build" / "gpu"
+
+    @property
+    def site(self) -> Path:
+        """Where the wheels are installed: beside the machine's own packages, not into them."""
+        return self.folder / "site"
+
+    def environment(self) -> dict[str, str]:
+        """Variables for a step: the wheels and this checkout, and in a rehearsal the stand-in."""
+        paths = [str(self.site), str(self.root)]
+        own = {"JUPYTER_PATH": str(self.site / "share" / "jupyter"), "JUPYTER_PLATFORM_DIRS": "1"}
+        if self.rehearse:
+            from course import stand_in
+
+            programs = self.folder / "programs"
+            programs.mkdir(parents=True, exist_ok=True)
+            own |= stand_in.environment(self.rehearse, programs)
+            paths.insert(0, own["PYTHONPATH"])
+        return {**os.environ, **own, **self.extra, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+#: Step -> what is run; lessons in the order in which they are missed most.
+LESSONS = {"lessons": ("06", "07", "01"), "more": ("03", "02", "05", "04")}
+STEPS = ("install", *LESSONS, "compare", "tests", "pack")
+
+
+def run(course: Course, leg: Leg, steps: Sequence[str], only: Sequence[str] = ()) -> Iterator[str]:
+    """Run steps, say in a line how each ended, and go on after one that failed.
+
+    `only` names lessons. Raises `CourseError` for an unknown step, and where nothing can be installed.
+    """
+    unknown = set(steps) - set(STEPS)
+    if unknown:
+        raise CourseError(f"No step {', '.join(sorted(unknown))}. There are: {', '.join(STEPS)}.")
+    leg.folder.mkdir(parents=True, exist_ok=True)
+    for step in steps or STEPS:
+        start = time.perf_counter()
+        if step == "install":
+            said = install(leg)
+        elif step == "pack":
+            said = str(pack(leg).relative_to(leg.root))
+        else:
+            said = _run_step(course, leg, step, only)
+        yield f"{step}: {said}, {time.perf_counter() - start:.0f} s"
+
+
+def install(leg: Leg) -> str:
+    """Install the wheels beside the machine's packages; say what still is missing."""
+    wheels = sorted(leg.wheels.glob("*.whl"))
+    if not wheels:
+        raise CourseError(f"{leg.wheels} has no wheels: make wheels, where there is a network.")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-index", "--no-deps", "--no-compile", "--upgrade", "--target", str(leg.site)]
+    done = subprocess.run([*command, *map(str, wheels)], capture_output=True, text=True)
+    if done.returncode:
+        raise CourseError(f"The wheels cannot be installed: {done.stderr.strip()[-400:]}")
+    missing = _run_python(leg, "from course.gpu import leg; print(*leg.missing())").split()
+    if missing:
+        raise CourseError(
+            f"Still missing: {', '.join(missing)}. Where there is a network: pip list > there.txt on this "
+            "machine, then make wheels THERE=there.txt there."
+        )
+    return f"{len(wheels)} wheels"
+
+
+def missing() -> list[str]:
+    """Return what the wheels and this machine together lack."""
+    from importlib import metadata
+
+    from course.gpu import wheels
+
+    found = []
+    for name in sorted(wheels.needed(wheels.ROOTS)):
+        try:
+            metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            found.append(name)
+    return found
+
+
+def pack(leg: Leg) -> Path:
+    """Pack notebooks, records, report and logs into one archive, and return it."""
+    target = leg.folder / f"gpu-{date.today().isoformat()}.tar.gz"
+    with tarfile.open(target, "w:gz") as archive:
+        for path in sorted([*leg.folder.glob("*.log"), *leg.folder.glob("*.json")]):
+            archive.add(path, path.name)
+        for path in sorted((leg.folder / "lessons").glob("*")):
+            archive.add(path, f"lessons/{path.name}")
+        for name, text in _records(leg.folder / "lessons"):
+            entry = tarfile.TarInfo(f"records/{name}")
+            data = text.encode()
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return target
+
+
+def unpack_records(path: Path) -> Iterator[tuple[str, dict]]:
+    """Read the records of an archive: their names, and plain data. Raises `CourseError`."""
+    try:
+        with tarfile.open(path) as archive:
+            names = [name for name in archive.getnames() if name.startswith("records/")]
+            for name in sorted(names):
+                file = archive.extractfile(name)
+                if file is not None:
+                    yield name, json.load(file)
+    except (OSError, tarfile.TarError, ValueError) as error:
+        raise CourseError(f"{path} is no archive of a GPU machine: {error}.") from error
+
+
+def compare(course: Course, rehearsed: bool) -> int:
+    """Print the helper's figures beside CUDA's, keep them, and return the exit code."""
+    from course.gpu import compare
+
+    rows = [*compare.footprints(), *compare.timings(256 if rehearsed else 4096)]
+    print(*rows, sep="\n")
+    told = [{"what": r.what, "ours": r.ours, "cudas": r.cudas, "holds": r.holds} for r in rows]
+    _files.write(course.root / "build" / "gpu" / "compare.json", json.dumps(told, indent=1))
+    return 0 if all(row.holds for row in rows) else 1
+
+
+def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str]) -> str:
+    """Run one step in a process of its own, with its log; say how it ended."""
+    if step in LESSONS:
+        slugs = {lesson.slug[:2] for lesson in course.select(only)}
+        chosen = [number for number in LESSONS[step] if number in slugs]
+        if not chosen:
+            return "nothing to do"
+        words = [
+            "-m",
+            "course",
+            "run",
+            "--require",
+            "GPU",
+            "--folder",
+            str(leg.folder / "lessons"),
+            *chosen,
+        ]
+        words += ["-p", "FAST=true"] if leg.rehearse else []
+    elif step == "compare":
+        words = ["-m", "course", "gpu-compare", *(["--rehearsed"] if leg.rehearse else [])]
+    else:
+        words = ["-m", "pytest", "tests/colab_helpers", "-q", "-p", "no:cacheprovider"]
+        words += ["-n", "4", "--maxfail", "30"]
+    log = leg.folder / f"{step}.log"
+    print(f"{step}: running; it says how far it is in {log.relative_to(leg.root)}", flush=True)
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            stdout=file, stderr=subprocess.STDOUT, cwd=leg.root, env=leg.environment(),
+        )  # fmt: skip
+        try:
+            process.wait(LIMIT - _ENDING)
+            said = "ok" if process.returncode == 0 else f"ended with {process.returncode}"
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            said = f"ended early: its time was over after {LIMIT} s"
+    print(log.read_text("utf-8", "replace").strip())
+    return said if said == "ok" else f"{said}, see {log.relative_to(leg.root)}"
+
+
+def _stop(process: subprocess.Popen) -> None:
+    """As Ctrl-C does: what has run is kept, and the report written."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _run_python(leg: Leg, code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, cwd=leg.root, env=leg.environment(),
+    )  # fmt: skip
+    if done.returncode:
+        raise CourseError(f"Python does not start with the wheels: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+def _records(folder: Path) -> Iterator[tuple[str, str]]:
+    """The records in executed notebooks, as files: read as JSON, for pack needs nothing installed."""
+    from colab_helpers._output import RECORD_MIME
+
+    for path in sorted(folder.glob("*.ipynb")):
+        cells = json.loads(path.read_text("utf-8")).get("cells", [])
+        data = [
+            o["data"].get(RECORD_MIME) for c in cells for o in c.get("outputs", []) if "data" in o
+        ]
+        for record in data:
+            if record and record.get("kind") == "record":
+                device = "-".join(re.findall(r"\w+", record["device"].lower()))
+                yield f"{device}--{record['lesson']}.json", json.dumps(record, indent=1)
