@@ -60,6 +60,11 @@ def machine(**changes):
     return changed(SOUND, **changes)
 
 
+def mac(processor):
+    seen = dataclasses.replace(LAPTOP.evidence, system="Darwin", machine=processor)
+    return Machine(seen, LAPTOP.traces)
+
+
 def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
     return preflight.State(
         runtime=runtime.describe(seen.evidence),
@@ -143,6 +148,32 @@ FIRES = {
     ),
     "bf16-emulated": (state(), "GradScaler", state(devices=(L4, CPU))),
     "unknown-chip": (state(devices=(RTX, CPU)), "accelerators.toml", state(devices=(L4, CPU))),
+    "gpu-slice": (
+        state(
+            devices=(
+                dataclasses.replace(T4, name="NVIDIA A100-SXM4-40GB MIG", capability="8.0"),
+                CPU,
+            )
+        ),
+        "get_device_properties",
+        state(),
+    ),
+    "apple-gpu": (
+        state(
+            mac("arm64"),
+            (hardware.Device("GPU", "Apple M3 GPU", ""), CPU),
+        ),
+        "Where a lesson speaks of CUDA",
+        state(mac("x86_64"), (CPU,)),
+    ),
+    "amd-gpu": (
+        state(
+            changed(LAPTOP, paths=("/dev/kfd",)),
+            (hardware.Device("GPU", "AMD GPU", "platform"), CPU),
+        ),
+        "build for ROCm",
+        state(LAPTOP, (CPU,)),
+    ),
     "tpu-without-tensorflow": (
         state(TPU, (V5E, CPU), accelerator="TPU"),
         "KERAS_BACKEND",

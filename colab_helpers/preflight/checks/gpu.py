@@ -167,6 +167,31 @@ def unknown_chip(state: State) -> Finding | None:
     return state.report("unknown-chip", seen)
 
 
+def gpu_slice(state: State) -> Finding | None:
+    """A slice of a card, which goes by the card's name."""
+    device = state.inventory.accelerator
+    if device is None or not device.name.endswith(" MIG"):
+        return None
+    seen = f"{device.name}: its data-sheet limits are those of the whole card."
+    return state.report("gpu-slice", seen)
+
+
+def apple_gpu(state: State) -> Finding | None:
+    """Apple's GPU, which PyTorch calls mps."""
+    if state.runtime.accelerator != "Apple GPU":
+        return None
+    return state.report("apple-gpu", "PyTorch computes on this machine's Apple GPU, as mps.")
+
+
+def amd_gpu(state: State) -> Finding | None:
+    """AMD's GPU, which PyTorch calls cuda."""
+    if state.runtime.accelerator != "AMD GPU":
+        return None
+    return state.report(
+        "amd-gpu", "PyTorch calls this machine's AMD GPU cuda, if it was built for ROCm."
+    )
+
+
 def _has(version: str, torch: str, built_for: str, cuda: str) -> bool:
     return not colab_images.is_older(version, torch) and not colab_images.is_older(built_for, cuda)
 

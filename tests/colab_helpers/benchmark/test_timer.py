@@ -175,7 +175,7 @@ def test_a_wait_that_is_dear_for_the_budget_is_said():
     assert not AsynchronousDevice(1e-3, waiting=10e-6).measure(budget=0.1).doubt
 
 
-@pytest.mark.parametrize(("budget", "waiting"), [(3, 8e-3), (0.5, 20e-3)])
+@pytest.mark.parametrize(("budget", "waiting"), [(0.3, 0.8e-3), (0.05, 2e-3)])
 def test_growing_keeps_to_the_budget_and_takes_no_slow_wait_for_a_clock_that_stands(
     budget, waiting
 ):

@@ -95,16 +95,14 @@ class preflight:
         return "an old card"
 """
 HELPERS = {
-    "older": OLD,
     "foreign": "__version__ = '7.0'\ndef preflight(): pass\n",
     "broken": "1 / 0\n",
-    "empty": "",
     "a folder": None,
 }
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", HELPERS)
+@pytest.mark.parametrize("kind", ["foreign", "broken", "a folder"])
 def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
     python, address, tmp_path, kind
 ):
