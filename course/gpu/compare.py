@@ -96,10 +96,11 @@ def _requested(what: str) -> int:
 
 def _steps(device: torch.device) -> Iterator[tuple[str, Callable, int]]:
     def gpt():
-        model = models.GPT(models.GPTConfig(context=128, width=192, heads=6, layers=4)).to(device)
+        config = models.GPTConfig(context=128, width=192, heads=6, layers=4)
+        model = models.GPT(config).to(device)
 
         def loss_of(rows: int) -> torch.Tensor:
-            ids = torch.randint(256, (rows, 128), device=device)
+            ids = torch.randint(config.vocabulary, (rows, config.context), device=device)
             return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
         return model, loss_of

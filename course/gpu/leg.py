@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -16,7 +17,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -153,6 +154,8 @@ def compare(course: Course, rehearsed: bool) -> int:
     from course.gpu import compare
 
     rows = [*compare.footprints(), *compare.timings(256 if rehearsed else 4096)]
+    if rehearsed:  # a stand-in has no queue: its events say nothing of its speed
+        rows = [replace(row, allowed=math.inf) if "seconds" in row.what else row for row in rows]
     print(*rows, sep="\n")
     told = [{"what": r.what, "ours": r.ours, "cudas": r.cudas, "holds": r.holds} for r in rows]
     _files.write(course.root / "build" / "gpu" / "compare.json", json.dumps(told, indent=1))

@@ -60,9 +60,13 @@ def machine(**changes):
     return changed(SOUND, **changes)
 
 
-def mac(processor):
-    seen = dataclasses.replace(LAPTOP.evidence, system="Darwin", machine=processor)
+def without_nvidia(**changes):
+    seen = dataclasses.replace(LAPTOP.evidence, nvidia_smi=False, **{"paths": (), **changes})
     return Machine(seen, LAPTOP.traces)
+
+
+def mac(processor):
+    return without_nvidia(system="Darwin", machine=processor)
 
 
 def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
@@ -168,7 +172,7 @@ FIRES = {
     ),
     "amd-gpu": (
         state(
-            changed(LAPTOP, paths=("/dev/kfd",)),
+            without_nvidia(paths=("/dev/kfd",)),
             (hardware.Device("GPU", "AMD GPU", "platform"), CPU),
         ),
         "build for ROCm",
