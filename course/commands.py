@@ -109,6 +109,7 @@ def reference(course: Course, options: argparse.Namespace) -> int:
     from colab_helpers.lessons import reference
     from course.gpu import commands as gpu_commands
     from course.run import execute, lessons
+    from course.write import pages
 
     if options.source:
         return gpu_commands.keep_records(options.source)
@@ -122,6 +123,7 @@ def reference(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "reference"
     ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    pages.write(course)
     return _code(ran.ok, ran.stopped)
 
 

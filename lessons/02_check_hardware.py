@@ -3,30 +3,38 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import torch
 
-from colab_helpers import benchmark, facts, figures, hardware, runtime
+from colab_helpers import benchmark, facts, figures, hardware, published, runtime
 from colab_helpers.lessons import exercises, reference
+from colab_helpers.lessons.predictions import said
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS_PER_POINT = 1.0  # time budget of one measurement
+SECONDS = 0.05 if FAST else 0.5  # time budget of one measurement
+SIZES = [64, 256, 1024] if FAST else [64, 128, 256, 512, 1024, 2048]  # of matrices
+LARGEST, BY = (26, 2) if FAST else (28, 1)  # the largest data set has two to this power bytes; step
+N, TIMES = (1024, 8) if FAST else (2048, 32)  # of the roofline's matrices; the tall one has so many times the rows
 
 # %%
-found = torch.accelerator.is_available()
-device = torch.accelerator.current_accelerator() if found else torch.device("cpu")
+has_accelerator = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if has_accelerator else torch.device("cpu")
 inventory = hardware.list_devices()
 machine = inventory.cpu if device.type == "cpu" else inventory.main  # what PyTorch computes on
-budget = 0.05 if FAST else SECONDS_PER_POINT
-device
+chip, t4 = machine.chip, hardware.catalogue()["T4"]
+print(*inventory.devices, *inventory.problems, sep="\n")
 
 # %% [markdown]
-# ## The printout everybody pastes
+# ## The printout that everybody pastes
 #
-# `nvidia-smi` asks the driver. Without a GPU you read one that a Colab T4 printed; the first line
-# says which you are looking at.
+# Whoever asks for help is told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no
+# GPU, you will read one that a T4 on Colab printed; the first line says which of the two you are looking at.
+#
+# A T4 is sold with 16 GB. **Predict.** How many MiB does `nvidia-smi` show for it?
+
+# %%
+mib_shown = None  # @param {type:"integer"}
 
 # %%
 recorded = facts.printout("nvidia-smi-t4")
@@ -41,107 +49,251 @@ print("This machine:" if own else f"Recorded: {recorded.source}", printout, sep=
 #
 # | you see | it means |
 # |---|---|
-# | `Driver Version` | the program that runs the chip: part of the machine, nothing that `pip` changes |
-# | `CUDA Version` | the newest CUDA this *driver* fully supports, not what is installed; newer drivers print `CUDA UMD Version` |
-# | `Name` | the chip |
-# | `Temp`, `Perf` | degrees; P0 is the fastest state, a higher number rests |
-# | `Pwr:Usage/Cap` | watts now, watts allowed |
+# | `Driver Version` | the program that runs the chip: a part of the machine, and nothing that `pip` could change; newer drivers print `KMD Version` |
+# | `CUDA Version` | the newest CUDA that this *driver* supports, not what is installed; newer drivers print `CUDA UMD Version` |
+# | `Temp`, `Perf` | degrees Celsius; P0 is the fastest state, higher numbers are slower, and at P8 the chip rests |
+# | `Pwr:Usage/Cap` | watts now, and watts allowed: at 70 watts a T4 lowers its clock |
 # | `Memory-Usage` | used and total, in MiB (2²⁰ bytes) |
-# | `GPU-Util` | share of time in which *something* ran, however small |
-# | `Processes` | who holds memory; in a container often empty |
+# | `GPU-Util` | the share of time in which *something* ran, however small: 100 % says little |
+# | `Processes` | who holds memory; inside a container it is often empty |
 
 # %%
-readings = {
-    name: re.search(rf"(\d+){unit}\s*/\s*(\d+){unit}", printout)
-    for name, unit in {"MiB used": "MiB", "watts used": "W"}.items()
-}
-{name: " of ".join(found.groups()) if found else "not said" for name, found in readings.items()}
-
-# %% [markdown]
-# ## One memory, three sizes
-#
-# The shop's "16 GB" of a T4 are memory chips of 16 GiB. One part in sixteen goes to check bits that
-# repair errors (ECC). `nvidia-smi` shows the rest, in MiB.
-#
-# **Predict.** What does it show?
-
-# %%
-prediction = 16000  # @param {type:"integer"}
+GIB = 2**30
+shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1]) * 2**20
+f"a T4 shows {shown / 2**20:.0f} MiB = {shown / GIB:.2f} GiB = {shown / 1e9:.2f} GB{said(mib_shown)}"
 
 # %% tags=["nbval-check-output"]
-GIB = 2**30
-left = 16 * GIB * 15 / 16
-print(f"{left / 2**20:.0f} MiB = {left / GIB:.2f} GiB = {left / 1e9:.2f} GB; you said {prediction}")
 facts.quote("t4-memory")
 
 # %% [markdown]
-# MiB and GiB are powers of two, MB and GB powers of ten: 5 and 7 % apart. PyTorch shows least: the
-# driver keeps a share for itself. More than PyTorch shows you cannot have.
-
-# %% [markdown]
-# ## The same numbers from a program
+# On a T4 the memory chips hold 16 GiB, but one part in sixteen goes to *ECC*, check bits that find and repair errors. What
+# is left goes by three names, because MiB and GiB are powers of two while MB and GB are powers of ten. PyTorch shows less
+# again, since the driver keeps a share for itself.
 #
-# A printout is for eyes. Programs ask NVML, the library below `nvidia-smi`, through the package
-# `nvidia-ml-py`.
-
-# %%
-def ask_nvml():
-    import pynvml  # in the package nvidia-ml-py
-
-    pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    return pynvml.nvmlDeviceGetName(handle), f"{memory.total / 2**20:.0f} MiB"
-
-
-try:
-    nvml_says = ask_nvml()
-except Exception as error:  # no package, no driver, or no GPU
-    nvml_says = f"{type(error).__name__}: {error}"
-nvml_says
-
-# %% [markdown]
-# `hardware.list_devices` asks NVML and, if that fails, `nvidia-smi`, where there is a driver; the PCI
-# bus for TPUs; and always the CPU.
-
-# %%
-print(*inventory.devices, *inventory.problems, sep="\n")
-
-# %% [markdown]
-# ## What the frameworks see
+# ## What is a teraflop?
 #
-# A GPU in `nvidia-smi` is not yet a GPU in PyTorch: the build has to fit the driver. Ask each
-# framework itself.
+# Count the operations, time them, divide. Each of the n² numbers in the product of two n × n matrices takes n
+# multiplications and n additions, so 2n³ in all. "Tera" is 10¹². A floating-point operation per second is one FLOP/s.
+#
+# **Predict.** What percentage of its best speed does your chip reach at n = 64?
 
 # %%
-{
-    "version": torch.__version__,
-    "built for CUDA": torch.version.cuda,
-    "sees": str(device),
-    "GiB": torch.cuda.get_device_properties(0).total_memory / GIB if device.type == "cuda" else None,
+per_cent_at_64 = None  # @param {type:"number"}
+
+# %%
+speeds = {}
+for n in SIZES:
+    a = torch.randn(n, n, device=device)
+    speeds[n] = 2 * n**3 / benchmark.measure(lambda: a @ a, budget=SECONDS).median
+peak = max(speeds.values())
+
+# %%
+others = [published.get(f"matmul-{name}-fp32") for name in ("l4", "a100", "h100")]
+figures.lines(
+    SIZES, {machine.short_name: [*speeds.values()]}, log=True, units=("", "FLOP/s"),
+    xlabel="matrix size n", ylabel="speed in fp32", published=others,
+    ideal={"T4, data-sheet limit": [t4.peak["fp32"]] * len(SIZES)},
+    title=f"At n = 64 you get {100 * speeds[64] / peak:.0f} % of your best speed{said(per_cent_at_64, ' %')}",
+)
+
+# %% [markdown]
+# Small products never get up to speed: starting the work takes longer than doing it. A GPU has more lanes to fill, so it
+# needs larger products than a CPU: at n = 1024, the A100 reaches half of its best. (The L4's best lies in the middle.
+# Larger products probably make it hit its limit of 72 watts.) And a T4? Somebody has measured one on Colab:
+
+# %%
+on_colab = published.get("matmul-t4-formats")
+for name, speed in on_colab.points.items():
+    sheet = f"of {t4.peak[name] / 1e12:g} on its data sheet" if name in t4.peak else "and its data sheet does not mention it"
+    print(f"T4, {name}: {speed / 1e12:5.1f} TFLOP/s, {sheet}")
+print(f"[{on_colab.credit}]")
+
+# %% [markdown]
+# Half of the data sheet in fp32, two thirds in fp16: probably the 70 watts again. What happens to bf16 is a story for lesson 07.
+#
+# ## What is bandwidth?
+#
+# Numbers have to arrive before anything can be done with them. So copy some, count the bytes that were read *and*
+# written, and divide by the time. Do it for small and for large amounts.
+#
+# **Predict.** How many times as fast as the largest copy is the fastest one?
+
+# %%
+times_as_fast = None  # @param {type:"number"}
+
+# %%
+copied = {}
+for k in range(14, LARGEST, BY):
+    source = torch.ones(2**k // 4, device=device)
+    target = torch.empty_like(source)
+    seconds = benchmark.measure(lambda: target.copy_(source), budget=SECONDS / 2).median
+    copied[2 * 2**k] = 2 * 2**k / seconds  # bytes of both -> bytes per second
+
+# %%
+largest = copied[max(copied)]
+span = max(copied.values()) / largest
+figures.lines(
+    [*copied], {f"{machine.short_name}, copying": [*copied.values()]}, log=True, units=("B", "B/s"),
+    xlabel="bytes in use", ylabel="bandwidth", published=[published.get("stairs-a100"), published.get("stairs-h200")],
+    title=f"Your fastest copy is {span:.1f} times as fast as your largest{said(times_as_fast)}",
+)
+
+# %% [markdown]
+# On the left you see the price of a call again. On the high ground, source and target fit into *caches*: small, fast
+# memories between the cores and the large memory. A CPU has two or three of them, one larger and slower than the other, so
+# you may see one cliff or several. At the bottom you have reached the memory itself. GPUs have the same cliff, only higher
+# up. (Theirs were measured from inside, in one long program that reads. Copy on a GPU of your own as above, and the price of
+# each call hides most of the cliff.) An A100 reads 5.4 TB/s from its cache of 40 MB, and 1.7 TB/s from
+# its memory; an H200 has both, twice as fast. So a benchmark that copies 1 MB says nothing about memory. And a program
+# that works on pieces small enough for the cache runs as if you had bought it a better chip.
+#
+# How far away is a number? This is how long an A100 waits for a single one, by where it lies:
+
+# %%
+waits = published.get("latency-a100")
+places = {"in the multiprocessor's own cache": 30, "in the cache of the whole chip": 2016, "in memory": 340388}
+for where, kib in places.items():
+    cycles = waits.points[1024 * kib]
+    print(f"{where:>34}: {cycles:4.0f} clock cycles, {1000 * cycles / 1410:4.0f} ns")
+print(f"{'[' + waits.credit + ']':>34}")
+
+# %% [markdown]
+# More than five hundred cycles for a single number. (A *multiprocessor* is a group of lanes with a cache of its own; an A100
+# has 108 of them.) A GPU does not avoid that wait. It keeps thousands of other threads at hand, streams of work that are
+# ready to go on, and works on those meanwhile. That is why it wants so much to do at once.
+#
+# ## The roofline
+#
+# You have two ceilings now: how fast you compute, and how fast the numbers arrive. Which one you hit depends on how many
+# operations you do for each byte that you move, the *arithmetic intensity*. A number in float32 has 4 bytes. `a + b`
+# reads two of them and writes one: 12 bytes for a single addition. `A @ v`, a matrix times a vector, reads each number of
+# the matrix once and does two operations with it: 4 bytes for two. `A @ B` uses each number n times.
+#
+# **Predict.** Which of the three workloads is held back by memory rather than by arithmetic?
+
+# %%
+held_back = None  # @param ["a + b", "A @ v", "A @ B", "a + b and A @ v", "all three"]
+
+# %%
+A, B, v = (torch.randn(*shape, device=device) for shape in ((N, N), (N, N), (N,)))
+tall = torch.randn(TIMES * N, N, device=device)  # too large for any cache
+a, b, out = tall.flatten(), torch.randn_like(tall).flatten(), torch.empty_like(tall).flatten()
+count = tall.numel()
+workloads = {  # name: (call, operations, bytes moved)
+    "a + b": (lambda: torch.add(a, b, out=out), count, 12 * count),
+    "A @ v": (lambda: tall @ v, 2 * count, 4 * count),
+    "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),
 }
 
+# %%
+points = {}
+for name, (call, operations, moved) in workloads.items():
+    seconds = benchmark.measure(call, budget=SECONDS).median
+    points[name] = operations / moved, operations / seconds
+
 # %% [markdown]
-# TensorFlow is asked in a process of its own, so that two frameworks don't share one GPU here.
+# The measured roof is the best of several ways to move bytes. (A plain copy is not always the fastest: a CPU reads the
+# target's old contents before it overwrites them, and nobody counts those.)
 
 # %%
-question = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())"
-quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-if "tensorflow" in runtime.describe().frameworks:
-    asked = subprocess.run(
-        [sys.executable, "-c", question], capture_output=True, text=True, env=quiet, timeout=120
-    )
-    tensorflow_sees = asked.stdout.strip() or f"no answer: {asked.stderr[-200:]}"
-else:
-    tensorflow_sees = "TensorFlow is not installed here"
-tensorflow_sees
+streams = {"copy": (lambda: out.copy_(a), 8), "read": (lambda: a.sum(), 4), "in place": (lambda: out.mul_(1.0), 8)}
+rates = [largest]
+for call, bytes_each in streams.values():
+    rates.append(bytes_each * count / benchmark.measure(call, budget=SECONDS).median)
+for name in ("a + b", "A @ v"):
+    intensity, speed = points[name]
+    rates.append(speed / intensity)
+bandwidth, peak = max(rates), max(peak, points["A @ B"][1])  # a measured ceiling is the best of all runs
+ridge = peak / bandwidth
+
+# %%
+roofs = [figures.Roof(machine.short_name, peak, bandwidth, measured=True)]
+sheets = {"T4": t4} | ({chip.key: chip} if chip and "fp32" in chip.peak else {})
+roofs += [figures.Roof(f"{name} in fp32", sheet.peak["fp32"], sheet.bandwidth) for name, sheet in sheets.items()]
+limited = [name for name, (intensity, _) in points.items() if intensity < ridge]
+figures.roofline(roofs, points, title=f"Held back by memory: {' and '.join(limited)}{said(held_back)}")
 
 # %% [markdown]
-# ## Three CUDA versions, and cuDNN
+# Under the slope you wait for numbers: a chip that computes faster does not help at all, faster memory does. Under the
+# flat part it is the other way round. How far a point hangs below its roof is what better code could still gain. The bend
+# between slope and flat is called the *ridge*, and it moves with the chip:
+
+# %%
+print(f"ridge here: {ridge:.0f} operations for each byte")
+print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
+
+# %% [markdown]
+# Two hundred operations for every byte, on a T4 in fp16. Hardly anything but large matrix products and convolutions does that much. When a
+# GPU shows 100 % utilisation and your training is slow all the same, this is often why.
 #
-# CUDA names three things here: what the driver can run, which compiler (`nvcc`, part of the
-# *toolkit*) is installed, what the framework was built with. The first and the third have to fit.
-# cuDNN is NVIDIA's library of network layers.
+# ## The chips side by side
+#
+# Numbers come in formats: fp32 has 32 bits; tf32, bf16 and fp16 keep fewer, fp8 has 8, and int8 and int4 are whole
+# numbers. Fewer bits, more speed; lesson 07 shows the price. Here is each of Colab's chips in its best format for
+# training, from its data sheet. (≈ means: not printed there, but inferred.)
+
+# %%
+sheets = [sheet for sheet in hardware.catalogue().values() if sheet.where in ("free", "paid")]
+sheets.sort(key=lambda sheet: sheet.peak[sheet.best_format])
+peaks = {f"{'≈ ' * (sheet.confidence == 'L')}{sheet.key} in {sheet.best_format}": sheet.peak[sheet.best_format]
+         for sheet in sheets}
+factor = max(peaks.values()) / min(peaks.values())
+figures.bars(peaks, paper=peaks, unit="FLOP/s", title=f"On paper, Colab's chips differ by a factor of {factor:.0f}")
+
+# %% tags=["nbval-check-output"]
+for sheet in sheets:
+    print(f"{sheet.key:8} {sheet.memory / 1e9:4.0f} GB {sheet.bandwidth / 1e9:6.0f} GB/s  "
+          f"ridge {sheet.ridge():4.0f} FLOP/byte  native: {', '.join(sheet.native)}")
+
+# %% [markdown]
+# Old tutorials speak of the K80, the P100 and the V100. Colab had them once; read their numbers with that in mind.
+
+# %% tags=["nbval-check-output"]
+for sheet in hardware.catalogue().values():
+    if sheet.where == "history":
+        best = f"{sheet.peak[sheet.best_format] / 1e12:g} TFLOP/s in {sheet.best_format}"
+        print(f"{sheet.key:5} {sheet.year}  {sheet.memory / 1e9:.0f} GB  {best}")
+
+# %% [markdown]
+# ## The CPU beside it
+#
+# The CPU feeds the GPU, so look at it too. A *thread* is a stream of work, and a *core* is what works. What a cloud calls
+# a vCPU is often one of two threads that share a core and its lanes.
+#
+# **Predict.** With twice as many threads as cores, how many times as fast as with one thread?
+
+# %%
+gain_of_threads = None  # @param {type:"number"}
+
+# %%
+cores = inventory.cpu.cores
+counts = sorted({*(2**k for k in range(cores.bit_length())), cores, 2 * cores})
+square, default, scaling = torch.randn(1024, 1024), torch.get_num_threads(), {}
+for threads in counts:
+    torch.set_num_threads(threads)
+    scaling[threads] = benchmark.measure(lambda: square @ square, budget=SECONDS).median
+torch.set_num_threads(default)
+
+# %%
+gain = [scaling[1] / scaling[threads] for threads in counts]
+" · ".join(f"{threads} threads: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
+
+# %% [markdown]
+# Beyond one thread per core there is nothing to gain: threads then take turns. And where two "cores" are one core with two
+# names, even the second thread gains little. Two more things end a session without warning, memory and disk:
+
+# %%
+place = runtime.describe()
+print(f"RAM  {place.ram_available / GIB:6.1f} of {place.ram_total / GIB:6.1f} GiB free")
+print(f"disk {place.disk_free / GIB:6.1f} of {place.disk_total / GIB:6.1f} GiB free")
+facts.quote("disk-used")
+
+# %% [markdown]
+# ## When it breaks: which versions have to match
+#
+# A GPU in `nvidia-smi` is not yet a GPU in PyTorch. "CUDA" names three things: what the driver can run, which compiler
+# (`nvcc`, part of the *toolkit*) is installed, and what a framework was built with. Only the first and the third have to
+# match. cuDNN is NVIDIA's library of layers for neural networks.
 
 # %%
 header = re.search(r"CUDA(?: UMD)? Version: *([\d.]+)", printout)
@@ -157,10 +309,10 @@ versions = {
 print(*(f"{name:>18}: {version}" for name, version in versions.items()), sep="\n")
 
 # %% tags=["nbval-check-output"]
-facts.quote("cuda-versions", "cuda-compatibility")
+facts.quote("cuda-versions", "cuda-compatibility", "tensorflow-cuda")
 
 # %% [markdown]
-# Try the rule: change both versions, foresee the answer, run.
+# Try the rule: choose two versions, say what will happen, and run.
 
 # %% tags=["nbval-check-output"]
 driver = "12.4"  # @param ["11.8", "12.4", "12.8", "13.0"]
@@ -169,284 +321,123 @@ major_of_driver, major_of_build = int(driver.split(".")[0]), int(built_for.split
 "runs" if major_of_build <= major_of_driver else "driver too old"
 
 # %% [markdown]
-# The driver is not all: a framework also loads CUDA's *libraries*. PyTorch's packages bring their own.
-# TensorFlow's may look for those of the machine, and find another version.
-
-# %% tags=["nbval-check-output"]
-facts.quote("tensorflow-cuda")
-
-# %% [markdown]
-# ## The CPU beside it
-#
-# The CPU feeds the GPU, so look at it too. A thread is a stream of work; a core does work. What a cloud
-# calls a vCPU is often half a core: two of them take turns.
-#
-# **Predict.** With twice as many threads as cores, how many times faster than one thread?
+# A printout is made for people. Programs ask NVML, the library below `nvidia-smi`, through the package `nvidia-ml-py`:
 
 # %%
-foreseen_gain = 4.0  # @param {type:"number"}
+def ask_nvml():
+    import pynvml  # that is how nvidia-ml-py is imported
+
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return pynvml.nvmlDeviceGetName(handle), f"{memory.total / 2**20:.0f} MiB"
+
+
+try:
+    nvml_says = ask_nvml()
+except Exception as error:  # no package, no driver, or no GPU
+    nvml_says = f"{type(error).__name__}: {error}"
+nvml_says
 
 # %%
-cores = inventory.cpu.cores
-powers_of_two = [2**k for k in range(cores.bit_length())]
-counts = sorted({*powers_of_two, cores, 2 * cores})
-a = torch.randn(1024, 1024)
-default = torch.get_num_threads()
-scaling = {}
-for count in counts:
-    torch.set_num_threads(count)
-    scaling[count] = benchmark.measure(lambda: a @ a, budget=budget)
-torch.set_num_threads(default)
-
-# %%
-gain = [scaling[1].median / scaling[count].median for count in counts]
-figures.lines(
-    counts, {"measured": gain}, ideal={"one core a thread": [min(n, cores) for n in counts]},
-    title=f"{2 * cores} threads on {cores} cores: {gain[-1]:.1f} times (you said {foreseen_gain:g})",
-    xlabel="threads", ylabel="times faster than one thread",
-)
-
-# %% [markdown]
-# More threads than cores only take turns. Now memory and disk: the two that end a session without
-# asking.
-
-# %%
-place = runtime.describe()
-print(f"RAM  {place.ram_available / GIB:6.1f} of {place.ram_total / GIB:6.1f} GiB free")
-print(f"disk {place.disk_free / GIB:6.1f} of {place.disk_total / GIB:6.1f} GiB free")
-facts.quote("disk-used")
-
-# %% [markdown]
-# ## What a teraflop is
-#
-# Count the operations, time them, divide. A product of two n × n matrices takes n multiplications
-# and n additions for each of its n² numbers: 2n³.
-#
-# **Predict.** How much of its best speed does your chip reach at n = 64?
-
-# %%
-share_at_64 = 0.5  # @param {type:"slider", min:0, max:1, step:0.05}
-
-# %%
-sizes = [64, 256, 1024] if FAST else [64, 256, 1024, 2048] + [8192] * (device.type != "cpu")
-flops = {}
-for n in sizes:
-    a = torch.randn(n, n, device=device)
-    flops[n] = 2 * n**3 / benchmark.measure(lambda: a @ a, budget=budget).median
-
-# %%
-peak = max(flops.values())
-chip = machine.chip
-sheet = {f"n = {n}": chip.peak["fp32"] for n in sizes} if chip and "fp32" in chip.peak else None
-figures.bars(
-    {f"n = {n}": value for n, value in flops.items()}, unit="FLOP/s", limits=sheet,
-    title=f"At n = 64 you get {flops[64] / peak:.0%} of the best (you said {share_at_64:.0%})",
-)
-
-# %% [markdown]
-# A tera is 10¹². The T4's data sheet says 8.1 TFLOP/s in float32: a limit that no program reaches, and
-# n = 64 does not come near.
-
-# %% [markdown]
-# ## What bandwidth is
-#
-# Copy, count the bytes read *and* written, divide. On a CPU small arrays stay in its *cache*, a small
-# fast memory; on a GPU small copies are over before they got going, and middling ones stay in its cache (an L4's
-# has 48 MB). Large ones show the memory, so its limit is drawn beside those alone.
-
-# %%
-megabytes = [1, 16, 64] if FAST else [1, 4, 16, 64, 256] + [1024] * (device.type != "cpu")
-copied = {}
-for size in megabytes:
-    source = torch.ones(size * 10**6 // 4, device=device)
-    target = torch.empty_like(source)
-    seconds = benchmark.measure(lambda: target.copy_(source), budget=budget).median
-    copied[size] = 2 * size * 1e6 / seconds
-
-# %%
-bandwidth = copied[megabytes[-1]]
-sheet = {f"{size} MB": chip.bandwidth for size in megabytes if size >= 256} if chip else None
-figures.bars(
-    {f"{size} MB": value for size, value in copied.items()}, unit="B/s", limits=sheet,
-    title=f"Large copies move {bandwidth / 1e9:.0f} GB/s, 1 MB moves {copied[1] / 1e9:.0f} GB/s",
-)
-
-# %% [markdown]
-# ## The roofline
-#
-# Two ceilings: how fast you compute, and how fast the numbers arrive. Which one you hit depends on
-# the operations you do for each byte you move: the *arithmetic intensity*. A float32 has 4 bytes;
-# `a + b` reads two and writes one, so 12 bytes for one addition.
-
-# %%
-N = 1024 if FAST else 2048
-A, B, v = torch.randn(N, N, device=device), torch.randn(N, N, device=device), torch.randn(N, device=device)
-tall = torch.randn(8 * N, N, device=device)  # too large for the cache
-a, b, out = tall.flatten(), torch.randn_like(tall).flatten(), torch.empty_like(tall).flatten()
-numbers = tall.numel()
-workloads = {  # name: (call, operations, bytes moved)
-    "a + b": (lambda: torch.add(a, b, out=out), numbers, 12 * numbers),
-    "A @ v": (lambda: tall @ v, 2 * numbers, 4 * numbers),
-    "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),
+{
+    "NVML": nvml_says,
+    "PyTorch": str(device),
+    "GiB": torch.cuda.get_device_properties(0).total_memory / GIB if device.type == "cuda" else None,
 }
-
-# %% [markdown]
-# **Predict.** Which of the three is held back by memory, not by arithmetic?
-
-# %%
-held_back = "a + b"  # @param ["a + b", "A @ v", "A @ B", "a + b and A @ v", "all three"]
-
-# %%
-points = {}
-for name, (call, operations, moved) in workloads.items():
-    seconds = benchmark.measure(call, budget=budget).median
-    points[name] = operations / moved, operations / seconds
-
-# %%
-t4 = hardware.catalogue()["T4"]
-peak = max(peak, points["A @ B"][1])  # a measured ceiling is the best of all runs
-roofs = [figures.Roof(reference.short_name(machine), peak, bandwidth, measured=True)]
-roofs.append(figures.Roof("T4 in fp32", t4.peak["fp32"], t4.bandwidth))
-if chip and chip is not t4 and "fp32" in chip.peak:
-    roofs.append(figures.Roof(f"{chip.key} in fp32", chip.peak["fp32"], chip.bandwidth))
-ridge = peak / bandwidth
-limited = [name for name, (intensity, _) in points.items() if intensity < ridge]
-figures.roofline(
-    roofs, points,
-    title=f"Held back by memory: {' and '.join(limited)} (you said {held_back})",
-)
-
-# %% [markdown]
-# Left of the bend a faster chip does not help, faster memory does. Right of it the other way round.
-# The bend itself is the *ridge*.
-
-# %%
-print(f"ridge here: {ridge:.0f} FLOP a byte")
-print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
-
-# %% [markdown]
-# ## The chips side by side
-#
-# Numbers come in formats: fp32 has 32 bits; tf32, bf16 and fp16 keep fewer, fp8 has 8; int8 and int4
-# are whole numbers. Fewer bits, more speed; lesson 07 shows the price. Each chip in its best format
-# for training, from its data sheet ("with sparsity" halved; ≈: not printed there, inferred).
-
-# %%
-sheets = [sheet for sheet in hardware.catalogue().values() if sheet.where in ("free", "paid")]
-sheets.sort(key=lambda sheet: sheet.peak[sheet.best_format])
-peaks = {
-    f"{'≈ ' * (sheet.confidence == 'L')}{sheet.key} in {sheet.best_format}": sheet.peak[sheet.best_format]
-    for sheet in sheets
-}
-factor = max(peaks.values()) / min(peaks.values())
-figures.bars(
-    peaks, paper=peaks, unit="FLOP/s",
-    title=f"On paper, Colab's chips differ by a factor of {factor:.0f}",
-)
-
-# %% tags=["nbval-check-output"]
-for sheet in sheets:
-    print(f"{sheet.key:8} {sheet.memory / 1e9:4.0f} GB {sheet.bandwidth / 1e9:6.0f} GB/s  "
-          f"ridge {sheet.ridge():4.0f} FLOP/byte  native: {', '.join(sheet.native)}")
-
-# %% [markdown]
-# Old tutorials speak of K80, P100 and V100. Colab had them once. Read their numbers with that in
-# mind.
-
-# %% tags=["nbval-check-output"]
-for sheet in hardware.catalogue().values():
-    if sheet.where == "history":
-        best = f"{sheet.peak[sheet.best_format] / 1e12:g} TFLOP/s in {sheet.best_format}"
-        print(f"{sheet.key:5} {sheet.year}  {sheet.memory / 1e9:.0f} GB  {best}")
 
 # %% [markdown]
 # ## And a TPU?
 #
-# A TPU shows itself on the PCI bus, where looking costs nothing. `nvidia-smi` knows nothing of it;
-# `tpu-info` is the tool, and JAX the framework.
+# A TPU shows itself on the PCI bus, where looking costs nothing. `nvidia-smi` knows nothing of it. `tpu-info` is its
+# tool, and JAX its framework.
 
 # %%
-print({hex(device): name for device, name in runtime.TPU_PCI_DEVICES.items()})
 print("TPU here:", place.tpu or "none")
 facts.quote("one-process-a-tpu", "no-tensorflow-on-tpu")
-
-# %% [markdown]
-# So look, don't touch, from a second process. In *this* process JAX may have the TPU. Without one it
-# says what it found instead.
-
-# %%
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave the GPU's memory alone
-if "jax" in place.frameworks:
-    import jax
-
-    try:
-        jax_sees = jax.devices()
-    except RuntimeError as error:  # another notebook has the TPU
-        jax_sees = str(error)
-else:
-    jax_sees = "JAX is not installed here"
-jax_sees
 
 # %% [markdown]
 # ## Exercises
 #
 # ### 1 · Bytes of a tensor
-# A batch of 64 colour images, 224 by 224 pixels, in float32: how many MiB?
+#
+# A batch of 64 colour images of 224 by 224 pixels, in float32: how many MiB is that?
 
 # %% tags=["exercise"]
-mib = ...  # shape (64, 3, 224, 224)
+mib = ...  # its shape is (64, 3, 224, 224)
 ### BEGIN SOLUTION
-mib = 64 * 3 * 224 * 224 * 4 / 2**20
+mib = 64 * 3 * 224 * 224 * 4 / 2**20  # numbers, times 4 bytes each, in units of 2²⁰ bytes
 ### END SOLUTION
 exercises.check("02.tensor_bytes", mib)
 
 # %% [markdown]
 # ### 2 · What limits it?
-# On a T4 in float32 (ridge: 25 FLOP a byte): `"compute"` or `"bandwidth"`? A product of two n × n
-# matrices does 2n³ operations on 3 · 4n² bytes.
+#
+# On a T4 in float32, whose ridge is at 25 operations per byte: `"compute"` or `"bandwidth"`? The product of two n × n
+# matrices does 2n³ operations on 3 · 4n² bytes. Take each line as done in one pass, with nothing stored in between.
 
 # %% tags=["exercise"]
 limit = {"a * b + c": ..., "sum(a * b)": ..., "A @ B, n = 64": ..., "A @ B, n = 4096": ...}
 ### BEGIN SOLUTION
-limit = dict(zip(limit, ["bandwidth", "bandwidth", "bandwidth", "compute"]))
+limit = {
+    "a * b + c": "bandwidth",  # 2 operations, 16 bytes
+    "sum(a * b)": "bandwidth",  # 2 operations, 8 bytes
+    "A @ B, n = 64": "bandwidth",  # n/6 operations for each byte: 11
+    "A @ B, n = 4096": "compute",  # n/6 again: 683
+}
 ### END SOLUTION
 exercises.check("02.limits", limit)
 
 # %% [markdown]
 # ### 3 · Read a stranger's machine
-# Somebody asks for help and pastes this.
+#
+# Somebody asks for help, and pastes this.
 
 # %% tags=["nbval-check-output"]
 print(facts.printout("nvidia-smi-stranger"))
 
 # %% [markdown]
-# How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed
-# there: `"yes"`, `"no"` or `"cannot tell"`?
+# How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`,
+# `"no"` or `"cannot tell"`?
 
 # %% tags=["exercise"]
 reading = {"MiB not in use": ..., "PID": ..., "CUDA 13.0 toolkit": ...}
 ### BEGIN SOLUTION
-reading = {"MiB not in use": 23034 - 7532, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
+reading = {
+    "MiB not in use": 23034 - 7532,
+    "PID": 3485,
+    "CUDA 13.0 toolkit": "cannot tell",  # the printout names what the driver supports
+}
 ### END SOLUTION
 exercises.check("02.read_smi", reading)
 
 # %% [markdown]
-# ## What you measured
+# ## Three things to take away
 
 # %%
+takeaways = {
+    "Speed needs size": f"at n = 64 you got {100 * speeds[64] / peak:.0f} % of your best, {peak / 1e9:,.0f} GFLOP/s.",
+    "Caches flatter": f"the fastest copy was {span:.1f} times as fast as the largest.",
+    "Two ceilings, one ridge": f"below {ridge:.0f} operations per byte this machine waits for its memory.",
+}
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep them as a record { display-mode: "form" }
+value = reference.Value
 reference.record(
     "02_check_hardware", FAST, device=machine,
-    thread_gain=reference.Value(max(gain), "×", f"most gained by threads, on {cores} cores"),
-    flops=reference.Value(peak, "FLOP/s", "best speed in float32"),
-    share=reference.Value(100 * flops[64] / peak, "%", "share of it at n = 64"),
-    bandwidth=reference.Value(bandwidth, "B/s", f"copying {megabytes[-1]} MB"),
-    ridge=reference.Value(ridge, "FLOP/byte", "the ridge of this machine"),
-    speeds=reference.series(sizes, flops.values(), "FLOP/s", "n × n product"),
-    copies=reference.series([m * 1e6 for m in megabytes], copied.values(), "B/s", "copy"),
+    flops=value(peak, "FLOP/s", "best speed in float32"),
+    share=value(100 * speeds[64] / peak, "%", "of that speed reached at n = 64"),
+    bandwidth=value(bandwidth, "B/s", "best bandwidth of large data"),
+    stairs=value(span, "×", "speed of the fastest copy, the largest being 1"),
+    ridge=value(ridge, "FLOP/byte", "the ridge: operations for each byte where both ceilings meet"),
+    thread_gain=value(max(gain), "×", f"best speed with several threads on {cores} cores, one being 1"),
+    speeds=reference.series(SIZES, speeds.values(), "FLOP/s", "n × n product"),
+    copies=reference.series(copied, copied.values(), "B/s", "copying, by bytes in use"),
 )
 
 # %% [markdown]
 # ## What comes next
 #
-# You know the machine and its ceilings. The next lesson moves work onto it, and measures what the
-# moving costs.
+# You know the machine and its ceilings. The next lesson moves work onto it, and measures what the moving costs.

@@ -7,6 +7,7 @@ import numpy as np
 
 from colab_helpers import benchmark, devices, facts, figures, hardware, preflight, runtime
 from colab_helpers.lessons import data, exercises, reference, replay
+from colab_helpers.lessons.predictions import said
 
 replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
 split, measured, machine = data.digits(), {}, hardware.list_devices().cpu
@@ -113,7 +114,7 @@ figures.bars(
 # **Predict.** How many times longer than later calls does the first call of a new shape take?
 
 # %%
-times_longer = 2  # @param {type:"integer"}
+times_longer = None  # @param {type:"integer"}
 
 # %%
 # needs: jax
@@ -130,7 +131,7 @@ figures.bars(
     {f"{batch} rows, {when}": seconds for batch, *both in zip(batches, first_calls, later_calls)
      for when, seconds in zip(("first", "later"), both)},
     unit="s", log=True,
-    title=f"A new shape: {recompiling:.0f} times as long (you said {times_longer})",
+    title=f"A new shape: {recompiling:.0f} times as long{said(times_longer)}",
 )
 
 # %% [markdown]
@@ -186,7 +187,7 @@ f"{right} shape; mean loss {masked:.3f}, with the padding counted {unmasked:.3f}
 # **Predict.** Which share of its speed is left at n = 129, against n = 128?
 
 # %%
-share_left = 0.5  # @param {type:"slider", min:0, max:1.5, step:0.05}
+share_left = None  # @param {type:"number"}
 
 # %%
 # needs: jax
@@ -206,7 +207,7 @@ left = speeds["n = 129"] / speeds["n = 128"]
 measured["off_tile"] = reference.Value(left, "×", "of the speed at n = 128 is left at 129")
 figures.bars(
     speeds, unit="FLOP/s",
-    title=f"At n = 129, {left:.0%} of the speed at 128 is left (you said {share_left:.0%})",
+    title=f"At n = 129, {left:.0%} of the speed at 128 is left{said(share_left)}",
 )
 
 # %% [markdown]
@@ -479,7 +480,7 @@ def train_under(strategy, divide_by, steps):
 # **Predict.** How many times too large is the first update then?
 
 # %%
-too_large = 1.0  # @param {type:"number"}
+too_large = None  # @param {type:"number"}
 
 # %%
 # needs: tensorflow
@@ -489,7 +490,7 @@ one, _ = train_under(strategies["default"], GLOBAL, steps=1)
 wrong, _ = train_under(best, GLOBAL // replicas, steps=1)
 factor = np.linalg.norm(wrong) / np.linalg.norm(one)
 measured["loss_wrong"] = reference.Value(factor, "×", "the right update: loss divided by own rows")
-f"{factor:.2f} times the update of one device, with {replicas} replicas (you said {too_large:g})"
+f"{factor:.2f} times the update of one device, with {replicas} replicas{said(too_large)}"
 
 # %% [markdown]
 # ### RIGHT: divide by the global batch
@@ -523,7 +524,7 @@ figures.lines(
 # better than your machine would with such links, or worse?
 
 # %%
-fast_chip_scales = "better"  # @param ["better", "worse"]
+fast_chip_scales = None  # @param ["better", "worse"]
 
 # %%
 # needs: jax
@@ -542,7 +543,7 @@ kept = {
 }
 figures.lines(
     counts, {name: [100 * share for share in curve] for name, curve in kept.items()}, doubling=True,
-    title=f"Model, not measured: a fast chip waits unless it has many rows (you said {fast_chip_scales})",
+    title=f"Model, not measured: a fast chip waits unless it has many rows{said(fast_chip_scales)}",
     xlabel="chips", ylabel="% of the time left for work",
 )
 

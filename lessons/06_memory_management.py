@@ -9,12 +9,12 @@ import numpy as np
 import psutil
 import torch
 from torch import nn
-from torch.linalg import vector_norm
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, facts, figures, hardware, memory, precision, runtime
 from colab_helpers.lessons import data, exercises, models, reference, replay
+from colab_helpers.lessons.predictions import said
 
 replay.watch("06_memory_management")  # cells that need what is missing show recorded results
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see there
@@ -34,7 +34,7 @@ BUDGET_MIB = 100  # memory to stay within, on a CPU; an accelerator gets 40 time
 # **Predict.** Adam, float32. How many bytes for each parameter, without activations?
 
 # %%
-bytes_a_parameter = 4  # @param {type:"integer"}
+bytes_a_parameter = None  # @param {type:"integer"}
 
 # %% [markdown]
 # A GPT like the one of lesson 01, smaller on a CPU. `memory.track` counts the bytes of live tensors: on CUDA
@@ -95,7 +95,7 @@ measured["parts_off"] = reference.Value(100 * off, "%", "off at most: parts of t
 measured["bytes_a_parameter"] = reference.Value(a_parameter, "bytes", "a parameter, with Adam")
 figures.grouped(
     rows, unit="B", hollow=("predicted",),
-    title=f"{a_parameter:.1f} bytes a parameter (you said {bytes_a_parameter}); {off:.1%} off at most",
+    title=f"{a_parameter:.1f} bytes a parameter{said(bytes_a_parameter)}; {off:.1%} off at most",
 )
 
 # %% [markdown]
@@ -196,7 +196,7 @@ figures.lines(
 # frees the second 64 MiB?
 
 # %%
-frees_the_cycle = "del holder"  # @param ["del holder", "gc.collect()", "empty_cache()"]
+frees_the_cycle = None  # @param ["del holder", "gc.collect()", "empty_cache()"]
 
 # %%
 class Holder:
@@ -245,7 +245,7 @@ rows = {
 }
 cycle = max(("del holder", "gc.collect()", "empty_cache()"), key=lambda s: freed[s][0])
 measured["freed_by_gc"] = reference.Value(float(freed["gc.collect()"][0]), "B", "freed by gc.collect()")
-figures.grouped(rows, unit="B", title=f"{cycle} frees the cycle (you said {frees_the_cycle})")
+figures.grouped(rows, unit="B", title=f"{cycle} frees the cycle{said(frees_the_cycle)}")
 
 # %% [markdown]
 # `del` takes a name away; the last one frees the tensor. A cycle needs `gc.collect()`. On CUDA the allocator
@@ -349,6 +349,7 @@ def classifier(norm):
     return nn.Sequential(nn.Linear(64, 32), norm, nn.ReLU(), nn.Linear(32, 10)).to(device)
 
 
+# %%
 def accumulated(model, x, y, sizes, share):
     model.zero_grad()
     for part_x, part_y in zip(x.split(sizes), y.split(sizes)):
@@ -360,7 +361,7 @@ def accumulated(model, x, y, sizes, share):
 def gap(norm, sizes, share):
     big = accumulated(classifier(norm), x, y, [len(x)], lambda rows: 1)
     gap = accumulated(classifier(norm), x, y, sizes, share) - big
-    return float(vector_norm(gap) / vector_norm(big))
+    return float(torch.linalg.vector_norm(gap) / torch.linalg.vector_norm(big))
 
 
 # %% [markdown]
@@ -402,6 +403,7 @@ def loss_with_checkpoints(rows):
     return F.cross_entropy(logits.flatten(0, 1), ids.flatten())
 
 
+# %%
 def to_disk(tensor):
     path = Path(shelf.name, f"{next(numbers)}.pt")
     torch.save(tensor.detach().clone(), path)
@@ -418,7 +420,7 @@ else:
 # **Predict.** Which way out saves most memory here?
 
 # %%
-saves_most = "half the batch"  # @param ["half the batch", "accumulate", "checkpoint", "offload", "16 bits"]
+saves_most = None  # @param ["half the batch", "accumulate", "checkpoint", "offload", "16 bits"]
 
 # %%
 def accumulate(rows):
@@ -453,6 +455,8 @@ for name, way in ways.items():
     price[name] = {"peak memory": meter.peak, "time": seconds}
     model.zero_grad()
 model.float()
+
+# %%
 rows = {
     name: {kind: 100 * row[kind] / price["plain"][kind] for kind in row} for name, row in price.items()
 }
@@ -462,7 +466,7 @@ between = price["accumulate"]["peak memory"] - price["half the batch"]["peak mem
 measured["kept_between"] = reference.Value(between, "B", "more at the peak: accumulating, for the gradients")
 measured["checkpoint_saved"] = reference.Value(saved, "%", "of the peak saved by checkpointing")
 measured["checkpoint_price"] = reference.Value(extra, "%", "more time with checkpointing")
-figures.grouped(rows, unit="%", title=f"Saves most here: {best} (you said {saves_most})")
+figures.grouped(rows, unit="%", title=f"Saves most here: {best}{said(saves_most)}")
 
 # %% [markdown]
 # 16 bits halve most tensors; whether that is fast depends on the chip, which is lesson 07.

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from colab_helpers import benchmark, devices, facts, figures, hardware, memory, precision, runtime
 from colab_helpers.lessons import data, exercises, reference, replay
+from colab_helpers.lessons.predictions import said
 
 replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
@@ -49,7 +50,7 @@ figures.bit_layout(
 # **Predict.** What is 256 + 1 in bf16?
 
 # %%
-sum_in_bf16 = 257  # @param {type:"integer"}
+sum_in_bf16 = None  # @param {type:"integer"}
 
 # %%
 def shown(value, dtype):
@@ -65,7 +66,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     }
 for name, row in special.items():
     print(f"{name:>9}:", ",  ".join(f"{what} {value:g}" for what, value in row.items()))
-f"256 + 1 in bf16 is {special['bfloat16']['256 + 1 is']:g} (you said {sum_in_bf16})"
+f"256 + 1 in bf16 is {special['bfloat16']['256 + 1 is']:g}{said(sum_in_bf16)}"
 
 # %% [markdown]
 # ### WRONG: keep weights in bf16 and add small updates
@@ -129,7 +130,7 @@ f"native here: {', '.join(native)}"
 # **Predict.** On *this* chip, how many times as fast as fp32 is a matrix product in bf16?
 
 # %%
-times_as_fast = 2.0  # @param {type:"number"}
+times_as_fast = None  # @param {type:"number"}
 
 # %%
 dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -149,7 +150,7 @@ measured["bf16_product"] = reference.Value(100 * bf16 / fp32, "%", "of the speed
 measured["fp16_product"] = reference.Value(100 * fp16 / fp32, "%", "of the speed of fp32: product in fp16")
 figures.bars(
     speeds, unit="FLOP/s", log=True,
-    title=f"bf16 is {bf16 / fp32:.2g}, fp16 {fp16 / fp32:.2g} times as fast as fp32 (you said {times_as_fast:g})",
+    title=f"bf16 is {bf16 / fp32:.2g}, fp16 {fp16 / fp32:.2g} times as fast as fp32{said(times_as_fast)}",
 )
 
 # %% [markdown]
@@ -164,8 +165,8 @@ for setting in ("highest", "high", "medium"):
 torch.set_float32_matmul_precision("highest")
 best = max(inside, key=inside.get)
 gain = inside[best] / inside["highest"]
-said = f"{best!r} is {gain:.1f} times as fast" if gain > 1.3 else "no setting changes much here"
-figures.bars(inside, unit="FLOP/s", title=f"float32 products: {said}")
+finding = f"{best!r} is {gain:.1f} times as fast" if gain > 1.3 else "no setting changes much here"
+figures.bars(inside, unit="FLOP/s", title=f"float32 products: {finding}")
 
 # %% [markdown]
 # ## When it does not help
@@ -261,7 +262,7 @@ f"off by {right_by:.5%}"
 # **Predict.** What share of the gradients becomes 0 in fp16?
 
 # %%
-share_lost = 0.01  # @param {type:"slider", min:0, max:1, step:0.01}
+share_lost = None  # @param {type:"number"}
 
 # %%
 split = data.digits()
@@ -292,7 +293,7 @@ measured["lost_scaled"] = reference.Value(100 * kept, "%", "of them, multiplied 
 figures.histogram(
     {"gradients": gradient.tolist(), "times 65,536": scaled.tolist()},
     lost_below=2.0**-25, lost="0 in fp16", xlabel="size of a gradient",
-    title=f"{lost:.1%} become 0 in fp16 (you said {share_lost:.0%}); scaled, {kept:.1%}",
+    title=f"{lost:.1%} become 0 in fp16{said(share_lost)}; scaled, {kept:.1%}",
 )
 
 # %% [markdown]
@@ -386,7 +387,7 @@ probabilities
 # **Predict.** Which is fastest on this chip?
 
 # %%
-fastest = "bf16"  # @param ["fp32", "bf16", "fp16"]
+fastest = None  # @param ["fp32", "bf16", "fp16"]
 
 # %%
 # Wide layers and few rows would hide what autocast saves: its short copies of the weights take room too.
@@ -433,7 +434,7 @@ for name in ("bf16", "fp16"):
 quickest = min(("fp32", "bf16", "fp16"), key=lambda name: prices[name]["time"])
 figures.bars(
     {names[name]: row["time"] for name, row in prices.items()}, unit="s", log=True,
-    title=f"A training step: {quickest} is fastest here (you said {fastest})",
+    title=f"A training step: {quickest} is fastest here{said(fastest)}",
 )
 
 # %%

@@ -84,7 +84,8 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "course/course.toml": TABLE,
         "pyproject.toml": PROJECT,
         "lessons/01_toy.py": lesson,
-        "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n",
+        "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
+        "<!-- measured: -->\n<!-- end measured -->\n",
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
         "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n"
         "<!-- own: -->\n<!-- end own -->\n",

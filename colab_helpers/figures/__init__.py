@@ -7,6 +7,7 @@ difference: every curve has its own marker or dash. No pyplot, so no backend and
 
 from __future__ import annotations
 
+from colab_helpers.figures.activity import activity
 from colab_helpers.figures.bars import bars, grouped
 from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.numbers import bit_layout, histogram
@@ -19,6 +20,7 @@ __all__ = [
     "MARKERS",
     "Picture",
     "Roof",
+    "activity",
     "bars",
     "bit_layout",
     "canvas",

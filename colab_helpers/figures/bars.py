@@ -51,8 +51,10 @@ def bars(
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
         for i, name in enumerate(names):
             _one(axes, i, values[name], name in paper, name in theirs, dot=log)
-            text = "  " + with_unit(values[name], unit)
-            axes.text(values[name], i, text, va="center", fontsize=9)
+            axes.annotate(
+                with_unit(values[name], unit), (values[name], i), xytext=(8 if log else 5, 0),
+                textcoords="offset points", va="center", fontsize=9,
+            )  # fmt: skip
             if limits and name in limits:
                 mark = axes.plot(
                     [limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4

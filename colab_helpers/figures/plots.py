@@ -39,11 +39,13 @@ def lines(
     published: Sequence[Published] = (),
     doubling: bool = False,
     log: bool = False,
+    units: tuple[str, str] = ("", ""),
 ) -> Picture:
     """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
     `curves` and `ideal` map a name to one y for each x; `published` have their own x. `log` takes both
-    axes in steps of ten. `xlabel` and `ylabel` have the units; `title` holds the finding.
+    axes in steps of ten, with ticks in `units` ("B", "B/s", "s" …) for x and y. `xlabel` and `ylabel` say
+    what they are; `title` holds the finding.
     """
     # Where there are many the legend stands beside the curves.
     many = len(curves) + len(ideal or {}) + len(published) > 3
@@ -52,13 +54,18 @@ def lines(
             axes.plot(x, y, **look(i), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
             axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
-        for i, row in enumerate(published):
-            axes.plot(row.x, row.y, **hollow(i), label=row.label)
+        for row in published:
+            axes.plot(row.x, row.y, **hollow(row), label=row.label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         if log:
             axes.set(xscale="log", yscale="log")
         else:
             axes.set_ylim(bottom=0)
+        for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
+            if unit:
+                axis.set_major_formatter(
+                    FuncFormatter(lambda value, _, unit=unit: with_unit(value, unit, short=True))
+                )
         if doubling:
             axes.set_xscale("log", base=2)
             axes.set_xticks(list(x), [f"{value:g}" for value in x])
@@ -66,7 +73,10 @@ def lines(
             axes.set_xticks(list(x))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         axes.legend(**(outside if many else {"loc": "best"}))
-        ends = "; ".join(f"{name} from {y[0]:.3g} to {y[-1]:.3g}" for name, y in curves.items())
+        ends = "; ".join(
+            f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
+            for name, y in curves.items()
+        )
         credit = give_credit(figure, published)
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")
 
@@ -139,12 +149,15 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
     """
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
     with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
-        title = f"your CPU, {cpu.cores} cores\n{cpu.lanes} fp32 lanes"
+        title = f"your CPU, {cpu.cores} cores\nat least {cpu.lanes} fp32 lanes"
         _grid(axes[0], cpu.lanes, COLOURS[0], title, ram)
         for i, chip in enumerate(chips):
+            theirs = (
+                "fp32" if chip.kind == "GPU" else chip.best_format
+            )  # what these lanes compute in
             text = (
                 f"{chip.memory / 1e9:.0f} GB memory\n{_units.quantity(chip.bandwidth, 'B/s')}\n"
-                f"{_units.quantity(chip.peak[chip.best_format], 'FLOP/s')} in {chip.best_format}"
+                f"{_units.quantity(chip.peak[theirs], 'FLOP/s')} in {theirs}"
             )
             what = "fp32 lanes" if chip.kind == "GPU" else "multipliers"
             _grid(

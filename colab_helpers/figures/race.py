@@ -45,7 +45,8 @@ def race(
     seconds too, are hollow. `crossing` and `prediction` are sizes to mark. `sizes` rise; `xlabel` says
     what they are; `title` holds the finding.
     """
-    with canvas() as (figure, axes):
+    many = len(curves) + len(limits or {}) + len(recorded or {}) + len(published) > 4
+    with canvas(*((8.4, 4.2) if many else ())) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
             axes.plot(sizes, seconds, **look(i), label=name)
         for i, (name, seconds) in enumerate((limits or {}).items()):
@@ -53,17 +54,21 @@ def race(
         for i, (name, (x, y)) in enumerate((recorded or {}).items()):
             other = look(i) | {"color": "#9ca3af", "lw": 1.2, "ms": 4}
             axes.plot(x, y, **other, label=name)
-        for i, row in enumerate(published):
-            axes.plot(row.x, row.y, **hollow(i), label=row.label)
+        for row in published:
+            axes.plot(row.x, row.y, **hollow(row), label=row.label)
         lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
         axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom
         _mark(axes, prediction, "you said", 0.13, ":", before=True)
         _mark(axes, crossing, "crossing", 0.05, "-", before=False)
-        size_ticks(axes, sizes)
+        farthest = max([sizes[-1], *(float(x) for row in published for x in row.x)])
+        beyond = [sizes[-1] * 2**k for k in range(1, 20) if sizes[-1] * 2**k <= farthest]
+        size_ticks(axes, [*sizes, *beyond])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
         axes.set_ylabel("time for one call")
-        axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="white")
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        inside = {"loc": "upper left", "frameon": True, "framealpha": 1, "edgecolor": "white"}
+        axes.legend(**(beside if many else inside))
         alt = _race_alt(title, sizes, curves, limits, recorded)
         return finish(figure, alt + give_credit(figure, published))
 

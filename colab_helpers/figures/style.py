@@ -115,12 +115,18 @@ def finish(figure: Figure, alt: str) -> Picture:
     return Picture(buffer.getvalue(), alt, round(figure.get_figwidth() * 100))
 
 
-def hollow(number: int) -> dict[str, Any]:
-    """How a curve is drawn that others have published: hollow marks, a thin line in colours from the end.
+#: Chips that others have measured: each is drawn alike wherever it occurs.
+_CHIPS = ("H100", "A100", "L4", "H200", "T4", "V100")
 
-    `number` counts such curves, from 0.
+
+def hollow(row: Published) -> dict[str, Any]:
+    """How a curve is drawn that others have published: hollow marks, a thin line, one colour a chip.
+
+    `row` is the measurement.
     """
-    own = look(len(COLOURS) - 1 - number % len(COLOURS))
+    chip = row.chip.split()[0]
+    place = _CHIPS.index(chip) if chip in _CHIPS else len(_CHIPS) - 1
+    own = look((3 + place) % len(COLOURS))
     return {**own, "mfc": "white", "mew": 1.4, "lw": 1.0, "ms": 6, "ls": "-"}
 
 

@@ -44,6 +44,19 @@ class Device:
         """The data sheet of this device, or None when the catalogue has none."""
         return find_chip(self.name, self.memory_total)
 
+    @property
+    def short_name(self) -> str:
+        """The name for legends and files, without marks and noise; a CPU's with its cores.
+
+        >>> Device("CPU", "Intel(R) Xeon(R) CPU @ 2.20GHz", "", cores=2).short_name
+        'Intel Xeon 2.20GHz, 2 cores'
+        """
+        name = self.name
+        for noise in ("(R)", "(TM)", "CPU", "Processor", "@"):
+            name = name.replace(noise, " ")
+        name = " ".join(name.split())
+        return f"{name}, {self.cores} cores" if self.kind == "CPU" else name
+
     def __str__(self) -> str:
         parts = [
             self.name,

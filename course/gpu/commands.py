@@ -25,10 +25,14 @@ def keep_records(archive: Path) -> int:
 
 def wheels(course: Course, options: argparse.Namespace) -> int:
     """Fill a folder with what a machine that has only PyTorch lacks."""
+    from colab_helpers import _files
     from course.gpu import wheels
+    from course.publish import release
 
     there = wheels.listed(options.there) if options.there else ()
     found = wheels.fill(course.root, options.folder, options.python, there)
+    own = release.build_wheel(course.root)  # for its metadata: the checkout's own files come first
+    found.append(_files.write(options.folder / own.name, own.content))
     size = sum(path.stat().st_size for path in found)
     print(
         f"{len(found)} wheels, {size / 1e6:.1f} MB, for Python {options.python}: {options.folder}"

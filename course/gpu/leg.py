@@ -1,7 +1,7 @@
 """What is run on the day a GPU is at hand, step by step, and what comes home?
 
-Each step ends well within ten minutes, can be run alone, and leaves its log. Nothing is fetched: what the
-machine lacks comes from a folder of wheels.
+All steps of a call together end within ten minutes; each can be run alone, and leaves its log. Nothing is
+fetched: what the machine lacks comes from a folder of wheels.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pathlib import Path
 from colab_helpers import _files
 from course.table import Course, CourseError
 
-LIMIT = 560  # seconds a step
+LIMIT = 560  # seconds a call: a machine may be lent for ten minutes at a time
 _ENDING = 20  # seconds that a step gets for its report when its time is over
 
 
@@ -47,11 +48,14 @@ class Leg:
         """Where the wheels are installed: beside the machine's own packages, not into them."""
         return self.folder / "site"
 
-    def environment(self) -> dict[str, str]:
-        """Variables for a step: the wheels and this checkout, and in a rehearsal the stand-in."""
-        paths = [str(self.site), str(self.root)]
+    def environment(self, step: str = "") -> dict[str, str]:
+        """Variables for a step: the wheels and this checkout, and in a rehearsal the stand-in.
+
+        The helper's own tests bring their machines with them, and get none.
+        """
+        paths = [str(self.root), str(self.site)]  # the helper is this checkout's
         own = {"JUPYTER_PATH": str(self.site / "share" / "jupyter"), "JUPYTER_PLATFORM_DIRS": "1"}
-        if self.rehearse:
+        if self.rehearse and step != "tests":
             from course import stand_in
 
             programs = self.folder / "programs"
@@ -75,6 +79,7 @@ def run(course: Course, leg: Leg, steps: Sequence[str], only: Sequence[str] = ()
     if unknown:
         raise CourseError(f"No step {', '.join(sorted(unknown))}. There are: {', '.join(STEPS)}.")
     leg.folder.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + LIMIT
     for step in steps or STEPS:
         start = time.perf_counter()
         if step == "install":
@@ -82,7 +87,8 @@ def run(course: Course, leg: Leg, steps: Sequence[str], only: Sequence[str] = ()
         elif step == "pack":
             said = str(pack(leg).relative_to(leg.root))
         else:
-            said = _run_step(course, leg, step, only)
+            said = _run_step(course, leg, step, only, deadline - time.monotonic())
+            pack(leg)  # so that nothing measured is lost, whatever comes
         yield f"{step}: {said}, {time.perf_counter() - start:.0f} s"
 
 
@@ -133,6 +139,8 @@ def pack(leg: Leg) -> Path:
             data = text.encode()
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
+    if os.environ.get("OUT"):  # where a lent machine hands files back
+        shutil.copy(target, os.environ["OUT"])
     return target
 
 
@@ -162,8 +170,10 @@ def compare(course: Course, rehearsed: bool) -> int:
     return 0 if all(row.holds for row in rows) else 1
 
 
-def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str]) -> str:
-    """Run one step in a process of its own, with its log; say how it ended."""
+def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: float) -> str:
+    """Run one step in a process of its own, with its log, for `left` seconds; say how it ended."""
+    if left < 2 * _ENDING:
+        return f"left out: the time of this call is over. Run it alone, with STEP={step}"
     if step in LESSONS:
         slugs = {lesson.slug[:2] for lesson in course.select(only)}
         chosen = [number for number in LESSONS[step] if number in slugs]
@@ -190,16 +200,22 @@ def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str]) -> str:
     with log.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, *words],
-            stdout=file, stderr=subprocess.STDOUT, cwd=leg.root, env=leg.environment(),
+            stdout=file, stderr=subprocess.STDOUT, cwd=leg.root, env=leg.environment(step),
+            preexec_fn=_hears_ctrl_c,
         )  # fmt: skip
         try:
-            process.wait(LIMIT - _ENDING)
+            process.wait(left - _ENDING)
             said = "ok" if process.returncode == 0 else f"ended with {process.returncode}"
         except subprocess.TimeoutExpired:
             _stop(process)
-            said = f"ended early: its time was over after {LIMIT} s"
+            said = f"ended early: its time was over after {left:.0f} s"
     print(log.read_text("utf-8", "replace").strip())
     return said if said == "ok" else f"{said}, see {log.relative_to(leg.root)}"
+
+
+def _hears_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to Ctrl-C; children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _stop(process: subprocess.Popen) -> None:
@@ -226,7 +242,11 @@ def _records(folder: Path) -> Iterator[tuple[str, str]]:
     from colab_helpers._output import RECORD_MIME
 
     for path in sorted(folder.glob("*.ipynb")):
-        cells = json.loads(path.read_text("utf-8")).get("cells", [])
+        try:
+            cells = json.loads(path.read_text("utf-8")).get("cells", [])
+        except ValueError as error:  # killed while it was written
+            print(f"{path.name} cannot be read ({error}): its record is lost.")
+            continue
         data = [
             o["data"].get(RECORD_MIME) for c in cells for o in c.get("outputs", []) if "data" in o
         ]

@@ -21,8 +21,12 @@ from course.write import assemble
 
 MOST_LINES = 30  # a code cell
 MOST_LINES_USUALLY = 20  # nine of ten
-CODE_CELLS = range(20, 42)
+CODE_CELLS = range(20, 61)
 LEAST_COMPARED = 3  # cells whose stored output is compared
+#: Lines with code of the cells that are not folded: median, nine of ten, longest.
+SHORT_CELLS = (6, 14, 20)
+#: Lessons whose cells still hold more than the lesson.
+NOT_YET_SHORT = ("05_tpu_strategy", "06_memory_management", "07_mixed_precision")
 
 #: What must not stand in a lesson's code -> why, and what to write.
 RETIRED = {
@@ -61,6 +65,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
         *stale(course, lesson),
         *code_problems(notebook),
         *shape_problems(notebook),
+        *plumbing_problems(notebook, short=lesson.slug not in NOT_YET_SHORT),
         *alt_text_problems(notebook),
         *link_problems(course, notebook),
         *stored_output_problems(notebook),
@@ -144,6 +149,45 @@ def shape_problems(notebook: NotebookNode) -> list[str]:
             ast.parse(plain)
         except SyntaxError as error:
             problems.append(f"a code cell is not Python: {error}.")
+    return problems
+
+
+def plumbing_problems(notebook: NotebookNode, short: bool = True) -> list[str]:
+    """Find what a reader should not have to read: sizes, records, guesses filled in, long cells.
+
+    `short=False` leaves out what only holds for lessons with short cells; predictions are always judged.
+    """
+    code = [
+        (i, cell)
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and "set-up" not in assemble.tags_of(cell)
+    ]
+    predicted = {name for _, cell in code for name in re.findall(r"\bsaid\((\w+)", cell.source)}
+    problems = [
+        f"{execute.describe_cell(notebook, i)}: a prediction is filled in. It begins as None."
+        for i, cell in code
+        for name in re.findall(r"(?m)^(\w+) = (?!None\b).*# @param", cell.source)
+        if name in predicted or "**Predict" in notebook.cells[i - 1].source
+    ]
+    if not short:
+        return problems
+    shown = [(i, cell) for i, cell in code if "display-mode" not in cell.source.partition("\n")[0]]
+    for i, cell in shown:
+        where, sets_sizes = (
+            execute.describe_cell(notebook, i),
+            assemble.PARAMETERS in assemble.tags_of(cell),
+        )
+        if re.search(r"\bFAST\b", cell.source) and not sets_sizes:
+            problems.append(f"{where}: reads FAST. Give the size a name in the parameters cell.")
+        if re.search(r"\breference\.", cell.source):
+            problems.append(f"{where}: keeps records. That belongs into a folded cell.")
+    lengths = [sum(map(_is_code, cell.source.splitlines())) for _, cell in shown]
+    seen = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1], max(lengths)
+    if any(number > limit for number, limit in zip(seen, SHORT_CELLS, strict=True)):
+        problems.append(
+            f"lines a cell: median {seen[0]:g}, nine of ten under {seen[1]:g}, longest {seen[2]}; "
+            f"at most {SHORT_CELLS[0]}, {SHORT_CELLS[1]} and {SHORT_CELLS[2]}."
+        )
     return problems
 
 
@@ -241,6 +285,10 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
         if any(word in text for word in _PROGRAMS):
             problems.append(f"{execute.describe_cell(notebook, index)}: a program is stored.")
     return problems
+
+
+def _is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("# needs:")
 
 
 def _times_without_waiting(cell: NotebookNode) -> bool:

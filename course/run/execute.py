@@ -247,9 +247,13 @@ papermill_engines.register(ENGINE, _WatchedEngine)
 
 
 def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) -> str:
+    # FAST goes through the environment: the cell that reads it sets the sizes, and what papermill
+    # injects below that cell would come too late.
+    parameters = dict(settings.parameters)
+    fast = {"FAST": str(parameters.pop("FAST"))} if "FAST" in parameters else {}
     try:
         with (
-            _environment(settings.environment),
+            _environment({**settings.environment, **fast}),
             _socket_folder() as sockets,
             tempfile.TemporaryFile() as words,
         ):
@@ -257,7 +261,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
             manager = type("Manager", (_LocalKernelManager,), own)
             papermill.execute_notebook(
                 source, target,
-                parameters=dict(settings.parameters),
+                parameters=parameters,
                 engine_name=ENGINE, kernel_name=settings.kernel,
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
                 start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,

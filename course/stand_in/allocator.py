@@ -137,7 +137,7 @@ class Allocator:
         if not self._has_room(segment):
             self.out_of_memory += 1
             self._note("oom", requested)
-            raise OutOfMemory(self._message(requested))
+            raise OutOfMemory(self._message(segment))
         self.counts["reserved"].change(segment)
         self._note("segment_alloc", segment)
         return Block(segment, small, next(self._order))

@@ -74,7 +74,7 @@ class Places:
         key = storage._cdata
         if key in self._lying:
             return
-        counted = counted and self.machine.is_nvidia
+        counted = counted and self.machine.is_nvidia and storage.nbytes() > 0
         block = self._take(storage.nbytes(), index) if counted else None
         self._lying[key] = (weakref.ref(storage, lambda _: self._forget(key)), index, block)
 

@@ -23,7 +23,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from colab_helpers import _files, hardware, preflight
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.lessons import reference, replay
+from colab_helpers.lessons import replay
 from course.table import Course, CourseError, Lesson
 from course.write import outputs
 
@@ -298,7 +298,7 @@ def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
     code = [(cell.source, cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
     complete = not any(replay.missing(source) for source, _ in code)
     if complete and any(replay.needs(source) for source, _ in code):
-        device = reference.short_name(hardware.list_devices().main)
+        device = hardware.list_devices().main.short_name
         replay.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 
 

@@ -96,6 +96,11 @@ _PAGE = """\
 <!-- facts: made from course/course.toml by `make build` -->
 <!-- end facts -->
 
+## What they will see
+
+<!-- measured: made from the reference records -->
+<!-- end measured -->
+
 ## Questions for the class
 
 - …

@@ -53,7 +53,7 @@ def read_timings(course: Course) -> dict[str, Timing]:
 
 def write_timing(course: Course, outcome: execute.Outcome) -> None:
     """Keep the run time of a lesson that ran to its end at full size."""
-    device = reference.short_name(hardware.list_devices().main)
+    device = hardware.list_devices().main.short_name
     kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
     taken = Timing(round(outcome.seconds, 1), device, date.today().isoformat())
     text = json.dumps({**kept, outcome.name: vars(taken)}, indent=1, sort_keys=True)
@@ -78,7 +78,10 @@ def render(course: Course) -> dict[Path, str]:
     timings = read_timings(course)
     for lesson in course.lessons:
         page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
-        pages[page] = {"facts": teaching_facts(course, lesson, timings)}
+        pages[page] = {
+            "facts": teaching_facts(course, lesson, timings),
+            "measured": measured_table(course, lesson),
+        }
     return {path: _fill(path, parts) for path, parts in pages.items()}
 
 
@@ -206,6 +209,23 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
         *(f"    - {objective}" for objective in lesson.objectives),
     ]
     return "\n".join(lines)
+
+
+def measured_table(course: Course, lesson: Lesson) -> str:
+    """What full runs of a lesson measured: a row a value, a column a reference machine."""
+    folder = course.root / "colab_helpers" / "lessons" / "reference"
+    records = reference.load(lesson.slug, folder)
+    if not records:
+        return "No full run of this lesson has been recorded yet."
+    meanings = {name: value.meaning for record in records for name, value in record.values.items()}
+    rows = [
+        f"| {meaning} | "
+        + " | ".join(str(record.values.get(name, "–")) for record in records)
+        + " |"
+        for name, meaning in meanings.items()
+    ]
+    head = "| | " + " | ".join(record.label for record in records) + " |"
+    return "\n".join([head, "|---" * (len(records) + 1) + "|", *rows])
 
 
 def _literal(text: str) -> str:

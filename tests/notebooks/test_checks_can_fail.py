@@ -20,6 +20,7 @@ def problems_of(course):
 def quiet_shape(monkeypatch):
     """The toy is far shorter than a lesson."""
     monkeypatch.setattr(static, "CODE_CELLS", range(1, 20))
+    monkeypatch.setattr(static, "NOT_YET_SHORT", ("01_toy",))
 
 
 def test_sound_toy_passes_everything(toy_course, quiet_shape):
@@ -344,3 +345,34 @@ def test_one_cell_has_the_parameters(toy_course, quiet_shape, count):
     else:
         cell.metadata["tags"] = []
     assert any(f'{count} cells tagged "parameters"' in p for p in static.shape_problems(notebook))
+
+
+def code_cells(*sources):
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells[0].metadata["tags"] = [assemble.PARAMETERS]
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def test_cells_that_hold_only_the_lesson_pass():
+    record = '# @title Keep it { display-mode: "form" }\nreference.record("01", FAST)' + "\n1" * 30
+    notebook = code_cells("FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", record)
+    assert static.plumbing_problems(notebook) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("steps = 2 if FAST else 9", "reads FAST"),
+        ("reference.load('01')", "keeps records"),
+        ("guess = 3  # @param\nsaid(guess)", "a prediction is filled in"),
+        ("\n".join("x = 1" for _ in range(21)), "longest 21"),
+    ],
+)
+def test_cell_that_holds_more_than_the_lesson(source, seen):
+    [problem] = static.plumbing_problems(code_cells("FAST = False", "1", "2", "3", source, "4", "5"))[:1]
+    assert seen in problem
+
+
+def test_prediction_filled_in_is_seen_in_every_lesson():
+    notebook = code_cells("FAST = False", "guess = 3  # @param {type:'number'}", "said(guess)")
+    assert len(static.plumbing_problems(notebook, short=False)) == 1

@@ -69,8 +69,17 @@ def test_two_devices_and_one_give_the_same_gradient(device):
 
 
 @devices
-def test_results_stay_close_to_float64(device):
-    assert value(device, "03_pytorch_on_gpu", "gap") < 1e-5
+def test_effects_of_the_first_lessons_are_large(device):
+    assert value(device, "01_enable_gpu", "many_chains") < 20  # ten thousand against one
+    assert value(device, "02_check_hardware", "stairs") > 1.5
+    assert value(device, "03_pytorch_on_gpu", "waiting_once") > 1.3
+    assert value(device, "03_pytorch_on_gpu", "ladder") > 1.5
+    assert value(device, "04_tensorflow_on_gpu", "pipeline") > 1.3
+
+
+@devices
+def test_equal_formulas_part_when_their_rounding_has_grown(device):
+    assert 20 < value(device, "03_pytorch_on_gpu", "steps_apart") < 80
 
 
 @devices

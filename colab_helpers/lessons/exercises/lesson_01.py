@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from colab_helpers import _units
+from colab_helpers import _units, benchmark
 from colab_helpers.benchmark import Measurement
 from colab_helpers.lessons.exercises import NotYet, choices, close, exercise, number
 
 
 @exercise(
     "01.speedup",
-    hint="Replace the dots. race[first][-1].median is seconds at the largest size; "
-    "a speed-up is the first one's time divided by the second one's.",
+    hint="Replace the dots. The largest size is the last one in each list. A speed-up is a ratio of two "
+    "times: which of the two belongs above the line?",
 )
 def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
     """How many times faster the second contender is at the largest size."""
@@ -34,8 +34,8 @@ def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
 
 @exercise(
     "01.crossover",
-    hint="Handing over costs a fixed time. From which n on does the saving, "
-    "2n³/slow - 2n³/fast, pay for it? Solve for n.",
+    hint="Write down how long each contender takes for a product of size n. They are level where the "
+    "two times are equal.",
 )
 def crossover(answer: float, hand_over: float, slow: float, fast: float) -> str:
     """The size where a fixed hand-over is repaid. Seconds, and FLOP/s for both rates."""
@@ -68,14 +68,17 @@ _WHYS = {
     "you measured.",
     ("train the GPT of this lesson, free of charge", "a100"): "an A100 is not free of charge.",
     ("train the GPT of this lesson, free of charge", "v5e-1"): "it is free too, but this GPT is in "
-    "PyTorch, and the TPU's framework is JAX.",
+    "plain PyTorch, which a TPU does not run as it stands.",
     ("simulate 10,000 days, each from the day before", "t4"): "each step waits for the last one: "
     "thousands of lanes have nothing to do.",
     ("simulate 10,000 days, each from the day before", "a100"): "a bigger GPU has more lanes, and "
     "one chain of steps keeps one lane busy.",
     ("run (not train) a 30 GB model in bf16", "t4"): "the T4 has 16 GB and no bf16 units.",
     ("run (not train) a 30 GB model in bf16", "v5e-1"): "one v5e chip has 16 GB.",
-    ("run (not train) a 30 GB model in bf16", "cpu"): "it would run for days.",
+    (
+        "run (not train) a 30 GB model in bf16",
+        "cpu",
+    ): "it does not fit: a free CPU machine has 12.7 GiB.",
     ("train a JAX model in bf16 on big batches, free of charge", "t4"): "the T4 has no bf16 units: "
     "it emulates them.",
     ("train a JAX model in bf16 on big batches, free of charge", "a100"): "an A100 is not free of "
@@ -96,3 +99,32 @@ def runtimes(answer: Mapping[str, str]) -> str:
     """The runtime to choose for five workloads."""
     choices(answer, RUNTIMES, _WHYS)
     return "The cheapest machine that the work can keep busy."
+
+
+@exercise(
+    "01.quickly",
+    hint="Replace the dots. What does grow() do with a tensor of many numbers?",
+)
+def quickly(answer: Callable, slowly: Callable) -> str:
+    """Whether a function gives the same chains in half the time: both are run and timed here."""
+    starts = [0.1 + 0.8 * i / 2000 for i in range(2000)]
+    if answer(starts[:3]) is ...:
+        raise NotYet("quickly returns the dots. Replace them.")
+    expected, given = slowly(starts), answer(starts)
+    if hasattr(given, "tolist"):
+        given = given.tolist()
+    if len(given) != len(expected):
+        raise NotYet(f"{len(expected)} numbers go in; {len(given)} come out.")
+    if any(abs(number(x) - y) > 1e-6 for x, y in zip(given, expected, strict=True)):
+        raise NotYet(
+            "The numbers differ. This map makes a rounding error 1.4 times as large, a hundred times "
+            "over, so it takes grow() itself and 64 bits to follow the slow version: dtype=torch.float64 "
+            "(on an Apple GPU, leave the tensor on the CPU)."
+        )
+    before = benchmark.measure(lambda: slowly(starts), budget=0.2).median
+    after = benchmark.measure(lambda: answer(starts), budget=0.2).median
+    if after > before / 2:
+        raise NotYet(
+            f"{_units.times(before / after)} as fast. Half the time is 2×: put all chains in one tensor."
+        )
+    return f"{_units.times(before / after)} as fast, for the same chains."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from colab_helpers import _units, benchmark
 from colab_helpers.lessons.exercises import NotYet, close, exercise, items, number, told_of
 
 _PIXELS = 60_000 * 28 * 28
@@ -95,3 +96,26 @@ def hidden_stops(answer: Any) -> str:
     for line in sorted(_STOPS - given):
         raise NotYet(f"One is missing. Think of {_WHY_WAITS[line]}")
     return "Three stops a step. Collect losses as tensors and ask once an epoch."
+
+
+@exercise(
+    "03.quick_loop",
+    hint="Replace the dots. How often does the slow loop ask the device for a number? How often must it? "
+    "(float32 keeps seven figures; a sum of so many numbers wants more.)",
+)
+def quick_loop(answer: Callable, slow: Callable, pieces: Sequence) -> str:
+    """Whether a function gives the same sum in half the time: both are run and timed here."""
+    given = answer(pieces)
+    if given is ...:
+        raise NotYet("quick_loop returns the dots. Replace them.")
+    expected = slow(pieces)
+    if not close(number(given), expected):
+        raise NotYet(f"The slow loop finds {expected:,.0f}, yours {number(given):,.0f}.")
+    before = benchmark.measure(lambda: slow(pieces), budget=0.2).median
+    after = benchmark.measure(lambda: answer(pieces), budget=0.2).median
+    if after > before / 2:
+        raise NotYet(
+            f"{_units.times(before / after)} as fast. Half the time is 2×: make few large operations of "
+            "the many small ones, and wait once."
+        )
+    return f"{_units.times(before / after)} as fast, for the same number."

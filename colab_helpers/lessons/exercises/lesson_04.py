@@ -11,7 +11,7 @@ _STEPS = ("decode", "cache", "shuffle", "batch", "prefetch")
 
 @exercise(
     "04.wrong_device",
-    hint="Look for work on the CPU whose input comes from the GPU, or whose output goes there.",
+    hint="Look for work on the CPU whose input comes from the GPU and whose output goes back there.",
 )
 def wrong_device(answer: float) -> str:
     """The line of a placement log that makes data cross twice in each step."""

@@ -128,7 +128,7 @@ def record(
     place, device = runtime.describe(), device or hardware.list_devices().main
     return Record(
         lesson=lesson,
-        device=short_name(device),
+        device=device.short_name,
         kind=device.kind,
         date=date.today().isoformat(),
         platform=place.platform,
@@ -201,19 +201,6 @@ def write(entry: Record, folder: Path = FOLDER) -> Path:
     slug = "-".join("".join(c if c.isalnum() else " " for c in entry.device.lower()).split())
     text = json.dumps(entry.to_dict(), indent=1, sort_keys=True) + "\n"
     return _files.write(folder / f"{slug}--{entry.lesson}.json", text)
-
-
-def short_name(device: hardware.Device) -> str:
-    """Return a device's name for legends and file names.
-
-    >>> short_name(hardware.Device("CPU", "Intel(R) Xeon(R) CPU @ 2.20GHz", "", cores=2))
-    'Intel Xeon 2.20GHz, 2 cores'
-    """
-    name = device.name
-    for noise in ("(R)", "(TM)", "CPU", "Processor", "@"):
-        name = name.replace(noise, " ")
-    name = " ".join(name.split())
-    return f"{name}, {device.cores} cores" if device.kind == "CPU" else name
 
 
 def _as_text(mine: Record) -> str:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -81,6 +82,7 @@ def test_tensorflow_is_waited_for_once_it_has_started(monkeypatch, context, gpus
     assert bool(asked) == bool(context and context._initialized)
 
 
+@pytest.mark.skipif(not find_spec("tensorflow"), reason="TensorFlow is not installed")
 def test_tensorflow_has_the_context_that_is_looked_at():
     """The names are private to TensorFlow: this fails when they move."""
     code = """

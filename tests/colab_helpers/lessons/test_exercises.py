@@ -6,6 +6,7 @@ import pkgutil
 
 import jax
 import pytest
+import torch
 
 import colab_helpers.lessons.exercises as exercises
 from colab_helpers.benchmark import Measurement
@@ -36,6 +37,40 @@ READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot te
 OPEN = "open", ""
 
 
+def grown(x):
+    for _ in range(20):
+        x = 3.7 * x * (1 - x)
+    return x
+
+
+def slowly(starts):
+    return [grown(x) for x in starts]
+
+
+def quickly(starts):
+    return grown(torch.tensor(starts, dtype=torch.float64)).tolist()
+
+
+def roughly(starts):
+    return grown(torch.tensor(starts))
+
+
+def not_yet(starts):
+    return ...
+
+
+PIECES = [torch.full((16,), float(i)) for i in range(500)]
+
+
+def slow_loop(pieces):
+    return sum((piece * piece).sum().item() for piece in pieces)
+
+
+def quick_loop(pieces):
+    stacked = torch.stack(pieces).double()
+    return (stacked * stacked).sum().item()
+
+
 def count_devices():
     return len(jax.devices())
 
@@ -58,10 +93,15 @@ CASES = {
          ({**CHOICES, LARGE: "T4"}, "16 GB"),
          ({**CHOICES, JAX: "T4"}, "no bf16 units"),
          ({**CHOICES, GPT: "cpu"}, "hours that you measured"),
-         ({**CHOICES, GPT: "v5e-1"}, "framework is JAX"),
+         ({**CHOICES, GPT: "v5e-1"}, "does not run as it stands"),
          ({**CHOICES, GPT: "abacus"}, "Read that one again"),
          ({**CHOICES, GPT: ...}, "Still without an answer"),
          ("T4", "cannot be read")],
+    ),
+    "01.quickly": (
+        {"slowly": slowly}, not_yet, quickly,
+        [(slowly, "Half the time"), (roughly, "64 bits"), (lambda starts: [0.5], "1 come out"),
+         (lambda starts: [7.0] * len(starts), "The numbers differ"), (3, "cannot be read")],
     ),
     "02.tensor_bytes": (
         {}, ..., 36.75,
@@ -85,6 +125,10 @@ CASES = {
          ({**READING, "CUDA 13.0 toolkit": "yes"}, "newest that this driver"),
          ({**READING, "CUDA 13.0 toolkit": "no"}, "the driver only"),
          ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
+    ),
+    "03.quick_loop": (
+        {"slow": slow_loop, "pieces": PIECES}, not_yet, quick_loop,
+        [(slow_loop, "wait once"), (lambda pieces: 1.0, "yours 1"), (3, "cannot be read")],
     ),
     "03.beside": (
         {}, lambda model, x: ..., lambda model, x: x.to(next(model.parameters()).device),

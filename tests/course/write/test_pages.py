@@ -3,6 +3,7 @@ import re
 import nbformat
 import pytest
 
+from colab_helpers.lessons import reference
 from course.__main__ import main
 from course.prove import static
 from course.table import CourseError, load
@@ -40,6 +41,28 @@ def test_every_lesson_has_a_teachers_page_that_is_linked(course):
         ):
             assert part in text
         assert re.search(r"Run all: \d+ s on ", text)
+
+
+def test_minutes_of_a_teachers_page_add_up_to_the_class_time(course):
+    for lesson in course.lessons:
+        text = (course.root / f"docs/teaching/{lesson.slug}.md").read_text("utf-8")
+        plan = text.partition("## Course of the lesson")[2].partition("\n## ")[0]
+        assert sum(map(int, re.findall(r"(?m)^\| (\d+) \|", plan))) == lesson.minutes, lesson.slug
+
+
+def test_measured_table_reads_the_records(toy_course):
+    lesson = toy_course.lessons[0]
+    assert "No full run" in pages.measured_table(toy_course, lesson)
+    folder = toy_course.root / "colab_helpers" / "lessons" / "reference"
+    folder.mkdir(parents=True)
+    value = reference.Value(3.5, "×", "faster than before")
+    entry = reference.Record(
+        lesson.slug, "A chip", "GPU", "2026-11-01", "local", False, values={"x": value}
+    )
+    reference.write(entry, folder)
+    assert pages.measured_table(toy_course, lesson).splitlines() == [
+        "| | A chip, 2026-11-01 |", "|---|---|", f"| faster than before | {value} |",
+    ]  # fmt: skip
 
 
 def test_generated_parts_are_up_to_date(course):
