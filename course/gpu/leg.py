@@ -196,12 +196,12 @@ def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: fl
         words = ["-m", "pytest", "tests/colab_helpers", "-q", "-p", "no:cacheprovider"]
         words += ["-n", "4", "--maxfail", "30"]
     log = leg.folder / f"{step}.log"
+    _hear_ctrl_c()
     print(f"{step}: running; it says how far it is in {log.relative_to(leg.root)}", flush=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, *words],
             stdout=file, stderr=subprocess.STDOUT, cwd=leg.root, env=leg.environment(step),
-            preexec_fn=_hears_ctrl_c,
         )  # fmt: skip
         try:
             process.wait(left - _ENDING)
@@ -213,9 +213,10 @@ def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: fl
     return said if said == "ok" else f"{said}, see {log.relative_to(leg.root)}"
 
 
-def _hears_ctrl_c() -> None:
-    """A shell starts what runs in its background deaf to Ctrl-C; children inherit that."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to Ctrl-C, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _stop(process: subprocess.Popen) -> None:

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 
-import nbformat
 import psutil
 import pytest
 
@@ -20,7 +19,6 @@ from course.run import execute
 from course.write import assemble
 from tests.toy import add_second_lesson
 
-INJECTED = "injected-parameters"
 TIMES = int(os.environ.get("KILLS", "0"))
 MOMENT = 2.0 if TIMES else 0.05  # seconds from a cell's begin; the kill comes within
 HOLD = 0.3  # seconds that a kernel is held before it is killed
@@ -66,12 +64,8 @@ def copy_of_the_course(folder):
 
 
 def reported(course, lesson, cell):
-    """How the runner names the cell that is number `cell` while papermill's own cell counts too."""
+    """How the runner names the cell that is number `cell`: FAST adds no cell of papermill's own."""
     notebook = assemble.build(course, lesson)
-    [given] = [
-        i for i, one in enumerate(notebook.cells) if assemble.PARAMETERS in assemble.tags_of(one)
-    ]
-    notebook.cells.insert(given + 1, nbformat.v4.new_code_cell("", metadata={"tags": [INJECTED]}))
     return execute.describe_cell(notebook, cell - 1)
 
 
@@ -86,10 +80,8 @@ def test_the_killed_cell_is_named_and_the_other_lesson_is_kept(
     chance = random.Random(seed)
     victim, other = chance.sample(course.lessons, 2)
     code = [i for i, c in enumerate(assemble.build(course, victim).cells) if c.cell_type == "code"]
-    # From the cell behind the parameters on, so that papermill's own, one more, always counts; not
-    # the last one, which may be over before the kill.
-    index = chance.choice(code[3:-1]) + 1
-    killer = Killer(victim.slug, index + 1, chance.uniform(0, MOMENT))
+    # Not the last one, which may be over before the kill.
+    killer = Killer(victim.slug, chance.choice(code[3:-1]) + 1, chance.uniform(0, MOMENT))
     monkeypatch.setattr("course.run.lessons._progress", killer.watch)
 
     exit_code = main(["run", victim.slug, other.slug, "-p", "FAST=true"])
