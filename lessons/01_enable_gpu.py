@@ -161,9 +161,9 @@ figures.race(
 )
 
 # %%
-h100, at = theirs[-1], 1024 if 1024 in SIZES else SIZES[-1]
-if at in h100.points:
-    print(f"At n = {at} an H100 needs {times[second][SIZES.index(at)] / h100.points[at]:,.0f} times less than {second}.")
+h100 = theirs[-1]
+ratios = {n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points}
+print(*(f"At n = {n} an H100 needs {ratio:,.0f} times less than {second}." for n, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
 # Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. For large n all curves run in

@@ -167,6 +167,7 @@ lines = [line.split("Executing op ")[1] for line in log.stderr.splitlines() if "
 print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6:]), sep="\n")
 
 # %%
+# needs: tensorflow
 [where] = {line.rpartition("device:")[2] for line in lines if "MatMul" in line.split()[0]}
 f"the product ran on {where}{said(product_runs_on)}"
 

@@ -28,9 +28,6 @@ STAND_INS = {
 }
 #: Lines that no CPU runs, and no GPU either: a part of their text, and what they wait for.
 WAIT_FOR = {
-    "TensorFlow is not installed here": "a machine without TensorFlow",
-    "JAX is not installed here": "a machine without JAX",
-    'os.environ["TORCHINDUCTOR_CACHE_DIR"]': "a run without FAST",
     "This TensorFlow is built for TPUs": "tensorflow-tpu",
     'retry = "worked"': "a recovery inside except that works: it must not",
 }
