@@ -71,7 +71,9 @@ def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path,
     as_gpu = execute.run(source, tmp_path / "gpu.ipynb", settings)
     assert runs.run_problems(as_gpu) == [] and runs.device_problems(as_gpu, "GPU") == []
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
-    assert record["platform"] == "stand-in" and promises.broken_in([record]) == []
+    assert record["platform"] == "stand-in"
+    broken = promises.broken_in([record])
+    assert [one for one in broken if not (missing and " is None" in one)] == []  # left out with its package
     cells = [c.source for c in nbformat.read(source, as_version=4).cells if c.cell_type == "code"]
     if missing:
         check_what_is_replayed(lesson, as_gpu, missing)
