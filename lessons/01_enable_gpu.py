@@ -15,7 +15,7 @@ from colab_helpers.lessons.predictions import said  # adds what you predicted to
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement; the repeat count follows from it
 SIZES = [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
-CHAINS = [10**k for k in range(6 if FAST else 8)]  # how many chains grow at once
+CHAINS = [10**k for k in range(6 if FAST else 7)]  # how many chains grow at once
 MEGABYTES = 8 if FAST else 64  # of the file
 LAYERS, BATCH = (1, 1) if FAST else (6, 32)  # of the GPT
 GPT_SECONDS = 0.5 if FAST else 10
@@ -23,8 +23,7 @@ GPT_SECONDS = 0.5 if FAST else 10
 # %% [markdown]
 # ## Where are you, and on what?
 #
-# The card above looked at the machine from outside. Now ask from inside: first Python, then PyTorch, the framework
-# that will use the chip.
+# The card above summed up the machine. Ask for yourself: first Python, then PyTorch, the framework that will use the chip.
 
 # %%
 place = runtime.describe()
@@ -144,8 +143,9 @@ finding = f"faster from about n = {float(f'{crossing:.2g}'):.0f} on" if crossing
 f"{second}: {finding}"
 
 # %% [markdown]
-# Now compare with others. The dashed line is what a T4's data sheet allows: 2n³ operations at its peak in fp32, and no
-# T4 gets below it. Hollow marks are GPUs that other people have measured; the caption says who. Both axes count in
+# Now compare with others. The dashed line is what a T4's data sheet allows: 2n³ operations at its peak in fp32. No T4
+# gets below it, and for small n none gets near it: a data sheet knows no hand-over, while a real call takes some ten
+# microseconds however little there is to do. Hollow marks are GPUs that other people have measured; the caption says who. Both axes count in
 # multiples: each step up is ten times as long.
 
 # %%
@@ -163,18 +163,19 @@ figures.race(
 # %%
 h100 = theirs[-1]
 ratios = {n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points}
-print(*(f"At n = {n} an H100 needs {ratio:,.0f} times less than {second}." for n, ratio in ratios.items()), sep="\n")
+print(*(f"At n = {n} an H100 is {ratio:,.0f} times as fast as {second}." for n, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
-# Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. For large n all curves run in
-# parallel, because everybody has the same 2n³ operations to do: the distance between two curves is how many more
-# operations one of them does per second. Two cores should be twice as fast as one. Sometimes they are a little faster
+# Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. For large n the curves run
+# roughly in parallel, because everybody has the same 2n³ operations to do: the vertical distance between two of them is
+# the ratio of their speeds. Two cores should be twice as fast as one. Sometimes they are a little faster
 # than that (two cores also have two caches), and on Colab's CPU they often gain little, since its two "vCPUs" can be
-# one core with two names. Up to n = 2048, an L4 even beats an A100 in plain fp32; what an A100 is made for comes in lesson 07.
+# one core with two names. Up to n = 2048, an L4 even beats an A100 in plain fp32, and its
+# data sheet says why: 30 TFLOP/s against 19.5. What an A100 is made for comes in lesson 07.
 #
 # ## Race 2: one chain, many chains
 #
-# Here comes work that no lane can speed up: a chain of steps in which each needs the one before. This one is the
+# Now for work that no lane can speed up: a chain of steps in which each needs the one before. This one is the
 # *logistic map*, a toy model of a population that grows and starves. But nobody says that you may grow only one chain at
 # a time. Put many numbers into one *tensor*, PyTorch's array, and each step advances them all.
 #
@@ -199,14 +200,14 @@ for n in CHAINS:
     x = torch.rand(n, device=device)
     seconds[n] = benchmark.measure(lambda: grow(x), budget=SECONDS).median
 alone = benchmark.measure(lambda: grow(0.5), budget=SECONDS).median  # a plain Python number
-many = seconds[10**4] / seconds[1]
+many = max(1, seconds[10**4] / seconds[1])  # below 1 is noise
 
 # %%
 figures.lines(
     CHAINS, {f"tensor on {device}": [*seconds.values()]}, log=True, units=("", "s"),
     xlabel="chains at once", ylabel="time for all of them",
     ideal={"one after another, in Python": [alone * n for n in CHAINS]},
-    title=f"10,000 chains take {many:.2g} times as long as one{said(times_as_long)}",
+    title=f"10,000 chains take {many:.1f} times as long as one{said(times_as_long)}",
 )
 
 # %%
@@ -221,14 +222,14 @@ f"one chain: {seconds[1] / alone:,.0f} times slower than plain Python; per chain
 #
 # ## What waits for a file
 #
-# Reading is the CPU's work. If half of your time goes there, an infinitely fast GPU makes the whole only twice as
-# fast. That is Amdahl's law, which is from 1967. (The file below has only just been written, so it comes from memory. A first
+# Reading is the CPU's work. If half of your time goes there, an infinitely fast GPU only doubles your
+# overall speed. That is Amdahl's law, which is from 1967. (The file below has only just been written, so it comes from memory. A first
 # read from disk is slower still.)
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "numbers.bin"
-    path.write_bytes(os.urandom(MEGABYTES * 10**6))
+    path.write_bytes(torch.rand(MEGABYTES * 10**6 // 4).numpy().tobytes())
     reading = benchmark.measure(path.read_bytes, budget=SECONDS).median
     numbers = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.float32)
 computing = benchmark.measure(lambda: numbers.to(device).sum(), budget=SECONDS).median
@@ -268,11 +269,11 @@ optimizer = torch.optim.AdamW(model.parameters())
 
 
 def step():
-    optimizer.zero_grad()
+    optimizer.zero_grad()  # forget the last step's corrections
     guesses = model(tokens[:, :-1])
-    loss = F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
+    loss = F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())  # rows and positions alike
     loss.backward()  # which way is less loss?
-    optimizer.step()  # a small step that way
+    optimizer.step()  # AdamW takes a small step that way
     return loss
 
 
@@ -305,8 +306,8 @@ figures.bars(
 
 # %% [markdown]
 # Grey circles are limits from data sheets, and nobody reaches them. The diamond is the same network on a real A100, run by
-# somebody else with short number formats, a compiler, and an evaluation now and then; here it is scaled to your batch. It
-# stands ten times above its limit, and still hundreds of times below a small CPU. Whoever quotes such a ratio should name four things: the network, the
+# somebody else in 16-bit numbers, a compiler, and an evaluation now and then; here it is scaled to your batch. It
+# takes ten times as long as its limit, and is still hundreds of times as fast as a small CPU. Anyone who quotes such a ratio should name four things: the network, the
 # batch, the chip, and the number format.
 #
 # ## And if you have no GPU?
@@ -389,7 +390,7 @@ choice = {
 }
 ### BEGIN SOLUTION
 choice = {
-    "clean a table with pandas": "CPU",  # pandas does not use a GPU
+    "clean a table with pandas": "CPU",  # pandas does not use a GPU by itself
     "train the GPT of this lesson, free of charge": "T4",
     "simulate 10,000 days, each from the day before": "CPU",  # one chain: a single lane at work
     "run (not train) a 30 GB model in bf16": "A100",  # the T4 and the v5e have 16 GB, a free CPU machine 12.7
@@ -402,7 +403,7 @@ exercises.check("01.runtimes", choice)
 # ### 4 · Open task: halve the time
 #
 # `slowly` grows 2,000 chains, one after another. Write `quickly`: the same answer, in half the time or less. The check
-# runs both and compares their results.
+# runs both and compares their results. (Python's numbers have 64 bits; a tensor has 32 unless you say otherwise.)
 
 # %% tags=["exercise"]
 def slowly(starts):
@@ -427,13 +428,13 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %%
 takeaways = {
     "More lanes win where work is large": f"{second} against {first}, {finding}.",
-    "Calls cost, numbers hardly do": f"10,000 chains took {many:.2g} times as long as one.",
+    "Calls cost, numbers hardly do": f"10,000 chains took {many:.1f} times as long as one.",
     "Estimate before you wait": f"1,000 steps of a GPT would take about {here / 60:,.0f} minutes on this machine.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %% [markdown]
-# Your numbers, beside those of other machines:
+# Your numbers, and beside them what a recorded machine of another kind showed:
 
 # %%
 # @title Keep them as a record { display-mode: "form" }

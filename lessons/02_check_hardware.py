@@ -45,7 +45,7 @@ printout = done.stdout if own else recorded.text
 print("This machine:" if own else f"Recorded: {recorded.source}", printout, sep="\n")
 
 # %% [markdown]
-# Read it line by line:
+# Read these lines:
 #
 # | you see | it means |
 # |---|---|
@@ -56,6 +56,8 @@ print("This machine:" if own else f"Recorded: {recorded.source}", printout, sep=
 # | `Memory-Usage` | used and total, in MiB (2²⁰ bytes) |
 # | `GPU-Util` | the share of time in which *something* ran, however small: 100 % says little |
 # | `Processes` | who holds memory; inside a container it is often empty |
+#
+# The other fields can wait.
 
 # %%
 GIB = 2**30
@@ -116,7 +118,7 @@ print(f"[{on_colab.credit}]")
 # Numbers have to arrive before anything can be done with them. So copy some, count the bytes that were read *and*
 # written, and divide by the time. Do it for small and for large amounts.
 #
-# **Predict.** How many times as fast as the largest copy is the fastest one?
+# **Predict.** How many times faster is the best copy than the largest?
 
 # %%
 times_as_fast = None  # @param {type:"number"}
@@ -142,9 +144,9 @@ figures.lines(
 # On the left you see the price of a call again. On the high ground, source and target fit into *caches*: small, fast
 # memories between the cores and the large memory. A CPU has two or three of them, one larger and slower than the other, so
 # you may see one cliff or several. At the bottom you have reached the memory itself. GPUs have the same cliff, only higher
-# up. (Theirs were measured from inside, in one long program that reads. Copy on a GPU of your own as above, and the price of
-# each call hides most of the cliff.) An A100 reads 5.4 TB/s from its cache of 40 MB, and 1.7 TB/s from
-# its memory; an H200 has both, twice as fast. So a benchmark that copies 1 MB says nothing about memory. And a program
+# up. (Theirs were measured inside one long GPU program that reads. Copy on a GPU of your own as above, and the price of
+# each call hides most of the cliff.) An A100 reads 5.4 TB/s from its cache (40 MB, of which the data set gets most), and 1.7 TB/s from
+# its memory; an H200 doubles both. So a benchmark that copies 1 MB says nothing about memory. And a program
 # that works on pieces small enough for the cache runs as if you had bought it a better chip.
 #
 # How far away is a number? This is how long an A100 waits for a single one, by where it lies:
@@ -165,24 +167,23 @@ print(f"{'[' + waits.credit + ']':>34}")
 # ## The roofline
 #
 # You have two ceilings now: how fast you compute, and how fast the numbers arrive. Which one you hit depends on how many
-# operations you do for each byte that you move, the *arithmetic intensity*. A number in float32 has 4 bytes. `a + b`
-# reads two of them and writes one: 12 bytes for a single addition. `A @ v`, a matrix times a vector, reads each number of
-# the matrix once and does two operations with it: 4 bytes for two. `A @ B` uses each number n times.
+# operations you do for each byte that you move, the *arithmetic intensity*. Three workloads: `a + b`, a sum of two long
+# lists; `A @ v`, a matrix times a vector; `A @ B`, a matrix times a matrix.
 #
-# **Predict.** Which of the three workloads is held back by memory rather than by arithmetic?
+# **Predict.** Which of the three can memory hold back, because they do too little with each byte?
 
 # %%
 held_back = None  # @param ["a + b", "A @ v", "A @ B", "a + b and A @ v", "all three"]
 
 # %%
 A, B, v = (torch.randn(*shape, device=device) for shape in ((N, N), (N, N), (N,)))
-tall = torch.randn(TIMES * N, N, device=device)  # too large for any cache
+tall = torch.randn(TIMES * N, N, device=device)  # the A of A @ v: too large for any cache
 a, b, out = tall.flatten(), torch.randn_like(tall).flatten(), torch.empty_like(tall).flatten()
 count = tall.numel()
 workloads = {  # name: (call, operations, bytes moved)
-    "a + b": (lambda: torch.add(a, b, out=out), count, 12 * count),
-    "A @ v": (lambda: tall @ v, 2 * count, 4 * count),
-    "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),
+    "a + b": (lambda: torch.add(a, b, out=out), count, 12 * count),  # two read and one written, 4 bytes each
+    "A @ v": (lambda: tall @ v, 2 * count, 4 * count),  # each number read once, used twice
+    "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),  # each number used n times
 }
 
 # %%
@@ -197,13 +198,13 @@ for name, (call, operations, moved) in workloads.items():
 
 # %%
 streams = {"copy": (lambda: out.copy_(a), 8), "read": (lambda: a.sum(), 4), "in place": (lambda: out.mul_(1.0), 8)}
-rates = [largest]
-for call, bytes_each in streams.values():
-    rates.append(bytes_each * count / benchmark.measure(call, budget=SECONDS).median)
+moved_at = {"largest": largest}
+for name, (call, bytes_each) in streams.items():
+    moved_at[name] = bytes_each * count / benchmark.measure(call, budget=SECONDS).median
 for name in ("a + b", "A @ v"):
     intensity, speed = points[name]
-    rates.append(speed / intensity)
-bandwidth, peak = max(rates), max(peak, points["A @ B"][1])  # a measured ceiling is the best of all runs
+    moved_at[name] = speed / intensity
+bandwidth, peak = max(moved_at.values()), max(peak, points["A @ B"][1])  # a measured ceiling is the best of all runs
 ridge = peak / bandwidth
 
 # %%
@@ -211,11 +212,14 @@ roofs = [figures.Roof(machine.short_name, peak, bandwidth, measured=True)]
 sheets = {"T4": t4} | ({chip.key: chip} if chip and "fp32" in chip.peak else {})
 roofs += [figures.Roof(f"{name} in fp32", sheet.peak["fp32"], sheet.bandwidth) for name, sheet in sheets.items()]
 limited = [name for name, (intensity, _) in points.items() if intensity < ridge]
-figures.roofline(roofs, points, title=f"Held back by memory: {' and '.join(limited)}{said(held_back)}")
+print(*(f"{name:>8}: {rate / 1e9:.1f} GB/s" for name, rate in moved_at.items()), sep="\n")
+figures.roofline(roofs, points, title=f"Left of the ridge: {' and '.join(limited)}{said(held_back)}")
 
 # %% [markdown]
 # Under the slope you wait for numbers: a chip that computes faster does not help at all, faster memory does. Under the
-# flat part it is the other way round. How far a point hangs below its roof is what better code could still gain. The bend
+# flat part it is the other way round. How far a point hangs below its roof is the most that better code could gain; a point that hangs
+# low under the slope waits for something else, such as many small trips or too few threads, so do not call it "held back by
+# memory" yet. The bend
 # between slope and flat is called the *ridge*, and it moves with the chip:
 
 # %%
@@ -257,7 +261,7 @@ for sheet in hardware.catalogue().values():
 # %% [markdown]
 # ## The CPU beside it
 #
-# The CPU feeds the GPU, so look at it too. A *thread* is a stream of work, and a *core* is what works. What a cloud calls
+# The CPU feeds the GPU, so look at it too. A *thread* is a stream of work, and a *core* runs it. What a cloud calls
 # a vCPU is often one of two threads that share a core and its lanes.
 #
 # **Predict.** With twice as many threads as cores, how many times as fast as with one thread?
@@ -276,10 +280,11 @@ torch.set_num_threads(default)
 
 # %%
 gain = [scaling[1] / scaling[threads] for threads in counts]
-" · ".join(f"{threads} threads: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
+" · ".join(f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
 
 # %% [markdown]
-# Beyond one thread per core there is nothing to gain: threads then take turns. And where two "cores" are one core with two
+# Beyond one thread per core there is nothing to gain, and often something to lose: threads then take turns. (Slightly more than
+# two on two cores is no mistake: a second core also brings a second cache.) And where two "cores" are one core with two
 # names, even the second thread gains little. Two more things end a session without warning, memory and disk:
 
 # %%
@@ -293,7 +298,7 @@ facts.quote("disk-used")
 #
 # A GPU in `nvidia-smi` is not yet a GPU in PyTorch. "CUDA" names three things: what the driver can run, which compiler
 # (`nvcc`, part of the *toolkit*) is installed, and what a framework was built with. Only the first and the third have to
-# match. cuDNN is NVIDIA's library of layers for neural networks.
+# fit: the driver's major version must be at least that of the build. cuDNN is NVIDIA's library of layers for neural networks.
 
 # %%
 header = re.search(r"CUDA(?: UMD)? Version: *([\d.]+)", printout)
@@ -301,7 +306,7 @@ nvcc = shutil.which("nvcc")
 compiler = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout if nvcc else ""
 release = re.search(r"release ([\d.]+)", compiler)
 versions = {
-    "driver supports": (header.group(1) if header else "?") + ("" if own else " (recorded T4)"),
+    "driver supports": (header.group(1) if header else "?") if own else "no driver here",
     "toolkit (nvcc)": release.group(1) if release else "not installed",
     "PyTorch built for": torch.version.cuda or "CPU only",
     "cuDNN": torch.backends.cudnn.version() or "not in this build",
@@ -349,8 +354,8 @@ nvml_says
 # %% [markdown]
 # ## And a TPU?
 #
-# A TPU shows itself on the PCI bus, where looking costs nothing. `nvidia-smi` knows nothing of it. `tpu-info` is its
-# tool, and JAX its framework.
+# A TPU shows itself on the PCI bus, where one can look without disturbing it. `nvidia-smi` knows nothing of it: `tpu-info` is its
+# tool, and JAX the framework that was made for it.
 
 # %%
 print("TPU here:", place.tpu or "none")
@@ -412,12 +417,44 @@ reading = {
 exercises.check("02.read_smi", reading)
 
 # %% [markdown]
+# ### 4 · Open task: go over memory less often
+#
+# `many_passes` goes over all of memory sixty times. Write `fewer_passes`: the same numbers, in half the time or less, on the
+# CPU. The check runs both. There is more than one way.
+
+# %% tags=["exercise"]
+numbers = torch.rand(N * N)
+
+
+def many_passes(x):
+    for _ in range(20):
+        x = torch.sqrt(x * x + 0.01)
+    return x
+
+
+def fewer_passes(x):  # a tensor in, a tensor out
+    return ...
+
+
+### BEGIN SOLUTION
+def fewer_passes(x):
+    result = x.clone()
+    for piece in result.split(2**15):  # 128 kB: all twenty rounds happen in the cache
+        for _ in range(20):
+            piece.mul_(piece).add_(0.01).sqrt_()  # in place: no new memory
+    return result
+
+
+### END SOLUTION
+exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, numbers=numbers)
+
+# %% [markdown]
 # ## Three things to take away
 
 # %%
 takeaways = {
     "Speed needs size": f"at n = 64 you got {100 * speeds[64] / peak:.0f} % of your best, {peak / 1e9:,.0f} GFLOP/s.",
-    "Caches flatter": f"the fastest copy was {span:.1f} times as fast as the largest.",
+    "Caches flatter benchmarks": f"the fastest copy was {span:.1f} times as fast as the largest.",
     "Two ceilings, one ridge": f"below {ridge:.0f} operations per byte this machine waits for its memory.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")

@@ -38,8 +38,8 @@ device = torch.accelerator.current_accelerator() if has_accelerator else torch.d
 device, torch.accelerator.device_count()
 
 # %% [markdown]
-# `torch.accelerator` speaks for CUDA, Apple's MPS, Intel's XPU and others alike. Ask it, and none of your lines needs to
-# name a vendor. `.to(device)` gives you a tensor that lives there; if it was there already, you get the same one back.
+# `torch.accelerator` covers CUDA, Apple's MPS, Intel's XPU and others. Ask it, and hardly any of your lines needs to name a
+# vendor. `.to(device)` gives you a tensor that lives there; if it was there already, you get the same one back.
 
 # %%
 there = x.to(device)
@@ -62,7 +62,8 @@ mixed
 # %% [markdown]
 # ### RIGHT: bring both to one place
 #
-# Read the message: it names both devices. Then move one of them, the smaller if they differ. (What moves to `meta` leaves
+# Read the message: it names both devices. (With a GPU it says "Expected all tensors to be on the same device, but found at
+# least two devices, cuda:0 and cpu!")  Then move one of them, the smaller if they differ. (What moves to `meta` leaves
 # its numbers behind; it only shows the rule.)
 
 # %%
@@ -74,7 +75,9 @@ mixed
 # Two matrices have to cross over, and their product has to come back. Without a GPU, the copies go from one part of your
 # memory to another: real bytes, over a much shorter distance.
 #
-# **Predict.** From which n on does a T4 spend more time on computing a product than on moving its three matrices?
+# A T4 computes at most 8.1 · 10¹² operations per second, and its connection, *PCIe*, carries at most 15.75 · 10⁹ bytes.
+#
+# **Predict.** Above what n does a T4 spend more time on computing a product than on moving its three matrices?
 
 # %%
 balance_of_a_t4 = None  # @param {type:"integer"}
@@ -103,7 +106,7 @@ t4_balance = 6 * t4.peak["fp32"] / pci  # where 2n³ / peak = 12n² / rate
 figures.race(
     SIZES, {"you compute": computing, "you move": moving}, limits=paper, xlabel="matrix size n",
     crossing=t4_balance, prediction=balance_of_a_t4,
-    title=f"On paper, a T4 moves longer than it computes below n = {t4_balance:,.0f}{said(balance_of_a_t4)}",
+    title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{said(balance_of_a_t4)}",
 )
 
 # %% [markdown]
@@ -135,14 +138,15 @@ rates = {name: 4 * kept.numel() / benchmark.measure(route, budget=SECONDS).media
 both = {"pageable": published.get("upload-turing-pageable"), "pinned": published.get("upload-turing-pinned")}
 figures.bars(
     rates, unit="B/s", published={f"a Turing GPU, {kind}, 1 MB": row for kind, row in both.items()},
-    title=f"Keep the target: {rates['kept target'] / rates['new target']:.1f} times as fast. "
-    f"Pin the source (published): {both['pinned'].value / both['pageable'].value:.1f} times",
+    title=f"Pin the source (published): {both['pinned'].value / both['pageable'].value:.1f} times as fast",
 )
 
 # %% [markdown]
-# Solid bars are yours: a target that you keep saves the asking for memory. The hollow bars are a GPU of the T4's generation.
+# Solid bars are yours: a target that you keep saves the asking for memory. (That is a cost of CPUs. On a GPU, PyTorch keeps freed
+# memory for the next tensor; lesson 06 shows how.) The hollow bars are a GPU of the T4's generation.
 # Pinning makes its uploads three times as fast, once they are larger than a few hundred kB; from pageable memory, the T4's
-# crossing above would lie beyond n = 10,000. `DataLoader(pin_memory=True)` puts each batch into pinned memory for you.
+# crossing above would lie beyond n = 10,000. `DataLoader(pin_memory=True)` puts each batch into pinned memory for you, and only from there can
+# `.to(device, non_blocking=True)` copy in the background while Python goes on.
 #
 # ## A call returns at once
 #
@@ -347,7 +351,7 @@ figures.lines(
 # ## Why CPU and GPU rarely agree to the last bit
 #
 # A GPU adds the terms of a sum in a different order, and each rounding differs a little. Usually that does not matter. Here is
-# where it does. You need no second device to see how: take the logistic map of lesson 01, and write it in two ways that are
+# where it does. You need no second device to see how: take a logistic map, x → 3.7 x (1 − x), and write it in two ways that are
 # equal on paper but round at other places.
 #
 # **Predict.** After how many steps do the two differ by more than 0.1?
@@ -364,18 +368,20 @@ for _ in range(80):
     path_one.append(one), path_other.append(other)
 
 # %%
-path_one, path_other = (torch.stack(path).tolist() for path in (path_one, path_other))
-apart = next((i + 1 for i, (p, q) in enumerate(zip(path_one, path_other)) if abs(p - q) > 0.1), None)
+distance = (torch.stack(path_one) - torch.stack(path_other)).abs().tolist()
+apart = next((step for step, gap in enumerate(distance, 1) if gap > 0.1), None)
 
 # %%
 figures.lines(
-    range(1, 81), {"3.7 x (1 - x)": path_one, "3.7 x - 3.7 x x": path_other}, xlabel="step", ylabel="x",
-    title=f"Equal on paper, apart after {apart} steps in float32{said(steps_until_apart)}",
+    range(1, 81), {"distance": [max(gap, 2**-25) for gap in distance]}, log_y=True,
+    xlabel="step", ylabel="distance between the two",
+    title=f"Equal on paper, 0.1 apart after {apart} steps in float32{said(steps_until_apart)}",
 )
 
 # %% [markdown]
-# float32 keeps about seven figures, so each step errs by some 0.00000006, and this map roughly doubles an error every two
-# steps. A network in training is kinder, but not different in kind. So never compare results with `==`; compare with a
+# The vertical axis counts in tens, so a straight climb is a distance that grows by the same factor again and again. float32
+# keeps about seven figures, so the first error is some 0.00000006; this map roughly doubles it every two steps, until the two
+# have nothing in common any more. A network in training is kinder, but not different in kind. So never compare results with `==`; compare with a
 # tolerance, and expect two devices to part company in a long training run without either of them being wrong.
 #
 # ## Feeding it
@@ -425,20 +431,21 @@ fed = epochs["DataLoader"] / epochs["data on the device"]
 slower = epochs[f"DataLoader, {workers} workers"] / epochs["DataLoader"]
 figures.bars(
     epochs, unit="s",
-    title=f"On the device {fed:.1f} times as fast{said(times_faster)}; with {workers} workers {slower:.1f} times as slow",
+    title=f"Without a DataLoader {fed:.1f} times as fast{said(times_faster)}; {workers} workers take {slower:.1f} times as long",
 )
 
 # %% [markdown]
 # Workers are separate processes, and each batch has to be packed, sent and unpacked. For images that must be decoded they
 # are worth it; for tiny rows like these they cost more than they save. Fetching whole batches instead of single rows helps
-# at no price at all. (Without a GPU all of the data lies on the device anyway; then the last bar only saves the loader's own
+# at no cost at all. (Without a GPU all of the data lies on the device anyway; then the last bar only saves the loader's own
 # work, and whole batches may even beat it.) And be warned: a network as small as this never loads a GPU. Its time goes into
 # launching some fifty operations a step; the arithmetic alone would take microseconds.
 #
 # ## A network that learns to add
 #
 # Now a small GPT, which predicts the next *token* of a text; here each character is one. It learns from text like
-# `35+77=211`: both numbers, then the sum with its last digit first, which is the order in which one adds. A tenth of all pairs of numbers is held out, in both orders.
+# `35+77=211`: both numbers, then the sum with its last digit first, which is the order in which one adds. A tenth of all pairs of numbers is held out: if
+# 35+77 is, so is 77+35.
 
 # %%
 sums = data.sums()
@@ -498,7 +505,8 @@ figures.lines(
 )
 
 # %%
-print(f"the task: {data.spell(held_out[0].cpu().numpy())[: sums.answer]}")
+first_task = data.spell(held_out[0].cpu().numpy())
+print(f"the task: {first_task[: sums.answer]}  (right, last digit first: {first_task[sums.answer :]})")
 print(*(f"step {step:>3}: {text[sums.answer:]}" for step, text in [*guesses.items()][:14]), sep="\n")
 texts = [data.spell(row) for row in held_out.cpu().numpy()]
 carried = torch.tensor([int(text[1]) + int(text[4]) > 9 for text in texts], device=device)
@@ -512,7 +520,7 @@ print(f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of 
 # ## The ladder: one training, each fix on top of the last
 #
 # How much of a chip does a training really use? Take a GPT like that of lesson 01, smaller, and count *tokens per second*,
-# the pieces of text that it learns from.
+# the pieces of text that it learns from. (*Autocast* lets PyTorch compute products in a 16-bit format; lesson 07 looks inside.)
 
 # %%
 short = torch.float16 if precision.advise(hardware.list_devices().main).format == "fp16" else torch.bfloat16
@@ -549,6 +557,7 @@ rungs = {
 
 # %%
 climbed = max(rungs.values()) / rungs["one row at a time"]
+batching = rungs["16 rows at a time"] / rungs["one row at a time"]
 figures.bars(rungs, unit="tokens/s", title=f"The best rung is {climbed:.1f} times as fast as the first{said(times_up)}")
 
 # %%
@@ -560,7 +569,9 @@ print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
 # Larger batches fill the lanes, a fused optimiser does in one call what takes several, and 16-bit formats halve the bytes and
 # wake up faster units, where the chip has them. (Training in fp16 also needs a scaler, lesson 07; here you only time.) The
 # printed list is somebody else's ladder on an A100: eleven times as fast, on the same chip with nearly the same network, mostly
-# by switching on what others have written. Note the rungs that gained nothing: a batch of text is tiny, so pinning its memory was no help.
+# by switching on what others have written: tf32 and bf16 are short formats, FlashAttention never stores the table of who looks at whom,
+# and a vocabulary rounded up to 50,304 divides evenly among the chip's units. Note the rungs that gained nothing: a batch of text is tiny, so
+# pinning its memory was no help. A per cent or two on yours may be noise.
 #
 # ## What torch.compile changes
 #
@@ -597,8 +608,8 @@ f"{1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{
 
 # %% [markdown]
 # As written, seven operations go over memory seventeen times: each reads one or two arrays and writes one. Compiled, the
-# numbers are read once and the results written once. That could make it eight times as fast, if sine, cosine and sigmoid
-# took no time of their own. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
+# numbers are read once and the results written once. So eight times as fast could be had by moving less, and it can be more: as written,
+# each operation also asks for a new array, which on a CPU is handed over page by page. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
 # [Stable Diffusion](https://github.com/huggingface/diffusers/blob/main/docs/source/en/optimization/torch2.0.md) in its fastest mode.
 # On an A100 that made it twice as fast for one picture at a time and a quarter faster for sixteen; on a T4, 6 % and (for four
 # pictures) 13 %. A compiler can only save what is wasted.
@@ -691,9 +702,8 @@ exercises.check("03.quick_loop", quick_loop, slow=slow_loop, pieces=pieces)
 # %%
 takeaways = {
     "Move once, then do much": f"on paper a T4 spends its time on moving, below n = {t4_balance:,.0f}.",
-    "Wait rarely": f"waiting only at the end was {gain:.1f} times as fast, and a clock that did not wait "
-    f"was {right / wrong:,.0f} times too short.",
-    "Give it more at once": f"the ladder's best rung was {climbed:.1f} times as fast as its first.",
+    "Wait rarely": f"waiting only at the end was {gain:.1f} times as fast.",
+    "Give it more at once": f"16 rows at a time learn {batching:.1f} times as fast as one; the ladder's best rung, {climbed:.1f} times.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -702,8 +712,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 inventory, value = hardware.list_devices(), reference.Value
 reference.record(
     "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
-    wrong_clock=value(right / wrong, "×", "too short is a clock that does not wait"),
-    waiting_once=value(gain, "×", "as fast is a loop that waits only once"),
+    wrong_clock=value(right / wrong, "×", "too short: the time of a clock that does not wait"),
+    waiting_once=value(gain, "×", "speed of a loop that waits only once, one that always waits being 1"),
     digits=value(100 * accuracy, "%", "of the test digits right"),
     steps_apart=value(apart or 0, "", "steps until two equal formulas differ by 0.1 in float32"),
     on_device=value(fed, "×", "speed of an epoch with the data on the device, a DataLoader being 1"),

@@ -37,7 +37,8 @@ tf.__version__
 # ## See the devices
 #
 # *Physical* devices are what is there. TensorFlow can split one of them into several *logical* devices, if you say so
-# before it first computes anything. Do that now, and you have two accelerators. On a GPU each gets 2 GiB (why a limit: see
+# before it first computes anything. Do that now, and TensorFlow treats one chip as two. (They share its speed: nothing below gets
+# faster by it. It lets you practise.) On a GPU each gets 2 GiB (why a limit: see
 # *Memory* below). Without one you get three CPU devices: the first plays the host, the others play accelerators.
 
 # %%
@@ -195,7 +196,7 @@ model = keras.Sequential([
     keras.layers.Dense(10),
 ])
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False)  # XLA comes later
+model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False)  # XLA, a compiler, comes later
 
 # %%
 # needs: tensorflow, keras
@@ -208,7 +209,7 @@ figures.lines(
 
 # %% [markdown]
 # Here is what lesson 03 recorded with PyTorch. The two draw their first weights by different rules and see the rows in
-# another order, so a percentage point or two may lie between them: of 360 test digits, that is seven. Much more would be a
+# another order, so a percentage point or two may lie between them: of 360 test digits, two points are seven digits. Much more would be a
 # reason to look for a mistake.
 
 # %%
@@ -223,8 +224,8 @@ for record in reference.load("03_pytorch_on_gpu"):
 # brightness is changed. Four things can be added:
 #
 # - a parallel `map`: several images at once;
-# - `cache`: keep what is the same each time. So it stands behind the decoding, and before anything random;
-# - `shuffle`: mix single images, and therefore before `batch`. It is there for the learning, not for speed;
+# - `cache`: keep what is the same each time. So it goes after decoding, and before anything random;
+# - `shuffle`: mix single images, so it goes before `batch`. It is there for the learning, not for speed;
 # - `prefetch`: prepare the next batch while the step runs, so it stands last.
 #
 # (TensorFlow would add the first and the last by itself. That is turned off here, so that you can see them.)
@@ -294,8 +295,9 @@ figures.bars(seconds, unit="s", title=f"With all four, {pipeline_gain:.1f} times
 # %%
 # needs: tensorflow
 def watch(pipeline):
-    spans, start = [], time.perf_counter()
+    spans, start = [], None
     for images, _ in pipeline:
+        start = start or time.perf_counter()  # from the first batch on
         begins = time.perf_counter() - start
         (tf.reshape(images, (-1, 160 * 160)) @ projection).numpy()  # .numpy() waits for the result
         spans.append((begins, time.perf_counter() - start, "trains"))
@@ -376,13 +378,16 @@ print("16 numbers:", *(f"{way} {1e6 * timed[f'16 numbers, {way}']:.0f} µs" for 
 
 # %% [markdown]
 # A graph is tidied up before it runs (a slow power becomes a product), and it reuses memory instead of asking for new. XLA also goes over memory less
-# often. On a GPU that usually wins; on a CPU, arithmetic and the number of threads may count for more than bytes. And on 16
-# numbers you only time the calls: a few tiny operations can cost less than the entry into a graph.
+# often. On a GPU that usually wins. On a CPU, XLA's fused loop may run on one thread where the graph uses all of them, so look at your
+# own figure before you switch it on. On 16 numbers you only time the calls.
 #
 # ### WRONG: call a graph with Python numbers
 #
 # As an argument, each new Python number means a new graph to TensorFlow, which it builds (*traces*) from scratch. A tensor is
 # data, and needs no graph of its own.
+#
+# TensorFlow even warns you, after the fifth: "triggered tf.function retracing". (The line near the top that quietens TensorFlow
+# hides that.)
 #
 # **Predict.** How many graphs do five calls with five different numbers make?
 
@@ -555,6 +560,30 @@ times_fewer = (2 + 2 + 3 + 3) / 2  # sin, cos: read 1, write 1; times, plus: rea
 exercises.check("04.fusion", times_fewer)
 
 # %% [markdown]
+# ### 4 · Open task: halve the pipeline's time
+#
+# `slow_batches` enlarges one image after another. Write `quick_batches`: the same batches in the same order, in half the time
+# or less. The check compares them and times both.
+
+# %% tags=["exercise"]
+# needs: tensorflow
+def slow_batches():
+    return source.map(enlarge).batch(64)
+
+
+def quick_batches():
+    return ...
+
+
+### BEGIN SOLUTION
+def quick_batches():
+    return source.map(enlarge, tf.data.AUTOTUNE).cache().batch(64)  # in parallel, and only once
+
+
+### END SOLUTION
+exercises.check("04.quick_batches", quick_batches, slow_batches=slow_batches)
+
+# %% [markdown]
 # ## Three things to take away
 
 # %%
@@ -570,7 +599,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 measured = {} if "tf" not in globals() else {
-    "pipeline": value(pipeline_gain, "×", "as fast is the full pipeline as the plain one"),
+    "pipeline": value(pipeline_gain, "×", "speed of the full pipeline, the plain one being 1"),
     "starved": value(100 * training[0], "%", "of the time a step trains, fed by the plain pipeline"),
     "fed": value(100 * training[1], "%", "of the time a step trains, fed by the full one"),
     "compiled": value(compiled_gain, "×", f"speed of {best_large}, eager being 1, {NUMBERS:,} numbers"),

@@ -39,13 +39,14 @@ def lines(
     published: Sequence[Published] = (),
     doubling: bool = False,
     log: bool = False,
+    log_y: bool = False,
     units: tuple[str, str] = ("", ""),
 ) -> Picture:
     """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
     `curves` and `ideal` map a name to one y for each x; `published` have their own x. `log` takes both
-    axes in steps of ten, with ticks in `units` ("B", "B/s", "s" …) for x and y. `xlabel` and `ylabel` say
-    what they are; `title` holds the finding.
+    axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B", "B/s", "s" …) for x
+    and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
     # Where there are many the legend stands beside the curves.
     many = len(curves) + len(ideal or {}) + len(published) > 3
@@ -57,8 +58,8 @@ def lines(
         for row in published:
             axes.plot(row.x, row.y, **hollow(row), label=row.label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        if log:
-            axes.set(xscale="log", yscale="log")
+        if log or log_y:
+            axes.set(xscale="log" if log else "linear", yscale="log")
         else:
             axes.set_ylim(bottom=0)
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
@@ -72,7 +73,10 @@ def lines(
         elif not log and all(float(value).is_integer() for value in x) and len(x) <= 12:
             axes.set_xticks(list(x))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        axes.legend(**(outside if many else {"loc": "best"}))
+        if (
+            len(curves) + len(ideal or {}) + len(published) > 1
+        ):  # a single curve is named by its axis
+            axes.legend(**(outside if many else {"loc": "best"}))
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
             for name, y in curves.items()

@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import time
 
 import jax
 import pytest
@@ -71,6 +72,43 @@ def quick_loop(pieces):
     return (stacked * stacked).sum().item()
 
 
+NUMBERS = torch.rand(2**22)
+
+
+def many_passes(x):
+    for _ in range(20):
+        x = torch.sqrt(x * x + 0.01)
+    return x
+
+
+def in_pieces(x):
+    result = x.clone()
+    for piece in result.split(2**15):
+        for _ in range(20):
+            piece.mul_(piece).add_(0.01).sqrt_()
+    return result
+
+
+def overwriting(x):
+    return x.mul_(0)
+
+
+class Batches:
+    """Two batches of images and labels, each of which takes its time."""
+
+    def __init__(self, wait, images=3):
+        self.wait, self.images = wait, images
+
+    def __iter__(self):
+        for _ in range(2):
+            time.sleep(self.wait)
+            yield torch.ones(self.images, 2), torch.zeros(3)
+
+
+def slow_batches():
+    return Batches(0.01)
+
+
 def count_devices():
     return len(jax.devices())
 
@@ -125,6 +163,16 @@ CASES = {
          ({**READING, "CUDA 13.0 toolkit": "yes"}, "newest that this driver"),
          ({**READING, "CUDA 13.0 toolkit": "no"}, "the driver only"),
          ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
+    ),
+    "02.fewer_passes": (
+        {"many_passes": many_passes, "numbers": NUMBERS}, lambda x: ..., in_pieces,
+        [(many_passes, "Half the time"), (lambda x: x + 1, "The numbers differ"),
+         (overwriting, "were overwritten"), (lambda x: 3, "A tensor of shape"), (3, "cannot be read")],
+    ),
+    "04.quick_batches": (
+        {"slow_batches": slow_batches}, lambda: ..., lambda: Batches(0.001),
+        [(slow_batches, "Half the time"), (lambda: Batches(0.001, images=4), "Batch 1 differs"),
+         (list, "number of batches"), (3, "cannot be read")],
     ),
     "03.quick_loop": (
         {"slow": slow_loop, "pieces": PIECES}, not_yet, quick_loop,
