@@ -142,17 +142,19 @@ def all_reduce_seconds(count: int, size: float, bandwidth: float, latency: float
     return 2 * (count - 1) / count * size / bandwidth + 2 * (count - 1) * latency
 
 
-def scaling_efficiency(count: int, step: float, size: float, bandwidth: float) -> float:
+def scaling_efficiency(
+    count: int, step: float, size: float, bandwidth: float, latency: float = 0.0
+) -> float:
     """Return the share of `count` chips' time that is work: step / (step + all-reduce). A model.
 
     `step` is one chip's own seconds, the same for any count: each chip brings its own rows. Nothing is
     hidden behind the computing, as frameworks partly do, so real efficiency can be better. `size` is
-    the gradient's bytes; `bandwidth` is what a chip sends, in bytes/s.
+    the gradient's bytes; `bandwidth` is what a chip sends, in bytes/s; `latency` is in s a message.
 
     >>> scaling_efficiency(1, 0.1, 4e7, 1e11), scaling_efficiency(2, 1.0, 1e9, 1e9)
     (1.0, 0.5)
     """
-    return step / (step + all_reduce_seconds(count, size, bandwidth))
+    return step / (step + all_reduce_seconds(count, size, bandwidth, latency))
 
 
 def _jax_has_started() -> bool:

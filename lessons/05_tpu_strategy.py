@@ -1,144 +1,143 @@
 # %%
 import os
-import re
 import time
 
 import numpy as np
 
-from colab_helpers import benchmark, devices, facts, figures, hardware, preflight, runtime
+from colab_helpers import benchmark, devices, facts, figures, hardware, preflight, published, runtime
 from colab_helpers.lessons import data, exercises, reference, replay
 from colab_helpers.lessons.predictions import said
 
 replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
-split, measured, machine = data.digits(), {}, hardware.list_devices().cpu
+split, machine = data.digits(), hardware.list_devices().cpu
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS_PER_POINT = 0.3  # time budget of one measurement
-STEPS = 200  # training steps of the comparison between one device and eight
+SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
+LENGTHS = 6 if FAST else 50  # sentences of different lengths
+SIZES, SIZES_ON_CHIP = ([64, 128], [64, 256]) if FAST else ([64, 128, 256, 512, 1024], [256, 1024, 2048, 4096, 8192])
+PLANS = [("v5e", 2**k) for k in ((15, 20) if FAST else (17, 18, 19, 20))] + [("v6e", 2**19)]  # chip, rows: for its compiler
+LAYERS = 1 if FAST else 4
+STEPS, EPOCHS, REPLICA_STEPS = (20, 2, 10) if FAST else (200, 15, 50)
 CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time
 
 # %% [markdown]
-# ## What a TPU is
+# ## A field of multipliers
 #
-# A field of multipliers (the *matrix unit*), fast memory beside it, and a compiler that wants to know
-# every shape in advance. Its number format is bf16.
+# The heart of a TPU is a *systolic array*: a square field of multipliers, each of which holds one number of a weight matrix.
+# The rows of your data march in from the left, one behind the other. In each step every multiplier does three things: it
+# multiplies the number that arrives by its own, adds the sum that comes from above, and passes both on, the number to the right and
+# the sum downwards. Finished sums fall out at the bottom. Nobody fetches anything from memory in between, and that is the trick.
+#
+# Draw it for three rows and a field of 3 × 3. A number says which row a multiplier works on, and
+# row r reaches the multiplier in line i and column j at step r + i + j.
+#
+# **Predict.** After how many steps is the whole product done?
+
+# %%
+steps_needed = None  # @param {type:"integer"}
+
+# %%
+side, rows = 3, 3
+line, column = np.indices((side, side))
+step = np.arange(rows + 2 * side - 2).reshape(-1, 1, 1)
+row = step - line - column  # which row each multiplier works on in each step
+working = (row >= 0) & (row < rows)
+figures.systolic(
+    np.where(working, row, -1),
+    title=f"{len(step)} steps, and {working.mean():.0%} of the multipliers' time is used{said(steps_needed)}",
+)
+
+# %% [markdown]
+# The field fills along a diagonal and drains along one. Three rows are too few: more than half of the time is spent on filling
+# and draining. A v5e has four such fields of 128 × 128, a v6e two of 256 × 256. How many rows does such a field want?
+
+# %%
+counts = [2**k for k in range(0, 15, 2)]
+share = {f"{side} × {side}": [100 * n / (n + 2 * side - 2) for n in counts] for side in (128, 256)}
+figures.lines(
+    counts, share, doubling=True, xlabel="rows in a batch", ylabel="% of the multipliers' time used",
+    title=f"128 rows use {100 * 128 / (128 + 2 * 128 - 2):.0f} % of a field of 128 × 128",
+)
+
+# %% [markdown]
+# So a TPU wants thousands of rows at once, sizes that fill its field, and a program that is known in advance, since nothing can be
+# fetched on the way. It got a compiler for that, and both together explain most of what follows. What Colab gives you today:
 
 # %% tags=["nbval-check-output"]
 facts.quote("tpu-tiles", "no-tensorflow-on-tpu", "one-process-a-tpu")
 
-# %% [markdown]
-# Some settings have to stand before a framework starts. You will need eight simulated CPU devices
-# beside the chip, and Keras on JAX. These two lines set environment variables, nothing else.
-
 # %%
+# @title Settings that must be made before a framework starts: eight simulated devices, Keras on JAX { display-mode: "form" }
 devices.simulate_jax(8, chip=CHIP_FOR == "jax")
 devices.choose_keras_backend("jax")
-{name: os.environ[name] for name in ("XLA_FLAGS", "KERAS_BACKEND")}
 
 # %% [markdown]
-# How many chips have you got? Never trust a text about that, this one included. Ask the machine. (JAX calls a
-# v5e "TPU v5 lite".)
+# ## JAX in a few lines
+#
+# How many chips have you got? Never trust a text about that, this one included. Ask. (JAX calls a v5e "TPU v5 lite".)
 
 # %%
 # needs: jax
 import jax
 import jax.numpy as jnp
 
-budget = 0.05 if FAST else SECONDS_PER_POINT
-chip = jax.devices()[0]
+with runtime.quiet():  # a TPU's library talks while it looks around
+    chip = jax.devices()[0]
 if chip.platform != "cpu" or CHIP_FOR == "tensorflow":
     machine = hardware.list_devices().main
-chips = 0 if chip.platform == "cpu" else jax.device_count()
-f"{chips} chip{'' if chips == 1 else 's'} ({chip.device_kind}), {len(jax.devices('cpu'))} simulated devices"
+f"{jax.device_count()} × {chip.device_kind}, and {len(jax.devices('cpu'))} simulated devices on the CPU"
 
 # %% [markdown]
-# ## JAX in a few lines
-#
-# NumPy's names, arrays that live on the chip, functions that `jit` compiles. Random numbers come from a
-# *key* that you hand over, so the same key gives the same numbers.
+# JAX has NumPy's names, arrays that live on the chip, and `jax.jit`, which compiles a function. Random numbers come from a *key*
+# that you hand over, so the same key gives the same numbers.
 
 # %%
 # needs: jax
 def network(x, w):
     for _ in range(8):
         x = jnp.tanh(x @ w)
-    return x.sum()
+    return x
 
 
 compiled = jax.jit(network)
 weights = jax.random.normal(jax.random.key(0), (512, 512)) / 512**0.5  # keeps sums near 1
-inputs = jnp.ones((64 if FAST else 1024 if chip.platform == "cpu" else 65536, 512))
-inputs.devices(), inputs.dtype, compiled(inputs, weights).shape
+inputs = jnp.ones((1024 if chip.platform == "cpu" else 65536, 512))
+compiled(inputs, weights).shape, inputs.devices()
 
 # %% [markdown]
 # ### WRONG: stop the clock when the call returns
 
 # %%
 # needs: jax
-jax.block_until_ready(compiled(inputs, weights))  # compile first
-shown_by_clock = []
-for _ in range(9):
-    start = time.perf_counter()
-    result = compiled(inputs, weights)
-    shown_by_clock.append(time.perf_counter() - start)
-    jax.block_until_ready(result)  # so that the next try starts idle
-too_short = float(np.median(shown_by_clock))
-f"{too_short * 1e6:.0f} µs"
+jax.block_until_ready(compiled(inputs, weights))  # it is compiled now, and idle
+start = time.perf_counter()
+result = compiled(inputs, weights)
+too_short = time.perf_counter() - start
+f"{1e6 * too_short:.0f} µs"
 
 # %% [markdown]
 # ### RIGHT: wait for the result
-#
-# `jax.block_until_ready` waits; `benchmark.measure` calls it for you.
 
 # %%
 # needs: jax
-timed = {
-    "clock does not wait": too_short,
-    "compiled": benchmark.measure(lambda: compiled(inputs, weights), budget=budget).median,
-    "not compiled": benchmark.measure(lambda: network(inputs, weights), budget=budget).median,
-}
-measured["wrong_clock"] = reference.Value(timed["compiled"] / too_short, "×", "too short: no wait")
-figures.bars(
-    timed, unit="s", log=True,
-    title=f"Without waiting, the clock shows {100 * too_short / timed['compiled']:.2g} % of the time",
-)
+start = time.perf_counter()
+jax.block_until_ready(compiled(inputs, weights))  # benchmark.measure does it for you
+honest = time.perf_counter() - start
+f"{1e6 * honest:.0f} µs: the WRONG clock showed {100 * too_short / honest:.1f} % of it"
 
 # %% [markdown]
-# Compiling gains little here: eight large products take most of the time, and they are fast either way.
+# JAX hands work over and goes on, like PyTorch on a GPU in lesson 03, and here it does so even on a CPU.
 #
 # ## Compiled for one shape
 #
-# XLA, the compiler behind `jit`, compiles for exact shapes. A new shape compiles again, and you wait.
+# XLA, the compiler behind `jit`, compiles for exact shapes. A new shape compiles again, and you wait. Take sentences of many
+# lengths. The body of a function runs in Python only while JAX traces it, so a list in the body counts the compilations.
 #
-# **Predict.** How many times longer than later calls does the first call of a new shape take?
+# **Predict.** How many times longer does the first call of a new length take than a later one?
 
 # %%
 times_longer = None  # @param {type:"integer"}
-
-# %%
-# needs: jax
-batches, first_calls, later_calls = (100, 101, 102, 103), [], []
-for batch in batches:
-    some = jnp.ones((batch, 512))
-    start = time.perf_counter()
-    compiled(some, weights).block_until_ready()
-    first_calls.append(time.perf_counter() - start)
-    later_calls.append(benchmark.measure(lambda: compiled(some, weights), budget=budget).median)
-recompiling = np.median(first_calls) / np.median(later_calls)
-measured["recompiling"] = reference.Value(recompiling, "×", "longer: the first call of a new shape")
-figures.bars(
-    {f"{batch} rows, {when}": seconds for batch, *both in zip(batches, first_calls, later_calls)
-     for when, seconds in zip(("first", "later"), both)},
-    unit="s", log=True,
-    title=f"A new shape: {recompiling:.0f} times as long{said(times_longer)}",
-)
-
-# %% [markdown]
-# ### WRONG: let the last batch be smaller
-#
-# 1,000 rows in batches of 128. Python runs the body below only while JAX traces it, so a list in the body
-# counts the compilations.
 
 # %%
 # needs: jax
@@ -146,151 +145,285 @@ compilations = []
 
 
 @jax.jit
-def counted(x, w):
-    compilations.append(x.shape)
-    return network(x, w)
+def read(sentence, w):
+    compilations.append(len(sentence))  # only while tracing
+    return network(sentence, w).sum()
 
 
-rows = jnp.ones((1000, 512))
-for first in range(0, 1000, 128):
-    counted(rows[first : first + 128], weights)
-wrong = len(compilations)
-measured["shapes_wrong"] = reference.Value(wrong, "", "shapes compiled: last batch smaller")
-f"{wrong} shapes: {compilations}"
+def read_all(padded_length):
+    compilations.clear(), read.clear_cache()
+    clock, start = [], time.perf_counter()
+    for length in lengths:
+        sentence = np.zeros((padded_length(length), 512), "float32")
+        read(sentence, weights).block_until_ready()
+        clock.append(time.perf_counter() - start)
+    return clock, len(compilations)
+
 
 # %% [markdown]
-# ### RIGHT: pad it, and count only the real rows
-#
-# Padded rows have a loss too. Multiply it by 0, and divide by the number of real rows.
+# ### WRONG: give every sentence its own length
 
 # %%
 # needs: jax
-compilations.clear()
-jax.clear_caches()  # so that 128 counts again
-padding = -len(rows) % 128
-padded = jnp.pad(rows, ((0, padding), (0, 0)))
-real = jnp.arange(len(padded)) < len(rows)
-for first in range(0, len(padded), 128):
-    counted(padded[first : first + 128], weights)
-right = len(compilations)
-measured["shapes_right"] = reference.Value(right, "", "shapes compiled: last batch padded")
-losses = jnp.mean((padded @ weights - 1) ** 2, axis=1)  # one loss a row
-masked, unmasked = (losses * real).sum() / real.sum(), losses.mean()
-f"{right} shape; mean loss {masked:.3f}, with the padding counted {unmasked:.3f}"
+lengths = np.random.default_rng(0).permutation(np.arange(1, 513))[:LENGTHS].tolist()
+as_they_come, shapes_wrong = read_all(lambda length: length)
+later = benchmark.measure(lambda: read(np.zeros((lengths[-1], 512), "float32"), weights), budget=SECONDS).median
+longer = as_they_come[-1] / LENGTHS / later
+f"{shapes_wrong} compilations; a new length takes {longer:.0f} times as long as a known one{said(times_longer)}"
 
 # %% [markdown]
-# ## Sizes that fit the tile
+# ### RIGHT: pad to a few lengths
 #
-# A matrix unit works tile by tile, and XLA pads what does not fill one. A product that is one row and
-# one column larger than a tile takes more tiles. CPUs have tiles too: smaller ones.
-#
-# **Predict.** Which share of its speed is left at n = 129, against n = 128?
-
-# %%
-share_left = None  # @param {type:"number"}
+# Fill each sentence up to 64, 128, 256 or 512: *buckets*. Some work is wasted on padding, and four programs are enough for ever.
 
 # %%
 # needs: jax
-@jax.jit
-def products(x, w):  # many in one call, so that handing over does not count
-    return jax.lax.fori_loop(0, TURNS, lambda _, y: y @ w, x)
-
-
-rows_of_x = 128 if chip.platform == "cpu" else 16384  # enough work for one call
-TURNS, speeds = 100, {}
-for n in (112, 120, 127, 128, 129, 136, 144):
-    w = jax.random.normal(jax.random.key(n), (n, n)) / n**0.5
-    x = jnp.ones((rows_of_x, n))
-    seconds = benchmark.measure(lambda: products(x, w), budget=budget).median
-    speeds[f"n = {n}"] = TURNS * 2 * rows_of_x * n**2 / seconds
-left = speeds["n = 129"] / speeds["n = 128"]
-measured["off_tile"] = reference.Value(left, "×", "of the speed at n = 128 is left at 129")
-figures.bars(
-    speeds, unit="FLOP/s",
-    title=f"At n = 129, {left:.0%} of the speed at 128 is left{said(share_left)}",
+buckets = 64, 128, 256, 512
+in_buckets, shapes_right = read_all(lambda length: next(b for b in buckets if b >= length))
+gain = as_they_come[-1] / in_buckets[-1]
+figures.lines(
+    range(1, LENGTHS + 1), {"every length": as_they_come, "four buckets": in_buckets}, units=("", "s"),
+    xlabel="sentences read", ylabel="time so far",
+    title=f"{shapes_wrong} compilations or {shapes_right}: buckets are {gain:.1f} times as fast",
 )
 
 # %% [markdown]
-# Sizes that are multiples of a tile (for a CPU: of its vector registers) do best; how much that is on a CPU
-# changes from run to run. A v5e fills 129 columns up to 256; a v6e fills 128 up to 256 too.
+# The upper line climbs with every sentence, because every sentence waits for the compiler. The lower one takes four steps and
+# then lies flat. On a TPU a program of real size compiles for seconds to minutes, so there the step is a cliff.
 #
-# ## bf16
-#
-# Half the bytes, and the format of a TPU's matrix unit. There, even the inputs of float32 products are
-# rounded to bf16 first, unless you ask for more (`jax.default_matmul_precision`). A CPU without bf16 units
-# imitates it, which takes longer. Digits get lost everywhere.
+# Padding must not count, though. Its rows have a loss too: multiply it by 0, and divide by the number of real rows.
 
 # %%
 # needs: jax
-product, formats, results = jax.jit(jnp.matmul), {}, {}
-n = 256 if FAST else 1024 if chip.platform == "cpu" else 8192
-for dtype in ("float32", "bfloat16"):
-    a = jax.random.normal(jax.random.key(0), (n, n)).astype(dtype)
-    formats[dtype] = benchmark.measure(lambda: product(a, a), budget=budget).median
-    results[dtype] = product(a, a).astype("float32")
-off = jnp.std(results["bfloat16"] - results["float32"]) / jnp.std(results["float32"])
-longer = formats["bfloat16"] / formats["float32"]
-measured["bf16"] = reference.Value(longer, "×", "the time of float32: a product in bf16")
-figures.bars(
-    formats, unit="s",
-    title=f"bf16 takes {longer:.2f} times as long as float32 here, and is off by {off:.1%}",
+losses = jnp.where(jnp.arange(128) < 100, 2.0, 9.0)  # 100 real rows, and 28 of padding
+real = jnp.arange(128) < 100
+f"mean with padding {losses.mean():.2f}; of the real rows {(losses * real).sum() / real.sum():.2f}"
+
+# %% [markdown]
+# ## How fast is the field?
+#
+# The product of two n × n matrices in bf16, the format of a TPU's multipliers, against what others measured on a v5e, and its data
+# sheet.
+#
+# **Predict.** What percentage of its 197 TFLOP/s does a v5e reach at n = 1,024?
+
+# %%
+per_cent_at_1024 = None  # @param {type:"number"}
+
+# %%
+# needs: jax
+product = jax.jit(jnp.matmul)
+sizes = SIZES if chip.platform == "cpu" else SIZES_ON_CHIP
+speeds = {"float32": [], "bfloat16": []}
+for n in sizes:
+    for dtype, reached in speeds.items():
+        a = jax.random.normal(jax.random.key(0), (n, n)).astype(dtype)
+        reached.append(2 * n**3 / benchmark.measure(lambda: product(a, a), budget=SECONDS).median)
+
+# %%
+# needs: jax
+sheet, v5e = hardware.catalogue()["v5e"], published.get("matmul-v5e-bf16")
+reached = 100 * v5e.points[1024] / sheet.peak["bf16"]
+figures.lines(
+    sizes, {f"{name}, {machine.short_name}": values for name, values in speeds.items()}, log=True, units=("", "FLOP/s"),
+    xlabel="matrix size n", ylabel="speed", published=[v5e],
+    ideal={"v5e, data sheet, bf16": [sheet.peak["bf16"]] * len(sizes)},
+    title=f"At n = 1,024 a v5e reaches {reached:.0f} % of its data sheet{said(per_cent_at_1024, ' %')}",
 )
 
 # %% [markdown]
+# One product of that size is over in 12 millionths of a second at full speed, so handing it over takes longer than computing it. At
+# n = 8,192 the same chip reaches 92 %. (Is bf16 slower than float32 on your
+# CPU? Then it has no units for it and converts to and fro. On another CPU it may be five times faster; lesson 07 shows why.)
+#
+# And what if the field is fed in small portions? Somebody wrote the same product by hand, in blocks of 128 × 128:
+
+# %%
+small = published.get("matmul-v5e-small-blocks")
+print(*(f"n = {n:>5}: {rate / v5e.points[n]:.0%} of the speed of XLA's product" for n, rate in small.points.items()), sep="\n")
+
+# %% [markdown]
+# A field that keeps filling and draining, as in the first diagram. What do 16 bits cost? A TPU rounds the inputs of a float32 product to bf16 as well, unless you ask for more. So the yardstick has to
+# be computed with `precision="highest"`.
+
+# %%
+# needs: jax
+a = jax.random.normal(jax.random.key(1), (512, 512))
+yardstick = jnp.matmul(a, a, precision="highest")
+for name, close in {"float32, as it comes": a @ a, "bfloat16": (a.astype("bfloat16") @ a.astype("bfloat16")).astype("float32")}.items():
+    print(f"{name:>20}: off by {float(jnp.std(close - yardstick) / jnp.std(yardstick)):.5%}")
+
+# %% [markdown]
+# ## A TPU without a TPU
+#
+# Here is something that few people know: the compiler of a TPU runs on any computer. The package `libtpu` contains it, JAX can
+# describe a chip that is not there (a *topology*), and then you compile for it. You get no result, but you get what the
+# compiler knows: the memory it will need, and whether it fits. Where `libtpu` is missing, you see what it said on a reference machine.
+#
+# The program is a training step with Adam: a few blocks, each of which widens 1,024 numbers to 4,096 and back.
+
+# %%
+# needs: jax
+def loss_of_blocks(blocks, x):
+    for up, down in blocks:
+        x = x + jax.nn.relu(x @ up.astype("bfloat16")) @ down.astype("bfloat16")
+    return (x.astype("float32") ** 2).mean()
+
+
+def adam_step(blocks, mean, square, x):
+    gradient = jax.grad(loss_of_blocks)(blocks, x)
+    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
+    square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, square, gradient)
+    blocks = jax.tree.map(lambda w, m, s: w - 1e-3 * m / (s**0.5 + 1e-8), blocks, mean, square)
+    return blocks, mean, square
+
+
+# %%
+# needs: jax, libtpu
+from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding
+
+with runtime.quiet():
+    absent = {
+        name: topologies.get_topology_desc(
+            platform="tpu", topology_name=f"{name}:1x1x1", chips_per_host_bounds=(1, 1, 1)
+        ).devices[0]
+        for name in ("v5e", "v6e")
+    }
+{name: device.device_kind for name, device in absent.items()}
+
+# %% [markdown]
+# Now hand over shapes in place of data, and compile. `donate_argnums` lets new weights take the place of the old ones.
+
+# %%
+# needs: jax, libtpu
+def compile_for(device, rows):
+    there = SingleDeviceSharding(device)
+
+    def shape(*sizes, dtype="float32"):
+        return jax.ShapeDtypeStruct(sizes, dtype, sharding=there)
+
+    blocks = [(shape(1024, 4096), shape(4096, 1024))] * LAYERS
+    step = jax.jit(adam_step, donate_argnums=(0, 1, 2))
+    return step.lower(blocks, blocks, blocks, shape(rows, 1024, dtype="bfloat16")).compile()
+
+
+# %% [markdown]
+# **Predict.** A v5e has 16 GB. How many rows can it train on at once? (Each row is 1,024 numbers in bf16.)
+
+# %%
+rows_that_fit = None  # @param {type:"integer"}
+
+# %%
+# needs: jax, libtpu
+fitting = {}
+for name, rows in PLANS:
+    try:
+        with runtime.quiet():
+            plan = compile_for(absent[name], rows)
+        fitting[name, rows] = plan.memory_analysis().peak_memory_in_bytes
+        verdict = f"{fitting[name, rows] / 1e9:.1f} GB, {plan.cost_analysis()['flops'] / rows / 1e6:,.0f} MFLOP for each row"
+    except jax.errors.JaxRuntimeError as error:
+        verdict = f"{error}"[:165]
+    print(f"{name}, {rows:>9,} rows: {verdict}")
+
+# %%
+# needs: jax, libtpu
+most = max((rows for name, rows in fitting if name == "v5e"), default=0)
+f"most rows on a v5e, of those tried: {most:,}{said(rows_that_fit)}"
+
+# %% [markdown]
+# No formula said so, and no chip: the compiler itself did, in its own words, which are those you would read on the day you run out of
+# memory. It knows before anything runs, because every shape is fixed. (A PyTorch program on a GPU finds out when it gets there;
+# lesson 06.) And look at the last two lines that fit: for the same rows, the v5e needs half the memory of the v6e and more operations
+# for each row. The compiler saw that it would not fit, and decided to throw some results away and compute them again. Try your own
+# batch: change `PLANS` above, after `%pip install libtpu` in a version that goes with your JAX.
+#
+# The compiler also decides how numbers lie in memory. It counts in *tiles* of 8 × 128 numbers, and a tile that is not full takes the
+# same room. Here is what arrays of a million rows take on a v5e, against what they contain.
+
+# %%
+# needs: jax, libtpu
+def bytes_on_chip(shape):
+    array = jax.ShapeDtypeStruct(shape, "float32", sharding=SingleDeviceSharding(absent["v5e"]))
+    plan = jax.jit(lambda x: 2 * x).lower(array).compile().memory_analysis()
+    return plan.argument_size_in_bytes / (4 * array.size)
+
+
+with runtime.quiet():
+    taken = {columns: bytes_on_chip((2**20, columns)) for columns in (128, 1, 3, 9)}
+print(*(f"{columns:>4} columns: {ratio:.2f} times its numbers" for columns, ratio in taken.items()), sep="\n")
+
+# %% [markdown]
+# Surprised by the single column? The tile would make it 128 times as large, so the compiler turns it on its side. It cannot help
+# three columns in a tile of four, or nine in two tiles of eight. Powers of two are a habit here for a reason.
+#
 # ## Eight devices for everybody
 #
-# From here on you share work out. Several chips are rare, so XLA splits your CPU into eight devices.
-# Each has a name and arrays of its own. They share your RAM and your few cores, so nothing gets faster. They
-# do what eight chips do: hold parts, compute on them, exchange sums.
+# From here on you share work out. XLA can split your CPU into eight devices, each with a name and arrays of its own. They
+# share your cores, so nothing gets faster. But they do what eight chips do: hold parts, compute on them, exchange sums.
 #
 # ### WRONG: ask for them after the start
 #
-# JAX counts its devices once, at its start. Importing is not starting: the first `jax.devices()` is. Each
-# try below runs in a process of its own, on the CPU only: one process owns a TPU.
+# JAX counts its devices once, when you first use one. (Each try runs in a process of its own.)
 
 # %%
 # needs: jax
-program = """
-import os, jax
-{first}
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-print(len(jax.devices()))
+late = """
+import jax
+jax.devices()
+try:
+    jax.config.update("jax_num_cpu_devices", 8)
+except RuntimeError as error:
+    print(error)
 """
-late = devices.run_apart(program.format(first="jax.devices()"), XLA_FLAGS="")
-f"asked for 8, got {int(late)}"
+devices.run_apart(late, XLA_FLAGS="")
 
 # %% [markdown]
 # ### RIGHT: before
 
 # %%
 # needs: jax
-early = devices.run_apart(program.format(first=""), XLA_FLAGS="")
-f"asked for 8, got {int(early)}; in this notebook there are {len(jax.devices('cpu'))}"
+early = """
+import jax
+jax.config.update("jax_num_cpu_devices", 8)
+print(jax.devices())
+"""
+devices.run_apart(early, XLA_FLAGS="")
 
 # %% [markdown]
-# A *mesh* names the axes along which devices lie. A *sharding* says how an array is laid over it, by a
-# `PartitionSpec`, `P` for short: `P("data")` deals its rows out along the axis `data`, `P()` gives every
-# device a copy.
+# A *mesh* gives names to the axes along which devices lie. A *sharding* says how an array is laid over it, by a `PartitionSpec`, `P` for
+# short: `P("data")` deals its rows out along the axis `data`, and `P()` gives every device a copy.
 
 # %%
 # needs: jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-
+P, Named = jax.P, jax.sharding.NamedSharding
 eight = jax.devices("cpu")
-mesh = Mesh(np.array(eight), ("data",))
-by_rows, everywhere = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=eight)
+by_rows, everywhere = Named(mesh, P("data")), Named(mesh, P())
 table = jax.device_put(np.arange(64.0).reshape(16, 4), by_rows)
-shards = {
-    f"device {shard.device.id}": (shard.index[0].start, shard.index[0].stop)
-    for shard in table.addressable_shards
-}
-figures.spans(shards, title=f"Each device holds {len(table) // len(eight)} of 16 rows", xlabel="row")
+jax.debug.visualize_array_sharding(table)
 
 # %% [markdown]
+# Two rows each. With two axes you can also split the columns. That is how models are trained whose weights do not fit on one chip:
+# the batch goes along `data`, and each weight along `model`.
+
+# %%
+# needs: jax
+grid = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=eight)
+x = jax.device_put(np.ones((64, 512), "float32"), Named(grid, P("data")))
+w = jax.device_put(np.ones((512, 1024), "float32"), Named(grid, P(None, "model")))
+y = jax.jit(jnp.matmul)(x, w)
+print(f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of the weight; the product is laid out {y.sharding.spec}")
+jax.debug.visualize_array_sharding(y)
+
+# %% [markdown]
+# Nobody told JAX how to lay out `y`. It follows from its inputs, and so does all the sending.
+#
 # ## Train on one device and on eight
 #
-# The digits of lesson 03. JAX keeps no state: weights go in, new weights come out. `value_and_grad` gives
-# the loss and its gradient; there is no `.backward()`.
+# The digits of lesson 03. JAX keeps no state: weights go in, new weights come out. `value_and_grad` gives the loss and its gradient; there
+# is no `.backward()`.
 
 # %%
 # needs: jax
@@ -307,33 +440,37 @@ def loss_of(weights, x, y):
 
 
 @jax.jit
-def step(weights, x, y):
+def train_step(weights, x, y):
     loss, gradient = jax.value_and_grad(loss_of)(weights, x, y)
     return jax.tree.map(lambda w, g: w - 0.5 * g, weights, gradient), loss  # for each weight
 
 
 # %% [markdown]
-# The step does not know how many devices there are. The shardings of its inputs decide: rows on one
-# device or dealt out, weights on one device or copied to all.
+# The step does not know how many devices there are. Where its inputs lie decides: rows on one device or dealt out, weights on one
+# device or copied to all.
 
 # %%
 # needs: jax
-BATCH, steps = 128, 20 if FAST else STEPS
+BATCH = 128
 
 
 def train(place_batch, place_weights, rows=BATCH):
     weights, losses = jax.device_put(start_weights(), place_weights), []
-    for number in range(steps):
+    for number in range(STEPS):
         chosen = np.random.default_rng(number).integers(len(split.x_train), size=BATCH)[:rows]
         batch = split.x_train[chosen], split.y_train[chosen]
-        weights, loss = step(weights, *jax.device_put(batch, place_batch))
+        weights, loss = train_step(weights, *jax.device_put(batch, place_batch))
         losses.append(float(loss))  # waits: eight devices on few cores must not queue up steps
     return jax.device_get(weights), losses
 
 
+# %%
+# needs: jax
 alone, losses_alone = train(eight[0], eight[0])
 shared, losses_shared = train(by_rows, everywhere)
-forgetful, _ = train(eight[0], eight[0], rows=BATCH - 1)
+forgetful, _ = train(eight[0], eight[0], rows=BATCH - 1)  # one row of 128 forgotten
+on_chip, losses_on_chip = train(chip, chip)
+f"after {STEPS} steps the loss is {losses_alone[-1]:.4f} on one device, {losses_on_chip[-1]:.4f} on {chip.device_kind}"
 
 # %%
 # needs: jax
@@ -342,37 +479,27 @@ def gap_to_one_device(weights):
 
 
 gap, gap_forgetful = gap_to_one_device(shared), gap_to_one_device(forgetful)
-measured["weights_gap"] = reference.Value(gap, "", "largest gap of a weight: eight devices and one")
-measured["one_row_gap"] = reference.Value(gap_forgetful, "", "the same, with one row of 128 forgotten")
-shown = range(0, steps, max(1, steps // 10))
-figures.lines(
-    list(shown), {"eight devices": [losses_shared[i] for i in shown]},
-    ideal={"one device": [losses_alone[i] for i in shown]},
-    title=f"Weights differ by {gap:.0e}; with one row forgotten they would by {gap_forgetful:.0e}",
-    xlabel="step", ylabel="loss",
-)
+verdict = "equal" if gap < 1e-4 < gap_forgetful else "DIFFERENT"
+f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten they would by {gap_forgetful:.0e}"
 
 # %% [markdown]
-# Not equal to the last bit: eight sums of 16 rows, added, are rounded in another order than one sum of
-# 128. A float32 rounds to 2⁻²⁴, 6e-8; some hundred steps gather and amplify that. A tolerance of 1e-4, of
-# the largest weight, lies between such errors and a real one.
+# Not equal to the last bit: eight sums of 16 rows, added up, are rounded in another order than one sum of 128. But ten thousand times
+# closer than a mistake in a single row would leave them. A tolerance belongs between the two. And how did eight devices agree on one gradient? Read the compiled program:
 
 # %%
 # needs: jax
 placed = jax.device_put((split.x_train[:BATCH], split.y_train[:BATCH]), by_rows)
-program = step.lower(jax.device_put(start_weights(), everywhere), *placed).compile().as_text()
-sums = len(re.findall(r"= .*all-reduce(?:-start)?\(", program))
-verdict = "equal" if gap < 1e-4 < gap_forgetful else "DIFFERENT"
-f"{verdict}; the step for {len(placed[0].sharding.device_set)} devices has {sums} all-reduce"
+program = train_step.lower(jax.device_put(start_weights(), everywhere), *placed).compile().as_text()
+all_reduces = [text.strip() for text in program.splitlines() if " all-reduce(" in text or " all-reduce-start(" in text]
+print(*(f"{text[:150]} …" for text in all_reduces), sep="\n")
 
 # %% [markdown]
-# An *all-reduce* adds up something of all devices and gives the sum to each: here the loss and the
-# gradients. Nobody wrote it; XLA put it in.
-
-# %% [markdown]
+# That line is an *all-reduce*. It adds up something of all devices and gives the sum to each: here the loss and both
+# gradients, a float32 and two matrices. You did not write it. XLA put it in, because the weights must stay equal everywhere.
+#
 # ## The same with Keras
 #
-# Keras 3 on JAX; `DataParallel` does what you did by hand.
+# Keras 3 runs on JAX, and `DataParallel` does what you just did by hand.
 
 # %%
 # needs: jax, keras
@@ -392,26 +519,22 @@ model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
 
 # %%
 # needs: jax, keras
-even = len(split.x_train) // 64 * 64  # whole batches: equally many rows for each device
-x, y = split.x_train[:even], split.y_train[:even]
-model.fit(x, y, batch_size=64, epochs=2 if FAST else 15, verbose=0)
+even = len(split.x_train) // 64 * 64  # whole batches
+model.fit(split.x_train[:even], split.y_train[:even], batch_size=64, epochs=EPOCHS, verbose=0)
 accuracy = model.evaluate(split.x_test, split.y_test, batch_size=len(split.x_test), verbose=0)[1]
-measured["keras"] = reference.Value(100 * accuracy, "%", "of the test digits right: Keras, 8 devices")
-lives_on = len(model.weights[0].value.sharding.device_set)
-with_torch = [str(record.values["digits"]) for record in reference.load("03_pytorch_on_gpu")]
-f"{accuracy:.1%} right on {lives_on} devices; with PyTorch, lesson 03: {', '.join(with_torch)}"
+f"{accuracy:.1%} of the test digits right, on {len(model.weights[0].value.sharding.device_set)} devices"
 
 # %% [markdown]
 # ## TensorFlow: write the step once, choose the strategy
 #
-# Old TPU notebooks use `tf.distribute`. A *strategy* runs *replicas* of your step, each with its share of
-# the rows: *global batch = rows a replica × replicas*. Which strategies does this machine offer? (TensorFlow
-# gets a TPU only if you set `CHIP_FOR` above, and have `tensorflow-tpu`.)
+# Old TPU notebooks use `tf.distribute`. A *strategy* runs *replicas* of your step, each with its share of the rows: *global
+# batch = rows per replica × replicas*. TensorFlow gets a TPU only if you set `CHIP_FOR` above, and have `tensorflow-tpu`; otherwise it
+# gets four simulated CPU devices.
 
 # %%
 # needs: tensorflow
 if CHIP_FOR == "jax":
-    os.environ["TPU_LOAD_LIBRARY"] = "0"  # TensorFlow shall not touch a TPU that JAX holds
+    os.environ["TPU_LOAD_LIBRARY"] = "0"  # TensorFlow must not touch a TPU that JAX holds
 with runtime.quiet():
     import tensorflow as tf
 
@@ -441,37 +564,38 @@ with runtime.quiet():
 {name: strategy.num_replicas_in_sync for name, strategy in strategies.items()}
 
 # %% [markdown]
-# `strategy.run` runs the step on all replicas, `strategy.reduce` adds up what they return. The variable adds
-# up the updates that replicas bring (`SUM`), as an optimiser does. A replica sums the loss over its rows and
-# divides it: by what, lesson 04 told. Here you see what happens otherwise.
+# `strategy.run` runs the step on all replicas; what it assigns to the variable is added up (`SUM`). Each replica sums the loss over its own
+# rows and divides. By what? That is the mistake of many a notebook.
 
 # %%
 # needs: tensorflow
 GLOBAL = 128
+first_weights = np.random.default_rng(0).standard_normal((64, 10)).astype("float32") / 8
 
 
-def train_under(strategy, divide_by, steps):
+def make_step(strategy, divide_by):
     with strategy.scope():
-        start = np.random.default_rng(0).standard_normal((64, 10)).astype("float32") / 8
-        matrix = tf.Variable(start, aggregation=tf.VariableAggregation.SUM)
+        matrix = tf.Variable(first_weights, aggregation=tf.VariableAggregation.SUM)
 
     def replica_step(x, y):
         with tf.GradientTape() as tape:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, x @ matrix)
             loss = tf.reduce_sum(losses) / divide_by
         matrix.assign_sub(0.5 * tape.gradient(loss, matrix))
-        return loss
 
-    @tf.function
-    def step(x, y):
-        losses = strategy.run(replica_step, args=(x, y))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+    return matrix, tf.function(lambda x, y: strategy.run(replica_step, args=(x, y)))
 
+
+# %%
+# needs: tensorflow
+def train_under(strategy, divide_by, steps):
+    matrix, step = make_step(strategy, divide_by)
     examples = tf.data.Dataset.from_tensor_slices((split.x_train, split.y_train))
     batches = examples.repeat().batch(GLOBAL, drop_remainder=True).take(steps)
     with runtime.quiet():  # sharing out data makes TensorFlow talk
-        losses = [float(step(*b)) for b in strategy.experimental_distribute_dataset(batches)]
-    return (matrix - start).numpy(), losses
+        for batch in strategy.experimental_distribute_dataset(batches):
+            step(*batch)
+    return (matrix - first_weights).numpy()
 
 
 # %% [markdown]
@@ -486,74 +610,61 @@ too_large = None  # @param {type:"number"}
 # needs: tensorflow
 best = max(strategies.values(), key=lambda strategy: strategy.num_replicas_in_sync)
 replicas = best.num_replicas_in_sync
-one, _ = train_under(strategies["default"], GLOBAL, steps=1)
-wrong, _ = train_under(best, GLOBAL // replicas, steps=1)
-factor = np.linalg.norm(wrong) / np.linalg.norm(one)
-measured["loss_wrong"] = reference.Value(factor, "×", "the right update: loss divided by own rows")
+one = train_under(strategies["default"], GLOBAL, steps=1)
+wrong = train_under(best, GLOBAL // replicas, steps=1)
+factor = float(np.linalg.norm(wrong) / np.linalg.norm(one))
 f"{factor:.2f} times the update of one device, with {replicas} replicas{said(too_large)}"
 
 # %% [markdown]
 # ### RIGHT: divide by the global batch
-#
-# The same function, under everything this machine offers.
 
 # %%
 # needs: tensorflow
-count = 10 if FAST else 50
-runs = {name: train_under(strategy, GLOBAL, count) for name, strategy in strategies.items()}
-moved, _ = runs["default"]
-differs = max(float(np.abs(m - moved).max() / np.abs(moved).max()) for m, _ in runs.values())
-measured["strategy_gap"] = reference.Value(differs, "", "largest gap of a weight: any strategy and one device")
-shown = range(0, count, count // 10)
-losses = {name: [losses[i] for i in shown] for name, (_, losses) in runs.items()}
-one_device = {"one device (default)": losses.pop("default")}
-figures.lines(
-    list(shown), losses or one_device, ideal=one_device if losses else None,
-    title=f"Whatever the strategy, one curve: weights differ by {differs:.0e}",
-    xlabel="step", ylabel="loss",
-)
+moved = {name: train_under(strategy, GLOBAL, REPLICA_STEPS) for name, strategy in strategies.items()}
+largest = np.abs(moved["default"]).max()
+differs = max(float(np.abs(m - moved["default"]).max() / largest) for m in moved.values())
+f"{' and '.join(moved)}: after {REPLICA_STEPS} steps the weights differ by {differs:.0e}"
 
 # %% [markdown]
 # ## How far does it scale?
 #
-# Each step ends with an all-reduce of the gradient. Chips that stand in a ring, each sending to the next,
-# send 2(n − 1)/n times its bytes each. Efficiency is the share of time left for work:
-# step ÷ (step + all-reduce).
+# Every step ends with an all-reduce. Chips in a ring, each sending to the next, send 2(n − 1)/n times the gradient's bytes, in 2(n − 1)
+# messages. Take a model of 7 billion parameters, whose gradient has 14 GB in bf16, on chips as fast and as well connected as
+# a v5e, and give each chip more and more tokens per step. This is a model, not a measurement.
 #
-# **Predict.** A chip computes your step at the peak of a v5e, with a v5e's links to other chips. Does it scale
-# better than your machine would with such links, or worse?
+# **Predict.** 256 chips, 1,000 tokens each: what percentage of their time is left for work?
 
 # %%
-fast_chip_scales = None  # @param ["better", "worse"]
+per_cent_left = None  # @param {type:"number"}
 
 # %%
-# needs: jax
-on_chip = jax.device_put((start_weights(), split.x_train[:BATCH], split.y_train[:BATCH]), chip)
-own_step = benchmark.measure(lambda: step(*on_chip), budget=budget).median
-gradient_bytes = sum(w.nbytes for w in jax.tree.leaves(on_chip[0]))
-row_work = sum(w.size * (4 if k == "in" else 6) for k, w in on_chip[0].items())  # FLOP a row
-sheet, counts = hardware.catalogue()["v5e"], [2**k for k in range(9)]
-step_seconds = {f"your step, {BATCH} rows a chip": own_step} | {
-    f"at a v5e's peak, {rows:,} rows": rows * row_work / sheet.peak["bf16"]
-    for rows in (BATCH, 8 * BATCH, 64 * BATCH, 512 * BATCH)
-}
-kept = {
-    name: [devices.scaling_efficiency(n, s, gradient_bytes, sheet.links["chips"]) for n in counts]
-    for name, s in step_seconds.items()
-}
+parameters, message = 7e9, 1e-6  # seconds for each message on its way
+sheet, chips = hardware.catalogue()["v5e"], [2**k for k in range(9)]
+shares = {}
+for tokens in (1_000, 10_000, 100_000):
+    step_time = 6 * parameters * tokens / sheet.peak["bf16"]  # 6 operations for each parameter and token
+    shares[f"{tokens:,} tokens per chip"] = [
+        100 * devices.scaling_efficiency(n, step_time, 2 * parameters, sheet.links["chips"], message) for n in chips
+    ]
+left = shares["1,000 tokens per chip"][-1]
 figures.lines(
-    counts, {name: [100 * share for share in curve] for name, curve in kept.items()}, doubling=True,
-    title=f"Model, not measured: a fast chip waits unless it has many rows{said(fast_chip_scales)}",
-    xlabel="chips", ylabel="% of the time left for work",
+    chips, shares, doubling=True, xlabel="chips", ylabel="% of the time left for work",
+    title=f"With 1,000 tokens each, 256 chips work {left:.0f} % of the time{said(per_cent_left, ' %')}",
 )
 
 # %% [markdown]
-# The model leaves out delays, and that frameworks send while they compute; it takes all links of a chip at
-# once, which a few chips in a row cannot use. Its lesson holds: more rows make
-# the step longer and the gradient no larger, so the batch grows with the chips. (Formula: Patarasuk and Yuan,
-# 2009. Peak and links: the data sheet.)
-
-# %% [markdown]
+# The damage is done by the second chip: the gradient has to travel, and from then on the ring sends nearly twice its bytes, however
+# many chips there are. What helps is more work per step, so batches grow with the number of chips. Frameworks also send
+# while they still compute, which the model leaves out. (A 7 B model does not fit on one v5e anyway. Formula: Patarasuk and Yuan, 2009.
+# Peak and links: the data sheet. Two operations forward and four backward for each parameter and token.)
+#
+# ## What about PyTorch?
+#
+# PyTorch reaches TPUs through *PyTorch/XLA* (`torch_xla`): the model moves to an `xla` device, operations are collected
+# instead of run, and compiled at `torch_xla.sync()`. Colab's TPU machine has it installed (2.9, in July 2026), paired
+# with the very PyTorch beside it: upgrade one alone and neither loads. What you learned here holds there too: new shapes compile again, and a `print(loss)`
+# in each step waits. Its README says since April 2026 that *TorchTPU* will replace it, so start nothing large on it.
+#
 # ## Old notebooks decoded
 #
 # | you find | it was | write today |
@@ -566,8 +677,7 @@ figures.lines(
 # | `jax.tools.colab_tpu.setup_tpu()` | connected JAX to it | nothing |
 # | "8 cores" | a v2-8, retired in 2025 | `len(jax.devices())` |
 #
-# `!colab-helpers doctor --notebook FILE` finds such lines for you. Errors can be decoded too. This one is
-# real:
+# `!colab-helpers doctor --notebook FILE` finds such lines for you. Errors can be decoded too. This one is real:
 
 # %%
 # needs: tensorflow
@@ -587,12 +697,12 @@ print(explained)
 # ### 1 · Global batch
 #
 # Four replicas, 96 rows each. The learning rate 0.1 was right for a batch of 128. Give the global batch,
-# and the learning rate by the linear rule: it grows like the batch.
+# and the learning rate by the linear rule: it grows in proportion to the batch.
 
 # %% tags=["exercise"]
 plan = {"global batch": ..., "learning rate": ...}
 ### BEGIN SOLUTION
-plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}
+plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}  # three times the batch, three times the rate
 ### END SOLUTION
 exercises.check("05.global_batch", plan)
 
@@ -606,7 +716,7 @@ exercises.check("05.global_batch", plan)
 # %% tags=["exercise"]
 part = {"shape": ..., "rows": ...}
 ### BEGIN SOLUTION
-part = {"shape": (12 // 4, 8 // 2), "rows": (6, 9)}
+part = {"shape": (12 // 4, 8 // 2), "rows": (6, 9)}  # index 0 has rows 0 to 2, index 1 rows 3 to 5
 ### END SOLUTION
 exercises.check("05.shard", part)
 
@@ -633,16 +743,63 @@ def number_of_devices():
 def number_of_devices():
     import jax
 
-    return jax.device_count()
+    return jax.device_count()  # no address and no connection: the chip is in your machine
 
 
 ### END SOLUTION
 exercises.check("05.repair", number_of_devices)
 
 # %% [markdown]
-# ## What you measured
+# ### 4 · Open task: few programs, little padding
+#
+# Write `padded(length)`, which says to what length a sentence of 1 to 1,024 words is filled up. The check sends each length
+# through it and counts: at most eight different results, and at most a quarter more words than before.
+
+# %% tags=["exercise"]
+def padded(length):
+    return ...
+
+
+### BEGIN SOLUTION
+def padded(length):
+    return -(-length // 128) * 128  # the next multiple of 128: eight programs, 12 % padding
+
+
+### END SOLUTION
+exercises.check("05.buckets", padded)
+
+# %% [markdown]
+# ## Three things to take away
 
 # %%
+# needs: jax
+takeaways = {
+    "Keep shapes few": f"{shapes_wrong} lengths compiled {shapes_wrong} times; four buckets were {gain:.1f} times as fast.",
+    "Ask the compiler": "it knows a TPU's memory before anything runs, and it runs on any computer.",
+    "Devices are an argument": f"the same step on eight devices gave the same weights, but for {gap:.0e}.",
+}
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep them as a record { display-mode: "form" }
+value, seen = reference.Value, globals()
+measured = {} if "jax" not in seen else {
+    "wrong_clock": value(honest / too_short, "×", "too short: the time of a clock that does not wait"),
+    "recompiling": value(longer, "×", "time of a sentence of a new length, a known one being 1"),
+    "shapes_wrong": value(shapes_wrong, "", f"compilations for {LENGTHS} sentences, each with its own length"),
+    "shapes_right": value(shapes_right, "", "compilations for the same sentences in four buckets"),
+    "buckets": value(gain, "×", "speed of four buckets, a program for every length being 1"),
+    "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
+    "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
+    "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
+}
+if "fitting" in seen:
+    measured["rows_v5e"] = value(most, "rows", "fit on a v5e, says its compiler, of those tried")
+if "keras" in seen and "jax" in seen:
+    measured["keras"] = value(100 * accuracy, "%", "of the test digits right: Keras, 8 devices")
+if "tf" in seen:
+    measured["loss_wrong"] = value(factor, "×", "size of an update whose loss is divided by a replica's own rows")
+    measured["strategy_gap"] = value(differs, "", "largest gap of a weight: any strategy and one device")
 reference.record("05_tpu_strategy", FAST, device=machine, **measured)
 
 # %% [markdown]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from colab_helpers.figures.activity import activity
 from colab_helpers.figures.bars import bars, grouped
+from colab_helpers.figures.diagrams import blocks, systolic
 from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.numbers import bit_layout, histogram
 from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
@@ -23,6 +24,7 @@ __all__ = [
     "activity",
     "bars",
     "bit_layout",
+    "blocks",
     "canvas",
     "finish",
     "grouped",
@@ -32,5 +34,6 @@ __all__ = [
     "race",
     "roofline",
     "spans",
+    "systolic",
     "timeline",
 ]

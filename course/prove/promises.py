@@ -14,8 +14,10 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
         "one_row_gap": (1e-4, INFINITY),  # so that the tolerance tells them apart
         "strategy_gap": (0, 1e-5),
         "loss_wrong": (1.9, INFINITY),  # WRONG really goes wrong
-        "shapes_wrong": (2, INFINITY),
-        "shapes_right": (1, 1),
+        "recompiling": (5, INFINITY),
+        "shapes_wrong": (6, INFINITY),
+        "shapes_right": (1, 4),
+        "all_reduces": (1, INFINITY),
     },
     "06_memory_management": {
         "rehearsal_left": (0, 0),

@@ -103,3 +103,30 @@ def _judge_count(count: Any, names: set[str]) -> str:
     if count != len(jax.devices()):
         raise NotYet(f"You return {shown(count)}, and JAX sees {len(jax.devices())}.")
     return f"{count} here, and right on any machine."
+
+
+@exercise(
+    "05.buckets",
+    hint="Round up: to what? A multiple of something keeps the padding small, and the number of lengths too.",
+)
+def buckets(answer: Callable[[int], int]) -> str:
+    """A function that pads lengths from 1 to 1,024: its results and its padding are counted."""
+    if not callable(answer):
+        raise NotYet("A function is wanted here: def padded(length).")
+    if answer(1) is ...:
+        raise NotYet("padded returns the dots. Replace them.")
+    lengths = range(1, 1025)
+    results = [number(answer(length)) for length in lengths]
+    short = [length for length, result in zip(lengths, results, strict=True) if result < length]
+    if short:
+        raise NotYet(f"padded({short[0]}) is {results[short[0] - 1]:g}: the sentence does not fit.")
+    programs, more = len(set(results)), sum(results) / sum(lengths) - 1
+    if programs > 8:
+        raise NotYet(
+            f"That makes {programs:,} lengths, and as many compilations. Eight are allowed."
+        )
+    if more > 0.25:
+        raise NotYet(
+            f"That adds {more:.0%} of padding. Powers of two are too coarse for long sentences."
+        )
+    return f"{programs} programs, and {more:.0%} more words."

@@ -214,6 +214,12 @@ CASES = {
         [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
          (7, "2 passes each")],
     ),
+    "05.buckets": (
+        {}, lambda length: ..., lambda length: -(-length // 128) * 128,
+        [(lambda length: length, "as many compilations"), (lambda length: 1024, "adds 100%"),
+         (lambda length: 512, "does not fit"), (128, "A function is wanted"),
+         (lambda length: 2 ** max(4, (length - 1).bit_length()), "Powers of two")],
+    ),
     "05.global_batch": (
         {}, PLAN_OPEN, PLAN,
         [({**PLAN, "global batch": 96}, "There are four"), ({**PLAN, "global batch": 24}, "you divided"),
