@@ -91,6 +91,14 @@ class Published:
         taken = tuple(work(float(x)) / y for x, y in zip(self.x, self.y, strict=True))
         return dataclasses.replace(self, unit="s", y=taken)
 
+    def at(self, x: float | str) -> Published:
+        """Take one point of a series; raises KeyError where `x` is not among them.
+
+        >>> get("matmul-t4-formats").at("fp16").value / 1e12
+        41.91
+        """
+        return dataclasses.replace(self, x=(), y=(self.points[x],))
+
     def share(self, part: float) -> Published:
         """Take a part of it, as for 1,000 of 5,000 steps: `part` is a factor.
 

@@ -22,8 +22,8 @@ MODULES = [
 GROWING = {
     "colab_helpers.runtime.chatter.Chatter",
     "course.run.lessons.Ran",
-    "course.stand_in.allocator.Block",
-    "course.stand_in.allocator.Count",
+    "colab_helpers.memory.allocator.Block",
+    "colab_helpers.memory.allocator.Count",
 }
 
 

@@ -14,6 +14,7 @@ from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.numbers import bit_layout, histogram
 from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
 from colab_helpers.figures.race import race
+from colab_helpers.figures.ratios import ratios, trade
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "lanes",
     "lines",
     "race",
+    "ratios",
     "roofline",
     "spans",
     "systolic",
     "timeline",
+    "trade",
 ]

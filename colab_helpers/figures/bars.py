@@ -35,25 +35,28 @@ def bars(
     paper: Collection[str] = (),
     claims: Mapping[str, tuple[float, float]] | None = None,
     published: Mapping[str, Published] | None = None,
+    marks: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> Picture:
     """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
 
     `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not measured:
     they are hatched. `published` maps further names to measurements of others, which are hollow: the
-    largest number of each is drawn. `claims` maps a text to the range (low, high) it speaks of. `values`
-    maps a name to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
+    largest number of each is drawn. `claims` maps a text to the range (low, high) it speaks of; `marks`
+    maps a text to a value that goes through all bars, such as what a chip holds. `values` maps a name
+    to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
     """
     theirs = published or {}
     values = {**values, **{name: row.value for name, row in theirs.items()}}
     names = list(values)
-    extra = 0.45 if claims else 0
+    extra = 0.45 if claims or marks else 0
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
         for i, name in enumerate(names):
             _one(axes, i, values[name], name in paper, name in theirs, dot=log)
             axes.annotate(
                 with_unit(values[name], unit), (values[name], i), xytext=(8 if log else 5, 0),
                 textcoords="offset points", va="center", fontsize=9,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6} if marks else None,
             )  # fmt: skip
             if limits and name in limits:
                 mark = axes.plot(
@@ -63,7 +66,7 @@ def bars(
                     "_" if axes.get_legend_handles_labels()[0] else "data-sheet limit"
                 )
         claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
-        top = max([*values.values(), *(limits or {}).values(), *claimed])
+        top = max([*values.values(), *(limits or {}).values(), *claimed, *(marks or {}).values()])
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
@@ -75,6 +78,7 @@ def bars(
                 loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
             )
         _claims(axes, claims or {})
+        _marks(axes, marks or {})
         if unit == "s" and log:
             time_ticks(axes)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
@@ -149,6 +153,16 @@ def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
     if claims:
         top, bottom = axes.get_ylim()[::-1]
         axes.set_ylim(bottom + 0.7, top)
+
+
+def _marks(axes: Axes, marks: Mapping[str, float]) -> None:
+    """A dashed line through all bars for each, with its text above."""
+    for i, (text, value) in enumerate(marks.items()):
+        axes.axvline(value, color=INK, lw=1.1, ls="--")
+        axes.annotate(
+            text, (value, 1), xycoords=("data", "axes fraction"), xytext=(0, 2 + 10 * (i % 2)),
+            textcoords="offset points", ha="center", fontsize=8.5, color=INK,
+        )  # fmt: skip
 
 
 def _bars_alt(

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, look, with_unit
+from colab_helpers import _units
+from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, look
 
 _IDLE = "#e5e7eb"
 #: Frames of a systolic array in one line.
@@ -72,12 +73,12 @@ def blocks(
         axes.axvline(capacity, color=INK, lw=1.2, ls="--")
         axes.text(capacity, -0.62, "the card ends here ", ha="right", va="center", size=9)
         axes.set_yticks(range(len(snapshots)), list(snapshots))
-        axes.set(xlim=(0, capacity * 1.14), ylim=(len(snapshots) - 0.45, -0.85), xticks=[])
+        axes.set(xlim=(0, capacity * 1.2), ylim=(len(snapshots) - 0.45, -0.85), xticks=[])
         axes.grid(visible=False)
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         said = "; ".join(
-            f"{moment}: {len(segments)} segments, {with_unit(_total(segments, 'used'), 'B')} used, "
-            f"{with_unit(_total(segments, 'free'), 'B')} free in them"
+            f"{moment}: {len(segments)} segments, {_units.mib(_total(segments, 'used'))} used, "
+            f"{_units.mib(_total(segments, 'free'))} free in them"
             for moment, segments in snapshots.items()
         )
         return finish(figure, f"Blocks of memory. {title}. {said}.")

@@ -20,10 +20,10 @@ def timeline(
     with canvas(height=3.6) as (figure, axes):
         axes.step(range(len(live)), live, where="post", color=COLOURS[0], lw=1.4)
         axes.fill_between(range(len(live)), live, step="post", color=COLOURS[0], alpha=0.2, lw=0)
-        top = max([*live, budget or 0]) * 1.18
-        for position, name in marks:
+        top = max([*live, budget or 0]) * 1.25
+        for i, (position, name) in enumerate(marks):  # in three lines, for phases can be short
             axes.axvline(position, color=INK, lw=0.8, ls=":")
-            axes.text(position, top, f" {name}", va="top", fontsize=9)
+            axes.text(position, top * (1 - 0.06 * (i % 3)), f" {name}", va="top", fontsize=9)
         if budget:
             axes.axhline(budget, color=INK, lw=1.2, ls="--", label="budget")
             axes.legend(loc="lower right")

@@ -2,17 +2,19 @@
 
 `track` counts the bytes of live tensors on any device, and can set a budget that raises PyTorch's own
 out-of-memory error. `footprint` says beforehand what a training step needs. `largest_batch` tries,
-and recovers. Nothing here keeps a tensor alive.
+and recovers. `Allocator` hands out memory as CUDA's does, without a GPU. Nothing here keeps a tensor alive.
 """
 
 from __future__ import annotations
 
+from colab_helpers.memory.allocator import Allocator
 from colab_helpers.memory.fit import is_out_of_memory, largest_batch, release
 from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.meter import Meter, RehearsalError, tensor_bytes
 from colab_helpers.memory.tracking import track
 
 __all__ = [
+    "Allocator",
     "Footprint",
     "Meter",
     "RehearsalError",

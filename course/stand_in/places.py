@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course.stand_in.allocator import Allocator, Block, OutOfMemory
+from colab_helpers.memory.allocator import Allocator, Block, OutOfMemory
 from course.stand_in.machines import Machine
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from colab_helpers.lessons.exercises import NotYet, close, exercise, number, told
@@ -85,3 +85,37 @@ def fit(answer: Mapping[str, Any]) -> str:
     if parts != 3:
         raise NotYet("parts: as few as possible, with at most 104 rows each.")
     return "Three parts, weighed by their rows, one step."
+
+
+@exercise(
+    "06.thrifty",
+    hint="Replace the dots. Which bytes grow with the rows, and must all of them be alive at once?",
+)
+def thrifty(answer: Callable, spendthrift: Callable) -> str:
+    """Whether a function leaves the same gradients with 60 % of the peak: both are watched here."""
+    import torch
+
+    from colab_helpers import memory
+
+    torch.manual_seed(0)
+    parts = [part for _ in range(6) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+    network = torch.nn.Sequential(*parts, torch.nn.Linear(64, 10))
+    x, y = torch.rand(1024, 64), torch.randint(10, (1024,))
+    if answer(network, x[:2], y[:2]) is ...:
+        raise NotYet("thrifty returns the dots. Replace them.")
+    found = []
+    for way in (spendthrift, answer):
+        network.zero_grad()
+        with memory.track("cpu", known=network) as meter:
+            way(network, x, y)
+        if any(p.grad is None for p in network.parameters()):
+            raise NotYet("Some parameters have no gradient afterwards: call backward().")
+        found.append((meter.peak, torch.cat([p.grad.flatten() for p in network.parameters()])))
+    (before, wanted), (after, given) = found
+    if not torch.allclose(given, wanted, rtol=1e-3, atol=1e-6):
+        raise NotYet("The gradients differ. Do the parts' losses add up to the mean over all rows?")
+    if after > 0.6 * before:
+        raise NotYet(
+            f"The peak is {after / before:.0%} of the first; 60 % are wanted. Smaller parts."
+        )
+    return f"The same gradients, with {after / before:.0%} of the peak."

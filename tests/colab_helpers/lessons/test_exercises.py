@@ -93,6 +93,20 @@ def overwriting(x):
     return x.mul_(0)
 
 
+def spendthrift(network, x, y):
+    torch.nn.functional.cross_entropy(network(x), y).backward()
+
+
+def in_parts(network, x, y, weigh=True):
+    for part_x, part_y in zip(x.split(64), y.split(64), strict=True):
+        loss = torch.nn.functional.cross_entropy(network(part_x), part_y)
+        (len(part_x) / len(x) * loss if weigh else loss).backward()
+
+
+def plain_mean_of_parts(network, x, y):
+    in_parts(network, x, y, weigh=False)
+
+
 class Batches:
     """Two batches of images and labels, each of which takes its time."""
 
@@ -240,6 +254,11 @@ CASES = {
          (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
          (lambda: jax.no_such_thing(), "does not run"),
          (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
+    ),
+    "06.thrifty": (
+        {"spendthrift": spendthrift}, lambda network, x, y: ..., in_parts,
+        [(spendthrift, "60 % are wanted"), (plain_mean_of_parts, "The gradients differ"),
+         (lambda network, x, y: None, "no gradient"), (3, "cannot be read")],
     ),
     "06.adam_bytes": (
         {}, ..., 1.8543,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MIB = 2**20
@@ -56,7 +57,13 @@ class Count:
 
 
 class Allocator:
-    """The memory of one card of `total` bytes, of which `context` are CUDA's own."""
+    """The memory of one card of `total` bytes, of which `context` are CUDA's own; `index` is its number.
+
+    >>> card = Allocator(100 * MIB)
+    >>> block = card.take(3 * MIB)
+    >>> card.counts["allocated"].current // MIB, card.counts["reserved"].current // MIB
+    (3, 20)
+    """
 
     def __init__(self, total: int, context: int = 0, index: int = 0):
         self.total, self.context, self.index = total, context, index
@@ -66,6 +73,7 @@ class Allocator:
         self.history: list[dict] | None = None
         self._pools: dict[bool, list[tuple[int, int, Block]]] = {True: [], False: []}
         self._order = itertools.count()
+        self._segments: list[Block] = []  # the first block of each
 
     @property
     def free(self) -> int:
@@ -73,7 +81,7 @@ class Allocator:
         return self.total - self.context - self.counts["reserved"].current
 
     def take(self, requested: int) -> Block:
-        """Return a block for so many bytes. Raises `OutOfMemory`."""
+        """Return a block for `requested` bytes; raises `OutOfMemory`, with the message of CUDA's."""
         size = max(SMALLEST, _up(requested, SMALLEST))
         small = size <= SMALL
         block = self._best_fit(small, size) or self._new_segment(small, size, requested)
@@ -85,7 +93,7 @@ class Allocator:
         return block
 
     def give(self, block: Block) -> None:
-        """Take a block back: it joins free neighbours and stays in the cache."""
+        """Take `block` back: it joins free neighbours and stays in the cache."""
         self.counts["allocated"].change(-block.size)
         self.counts["requested"].change(-block.requested)
         self._note("free_requested", block.requested)
@@ -105,6 +113,7 @@ class Allocator:
             whole = [entry for entry in pool if entry[2].before is None and entry[2].after is None]
             for entry in whole:
                 pool.remove(entry)
+                self._segments = [first for first in self._segments if first is not entry[2]]
                 self.counts["reserved"].change(-entry[0])
                 self._note("segment_free", entry[0])
 
@@ -112,6 +121,16 @@ class Allocator:
         """Let each peak begin with what there is now."""
         for count in self.counts.values():
             count.peak = count.current
+
+    def segments(self) -> list[list[tuple[int, str]]]:
+        """Return how memory is divided: for each segment its blocks, as (bytes, "used" or "free").
+
+        >>> card = Allocator(2**30)
+        >>> card.give(card.take(4 * MIB))
+        >>> card.segments()
+        [[(20971520, 'free')]]
+        """
+        return [list(_blocks_from(first)) for first in self._segments]
 
     def stats(self) -> dict[str, int]:
         """Return what `torch.cuda.memory_stats` calls them."""
@@ -140,7 +159,9 @@ class Allocator:
             raise OutOfMemory(self._message(segment))
         self.counts["reserved"].change(segment)
         self._note("segment_alloc", segment)
-        return Block(segment, small, next(self._order))
+        block = Block(segment, small, next(self._order))
+        self._segments.append(block)
+        return block
 
     def _has_room(self, segment: int) -> bool:
         reserved = self.counts["reserved"].current + segment
@@ -177,6 +198,12 @@ class Allocator:
             "Memory Management  "
             "(https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
         )
+
+
+def _blocks_from(block: Block | None) -> Iterator[tuple[int, str]]:
+    while block is not None:
+        yield block.size, "free" if block.free else "used"
+        block = block.after
 
 
 def _up(size: int, step: int) -> int:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from course.stand_in.allocator import MIB, Allocator, OutOfMemory
+from colab_helpers.memory.allocator import MIB, Allocator, OutOfMemory
 
 
 def numbers(allocator):
