@@ -67,9 +67,8 @@ def blocks(
                 axes.add_patch(
                     Rectangle((x - whole, y - 0.36), whole, 0.72, fill=False, edgecolor=INK, lw=1.6)
                 )
-            axes.text(
-                x, y, f"  {with_unit(_total(segments, 'used'), 'B')} used", va="center", size=9
-            )
+            used = _units.mib(_total(segments, "used"))
+            axes.text(capacity * 1.01, y, f"{used} used", va="center", size=9)
         axes.axvline(capacity, color=INK, lw=1.2, ls="--")
         axes.text(capacity, -0.62, "the card ends here ", ha="right", va="center", size=9)
         axes.set_yticks(range(len(snapshots)), list(snapshots))

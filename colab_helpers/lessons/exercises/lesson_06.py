@@ -108,9 +108,10 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
         network.zero_grad()
         with memory.track("cpu", known=network) as meter:
             way(network, x, y)
-        if any(p.grad is None for p in network.parameters()):
+        gradients = [p.grad.flatten() for p in network.parameters() if p.grad is not None]
+        if len(gradients) < len(list(network.parameters())):
             raise NotYet("Some parameters have no gradient afterwards: call backward().")
-        found.append((meter.peak, torch.cat([p.grad.flatten() for p in network.parameters()])))
+        found.append((meter.peak, torch.cat(gradients)))
     (before, wanted), (after, given) = found
     if not torch.allclose(given, wanted, rtol=1e-3, atol=1e-6):
         raise NotYet("The gradients differ. Do the parts' losses add up to the mean over all rows?")
