@@ -39,6 +39,16 @@ class Format:
         return (2 - 2.0**-self.mantissa) * 2.0 ** (2 ** (self.exponent - 1) - 1)
 
     @property
+    def reach(self) -> str:
+        """The largest number, as a note beside a name.
+
+        >>> formats()["fp16"].reach, formats()["bf16"].reach
+        ('(to 65,504)', '(to 3.4e+38)')
+        """
+        short = self.bits < 17 and self.exponent < 8
+        return f"(to {self.largest:,.0f})" if short else f"(to {self.largest:.1e})"
+
+    @property
     def smallest(self) -> float:
         """The smallest number above 0 with all its digits (normal)."""
         return 2.0 ** (2 - 2 ** (self.exponent - 1))

@@ -99,6 +99,16 @@ class Published:
         """
         return dataclasses.replace(self, x=(), y=(self.points[x],))
 
+    def ratio_to(self, other: Published) -> Published:
+        """Divide by `other`, point by point, where both have one.
+
+        >>> ratio = get("resnet-t4-mixed").ratio_to(get("resnet-t4-fp32"))
+        >>> round(ratio.points[1], 2), round(ratio.points[256], 2)
+        (0.81, 2.89)
+        """
+        shared = {x: y / other.points[x] for x, y in self.points.items() if x in other.points}
+        return dataclasses.replace(self, unit="×", x=tuple(shared), y=tuple(shared.values()))
+
     def share(self, part: float) -> Published:
         """Take a part of it, as for 1,000 of 5,000 steps: `part` is a factor.
 

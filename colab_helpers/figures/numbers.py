@@ -49,12 +49,18 @@ def bit_layout(
 
 
 def histogram(
-    groups: Mapping[str, Sequence[float]], *, title: str, xlabel: str, lost_below: float, lost: str
+    groups: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    xlabel: str,
+    lost_below: float,
+    lost: str,
+    infinite_above: float | None = None,
 ) -> Picture:
     """Plot how magnitudes (above 0) are spread over powers of two; shade what a format loses.
 
-    `groups` maps a name to magnitudes; what is under `lost_below` is shaded and named `lost`; `xlabel`
-    says what is counted; `title` holds the finding.
+    `groups` maps a name to magnitudes; what is under `lost_below` is shaded and named `lost`, and so is what
+    lies above `infinite_above`, as infinite; `xlabel` says what is counted; `title` holds the finding.
     """
     powers = {name: np.log2(np.asarray(values)) for name, values in groups.items()}
     low = min(float(p.min()) for p in powers.values())
@@ -68,6 +74,10 @@ def histogram(
             )  # fmt: skip
         limit = float(np.log2(lost_below))
         axes.axvspan(min(low, limit) - 1, limit, color=COLOURS[3], alpha=0.2, lw=0, label=lost)
+        if infinite_above:
+            high = max(high, float(np.log2(infinite_above)) + 3)
+            beyond = {"color": COLOURS[4], "alpha": 0.2, "lw": 0, "label": "infinite"}
+            axes.axvspan(float(np.log2(infinite_above)), high + 1, **beyond)
         axes.set_xlim(min(low, limit) - 1, high + 1)
         ticks = [int(t) for t in axes.get_xticks() if float(t).is_integer()]
         axes.set_xticks(ticks, [f"2$^{{{t}}}$" for t in ticks])

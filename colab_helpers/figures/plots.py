@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -52,7 +52,7 @@ def lines(
     many = len(curves) + len(ideal or {}) + len(published) > 3
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
-            axes.plot(x, y, **look(i), label=name)
+            axes.plot(x, y, **look(i), markevery=max(1, len(x) // 25), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
             axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
         for row in published:
@@ -69,9 +69,12 @@ def lines(
                 )
         if doubling:
             axes.set_xscale("log", base=2)
-            axes.set_xticks(list(x), [f"{value:g}" for value in x])
+            ticks = sorted({*x, *(float(value) for row in published for value in row.x)})
+            axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
         elif not log and all(float(value).is_integer() for value in x) and len(x) <= 12:
             axes.set_xticks(list(x))
+        elif not log and all(float(value).is_integer() for value in x):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         if (
             len(curves) + len(ideal or {}) + len(published) > 1

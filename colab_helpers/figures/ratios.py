@@ -67,8 +67,9 @@ def _dot(axes: Axes, ratio: float, y: int, place: int, hollow: bool) -> None:
     own = look(place)
     face = "white" if hollow else own["color"]
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
+    beside = (0, 7) if place % 2 == 0 else (0, -14)  # so that two near each other can be read
     axes.annotate(
-        _units.times(ratio), (ratio, y), xytext=(0, 7), textcoords="offset points", ha="center", size=8
+        _units.times(ratio), (ratio, y), xytext=beside, textcoords="offset points", ha="center", size=8
     )  # fmt: skip
 
 

@@ -44,16 +44,20 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
         "bf16_weight": (1, 1),  # WRONG: no update arrives
         "fp32_weight": (1.999, 2.001),
         "backward_inside": (1e-4, INFINITY),
-        "backward_outside": (0, 1e-6),
-        "lost_unscaled": (0.5, 100),
-        "lost_scaled": (0, 0.5),
-        "skipped": (1, 1),
+        "backward_outside": (0, 1e-5),
+        "unscaled_loss": (2.29, 2.32),  # ln 10: it guesses
+        "scaled_learned": (1, 1),
+        "lost_unscaled": (50, 100),  # per cent
+        "lost_scaled": (0, 10),
+        "skipped": (1, 19),
+        "forgotten": (1, 20),
+        "remembered": (0, 0),
         "scaled_twice": (60_000, 70_000),
         "clipped_early": (0, 1e-3),
         "clipped_right": (0.49, 0.51),
         "softmax_wrong": (1, 1),
         "softmax_right": (0, 0),
-        "fp8_plain": (50, 101),
+        "fp8_plain": (10, 101),
         "fp8_scaled": (0, 10),
     },
 }

@@ -26,7 +26,7 @@ LEAST_COMPARED = 3  # cells whose stored output is compared
 #: Lines with code of the cells that are not folded: median, nine of ten, longest.
 SHORT_CELLS = (6, 14, 20)
 #: Lessons whose cells still hold more than the lesson.
-NOT_YET_SHORT = ("07_mixed_precision",)
+NOT_YET_SHORT: tuple[str, ...] = ()
 
 #: What must not stand in a lesson's code -> why, and what to write.
 RETIRED = {

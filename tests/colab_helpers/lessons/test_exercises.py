@@ -72,7 +72,7 @@ def quick_loop(pieces):
     return (stacked * stacked).sum().item()
 
 
-NUMBERS = torch.rand(2**22)
+NUMBERS = torch.rand(2**21)
 
 
 def many_passes(x):
@@ -81,12 +81,8 @@ def many_passes(x):
     return x
 
 
-def in_pieces(x):
-    result = x.clone()
-    for piece in result.split(2**15):
-        for _ in range(20):
-            piece.mul_(piece).add_(0.01).sqrt_()
-    return result
+def one_pass(x):
+    return torch.sqrt(x * x + 0.2)
 
 
 def overwriting(x):
@@ -105,6 +101,25 @@ def in_parts(network, x, y, weigh=True):
 
 def plain_mean_of_parts(network, x, y):
     in_parts(network, x, y, weigh=False)
+
+
+def stuck(network, optimizer, x, y, steps, scaled=False, mixed=True):
+    scaler = torch.amp.GradScaler("cpu", enabled=scaled)
+    for _ in range(steps):
+        with torch.autocast("cpu", dtype=torch.float16, enabled=mixed):
+            loss = torch.nn.functional.cross_entropy(network(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def with_a_scaler(network, optimizer, x, y, steps):
+    stuck(network, optimizer, x, y, steps, scaled=True)
+
+
+def in_float32(network, optimizer, x, y, steps):
+    stuck(network, optimizer, x, y, steps, mixed=False)
 
 
 class Batches:
@@ -179,7 +194,7 @@ CASES = {
          ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
     ),
     "02.fewer_passes": (
-        {"many_passes": many_passes, "numbers": NUMBERS}, lambda x: ..., in_pieces,
+        {"many_passes": many_passes, "numbers": NUMBERS}, lambda x: ..., one_pass,
         [(many_passes, "Half the time"), (lambda x: x + 1, "The numbers differ"),
          (overwriting, "were overwritten"), (lambda x: 3, "A tensor of shape"), (3, "cannot be read")],
     ),
@@ -298,6 +313,10 @@ CASES = {
          (["backward", "step", "unscale", "clip", "update"], "taken already"),
          ([*ORDER[:3], "update", "step"], "when the step is done"),
          (ORDER[:4], "each of these once"), ("backward", "not one text")],
+    ),
+    "07.learns": (
+        {"stuck": stuck}, lambda network, optimizer, x, y, steps: ..., with_a_scaler,
+        [(stuck, "guessing has 2.303"), (in_float32, "keep the autocast"), (3, "cannot be read")],
     ),
     "07.saved": (
         {}, ..., 40,
