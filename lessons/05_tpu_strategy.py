@@ -50,7 +50,7 @@ figures.systolic(
 
 # %% [markdown]
 # The field fills along a diagonal and drains along one. Three rows are too few: more than half of the time is spent on filling
-# and draining. A v5e has four such fields of 128 × 128, a v6e two of 256 × 256. How many rows does such a field want?
+# and draining. The fields of a v5e are 128 × 128, those of a v6e 256 × 256. How many rows do they want?
 
 # %%
 counts = [2**k for k in range(0, 15, 2)]

@@ -47,7 +47,7 @@ class Count:
     freed: int = 0
 
     def change(self, by: int) -> None:
-        """Count so many more, or fewer."""
+        """Count `by` bytes more, or fewer where it is negative."""
         self.current += by
         self.peak = max(self.peak, self.current)
         if by > 0:

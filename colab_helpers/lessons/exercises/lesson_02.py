@@ -118,17 +118,16 @@ def fewer_passes(answer: Callable, many_passes: Callable, numbers: Any) -> str:
     """Whether a function gives the same numbers in half the time: both are run and timed here."""
     import torch
 
-    kept = numbers.clone()
-    given = answer(numbers)
+    own = numbers.clone()  # whatever an answer does to it, the lesson's numbers stay
+    given = answer(own)
     if given is ...:
         raise NotYet("fewer_passes returns the dots. Replace them.")
-    if not torch.equal(numbers, kept):
-        numbers.copy_(kept)
+    if not torch.equal(numbers, own):
         raise NotYet("The numbers that came in were overwritten. Work on a copy, or on new memory.")
     if not torch.is_tensor(given) or given.shape != numbers.shape:
         raise NotYet(f"A tensor of shape {tuple(numbers.shape)} is wanted.")
     if not torch.allclose(given, many_passes(numbers), rtol=1e-4):
         raise NotYet("The numbers differ from those of the slow version.")
     advice = "pieces of 32,768 numbers, in place, stay in the cache."
-    gain = half_the_time(lambda: many_passes(numbers), lambda: answer(numbers), advice)
+    gain = half_the_time(lambda: many_passes(numbers), lambda: answer(own), advice)
     return f"{gain}, for the same numbers."
