@@ -107,7 +107,10 @@ class Published:
         (0.81, 2.89)
         """
         shared = {x: y / other.points[x] for x, y in self.points.items() if x in other.points}
-        return dataclasses.replace(self, unit="×", x=tuple(shared), y=tuple(shared.values()))
+        chip = f"{self.chip} ({self.what.split(' over ')[0]})"
+        return dataclasses.replace(
+            self, chip=chip, unit="×", x=tuple(shared), y=tuple(shared.values())
+        )
 
     def share(self, part: float) -> Published:
         """Take a part of it, as for 1,000 of 5,000 steps: `part` is a factor.

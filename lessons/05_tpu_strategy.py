@@ -25,12 +25,12 @@ CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu)
 # ## A field of multipliers
 #
 # The heart of a TPU is a *systolic array*: a square field of multipliers, each of which holds one number of a weight matrix.
-# The rows of your data march in from the left, one behind the other. In each step every multiplier does three things: it
+# The rows of your data march in from the left, one behind the other; each line of the field gets one number of a row. In each step every multiplier does three things: it
 # multiplies the number that arrives by its own, adds the sum that comes from above, and passes both on, the number to the right and
 # the sum downwards. Finished sums fall out at the bottom. Nobody fetches anything from memory in between, and that is the trick.
 #
-# Draw it for three rows and a field of 3 × 3. A number says which row a multiplier works on, and
-# row r reaches the multiplier in line i and column j at step r + i + j.
+# Draw it for three rows and a field of 3 × 3. A colour and a number say which row a multiplier works on. Row r
+# reaches the multiplier in line i and column j after r + i + j steps, all counted from 0.
 #
 # **Predict.** After how many steps is the whole product done?
 
@@ -49,20 +49,30 @@ figures.systolic(
 )
 
 # %% [markdown]
-# The field fills along a diagonal and drains along one. Three rows are too few: more than half of the time is spent on filling
-# and draining. The fields of a v5e are 128 × 128, those of a v6e 256 × 256. How many rows do they want?
+# The field fills along a diagonal and drains along one, so three rows leave it idle for more than half of the time. A real TPU hides
+# most of that: while the last rows drain, the next ones march in, with the next weights. What it cannot hide is the way from memory.
+# In bf16 a weight has 2 bytes, and each row of your data uses it for two operations. So a product with n rows does n operations
+# per byte, and lesson 02's roofline says how many a chip wants.
+#
+# **Predict.** How many rows must a batch have, before a v5e computes at full speed?
 
 # %%
-counts = [2**k for k in range(0, 15, 2)]
-share = {f"{side} × {side}": [100 * n / (n + 2 * side - 2) for n in counts] for side in (128, 256)}
+rows_wanted = None  # @param {type:"integer"}
+
+# %%
+sheets, counts = hardware.catalogue(), [2**k for k in range(12)]
+share = {name: [100 * min(1, n / sheets[name].ridge("bf16")) for n in counts] for name in ("v5e", "v6e")}
+ridge = sheets["v5e"].ridge("bf16")
 figures.lines(
-    counts, share, doubling=True, xlabel="rows in a batch", ylabel="% of the multipliers' time used",
-    title=f"128 rows use {100 * 128 / (128 + 2 * 128 - 2):.0f} % of a field of 128 × 128",
+    counts, {}, ideal={f"{name}, by its data sheet": values for name, values in share.items()}, doubling=True,
+    xlabel="rows in a batch", ylabel="% of full speed, at most",
+    title=f"On paper, a v5e wants {ridge:.0f} rows at once{said(rows_wanted)}",
 )
 
 # %% [markdown]
-# So a TPU wants thousands of rows at once, sizes that fill its field, and a program that is known in advance, since nothing can be
-# fetched on the way. It got a compiler for that, and both together explain most of what follows. What Colab gives you today:
+# Below that, the field waits for weights. So a TPU wants large batches, and sizes that fill its field. And because nobody can stop a
+# marching field to think, a compiler plans in advance which tile is loaded when. It has to know every shape for that. These three
+# wishes explain most of what follows. What Colab gives you today:
 
 # %% tags=["nbval-check-output"]
 facts.quote("tpu-tiles", "no-tensorflow-on-tpu", "one-process-a-tpu")
@@ -86,7 +96,8 @@ with runtime.quiet():  # a TPU's library talks while it looks around
     chip = jax.devices()[0]
 if chip.platform != "cpu" or CHIP_FOR == "tensorflow":
     machine = hardware.list_devices().main
-f"{jax.device_count()} × {chip.device_kind}, and {len(jax.devices('cpu'))} simulated devices on the CPU"
+chips = [device.device_kind for device in jax.devices() if device.platform != "cpu"]
+f"chips: {chips or 'none'}; simulated devices on the CPU, for later: {len(jax.devices('cpu'))}"
 
 # %% [markdown]
 # JAX has NumPy's names, arrays that live on the chip, and `jax.jit`, which compiles a function. Random numbers come from a *key*
@@ -150,8 +161,8 @@ def read(sentence, w):
     return network(sentence, w).sum()
 
 
-def read_all(padded_length):
-    compilations.clear(), read.clear_cache()
+def read_all(lengths, padded_length):
+    compilations.clear()
     clock, start = [], time.perf_counter()
     for length in lengths:
         sentence = np.zeros((padded_length(length), 512), "float32")
@@ -166,20 +177,21 @@ def read_all(padded_length):
 # %%
 # needs: jax
 lengths = np.random.default_rng(0).permutation(np.arange(1, 513))[:LENGTHS].tolist()
-as_they_come, shapes_wrong = read_all(lambda length: length)
-later = benchmark.measure(lambda: read(np.zeros((lengths[-1], 512), "float32"), weights), budget=SECONDS).median
-longer = as_they_come[-1] / LENGTHS / later
+as_they_come, shapes_wrong = read_all(lengths, lambda length: length)
+again, _ = read_all(lengths, lambda length: length)  # now every length is known
+longer = as_they_come[-1] / again[-1]
 f"{shapes_wrong} compilations; a new length takes {longer:.0f} times as long as a known one{said(times_longer)}"
 
 # %% [markdown]
 # ### RIGHT: pad to a few lengths
 #
-# Fill each sentence up to 64, 128, 256 or 512: *buckets*. Some work is wasted on padding, and four programs are enough for ever.
+# Fill each sentence up to 64, 128, 256 or 512: *buckets*. Some work is wasted on padding, and four programs are enough.
 
 # %%
 # needs: jax
 buckets = 64, 128, 256, 512
-in_buckets, shapes_right = read_all(lambda length: next(b for b in buckets if b >= length))
+read.clear_cache()  # forget all programs
+in_buckets, shapes_right = read_all(lengths, lambda length: next(b for b in buckets if b >= length))
 gain = as_they_come[-1] / in_buckets[-1]
 figures.lines(
     range(1, LENGTHS + 1), {"every length": as_they_come, "four buckets": in_buckets}, units=("", "s"),
@@ -188,8 +200,8 @@ figures.lines(
 )
 
 # %% [markdown]
-# The upper line climbs with every sentence, because every sentence waits for the compiler. The lower one takes four steps and
-# then lies flat. On a TPU a program of real size compiles for seconds to minutes, so there the step is a cliff.
+# The upper line climbs with every sentence, because every sentence waits for the compiler. The lower one has its four compilations
+# early; from then on it only computes. On a TPU a program of real size compiles for seconds to minutes, so there each step is a cliff.
 #
 # Padding must not count, though. Its rows have a loss too: multiply it by 0, and divide by the number of real rows.
 
@@ -232,9 +244,9 @@ figures.lines(
 )
 
 # %% [markdown]
-# One product of that size is over in 12 millionths of a second at full speed, so handing it over takes longer than computing it. At
-# n = 8,192 the same chip reaches 92 %. (Is bf16 slower than float32 on your
-# CPU? Then it has no units for it and converts to and fro. On another CPU it may be five times faster; lesson 07 shows why.)
+# At full speed that product would take 11 µs; measured were 119. It is too small to be worth handing over. At n = 8,192 the same
+# chip reaches 92 %. (Is bf16 slower than float32 on your CPU? Then it converts to and fro. On another CPU it may be five times
+# faster; lesson 07 shows why.)
 #
 # And what if the field is fed in small portions? Somebody wrote the same product by hand, in blocks of 128 × 128:
 
@@ -243,8 +255,12 @@ small = published.get("matmul-v5e-small-blocks")
 print(*(f"n = {n:>5}: {rate / v5e.points[n]:.0%} of the speed of XLA's product" for n, rate in small.points.items()), sep="\n")
 
 # %% [markdown]
-# A field that keeps filling and draining, as in the first diagram. What do 16 bits cost? A TPU rounds the inputs of a float32 product to bf16 as well, unless you ask for more. So the yardstick has to
-# be computed with `precision="highest"`.
+# Two blocks of 128 × 128 in bf16 are 65,536 bytes, for 2 · 128³ operations: 64 per byte, where a v5e wants 240. Memory holds it back, as
+# in your figure above. XLA chooses larger blocks.
+#
+# What do 16 bits cost? A TPU rounds the inputs of a float32 product to bf16 as well, unless you ask for more. So the yardstick has to
+# be computed with `precision="highest"`. (On a CPU float32 is not rounded, so the first line shows nothing there. On a TPU it shows about as much
+# as the second.)
 
 # %%
 # needs: jax
@@ -256,11 +272,11 @@ for name, close in {"float32, as it comes": a @ a, "bfloat16": (a.astype("bfloat
 # %% [markdown]
 # ## A TPU without a TPU
 #
-# Here is something that few people know: the compiler of a TPU runs on any computer. The package `libtpu` contains it, JAX can
+# Here is something that few people know: the compiler of a TPU runs without a TPU, on any Linux computer with an x86 processor. The package `libtpu` contains it, JAX can
 # describe a chip that is not there (a *topology*), and then you compile for it. You get no result, but you get what the
 # compiler knows: the memory it will need, and whether it fits. Where `libtpu` is missing, you see what it said on a reference machine.
 #
-# The program is a training step with Adam: a few blocks, each of which widens 1,024 numbers to 4,096 and back.
+# The program is a training step with Adam: four blocks, each of which widens 1,024 numbers to 4,096 and back.
 
 # %%
 # needs: jax
@@ -309,10 +325,10 @@ def compile_for(device, rows):
 
 
 # %% [markdown]
-# **Predict.** A v5e has 16 GB. How many rows can it train on at once? (Each row is 1,024 numbers in bf16.)
+# **Predict.** A v5e has 16 GB of *HBM*, its memory. Try 131,072 rows of 1,024 numbers, and twice as many again and again: up to how many fit?
 
 # %%
-rows_that_fit = None  # @param {type:"integer"}
+rows_that_fit = None  # @param ["131072", "262144", "524288", "1048576"] {type:"raw"}
 
 # %%
 # needs: jax, libtpu
@@ -333,30 +349,30 @@ most = max((rows for name, rows in fitting if name == "v5e"), default=0)
 f"most rows on a v5e, of those tried: {most:,}{said(rows_that_fit)}"
 
 # %% [markdown]
-# No formula said so, and no chip: the compiler itself did, in its own words, which are those you would read on the day you run out of
-# memory. It knows before anything runs, because every shape is fixed. (A PyTorch program on a GPU finds out when it gets there;
-# lesson 06.) And look at the last two lines that fit: for the same rows, the v5e needs half the memory of the v6e and more operations
+# The compiler itself said so, in the words that you would read on the day you run out of memory (*temporaries* are intermediate results). It
+# knows before anything runs, because every shape is fixed. (A PyTorch program on a GPU finds out when it gets there;
+# lesson 06.) Now compare the two lines with 524,288 rows: the v5e needs half the memory of the v6e, and more operations
 # for each row. The compiler saw that it would not fit, and decided to throw some results away and compute them again. Try your own
 # batch: change `PLANS` above, after `%pip install libtpu` in a version that goes with your JAX.
 #
-# The compiler also decides how numbers lie in memory. It counts in *tiles* of 8 × 128 numbers, and a tile that is not full takes the
+# The compiler also decides how numbers lie in memory: in *tiles* of 8 × 128 numbers (for narrow arrays 1, 2 or 4 × 128), and a tile that is not full takes the
 # same room. Here is what arrays of a million rows take on a v5e, against what they contain.
 
 # %%
 # needs: jax, libtpu
-def bytes_on_chip(shape):
+def times_its_size(shape):
     array = jax.ShapeDtypeStruct(shape, "float32", sharding=SingleDeviceSharding(absent["v5e"]))
     plan = jax.jit(lambda x: 2 * x).lower(array).compile().memory_analysis()
     return plan.argument_size_in_bytes / (4 * array.size)
 
 
 with runtime.quiet():
-    taken = {columns: bytes_on_chip((2**20, columns)) for columns in (128, 1, 3, 9)}
+    taken = {columns: times_its_size((2**20, columns)) for columns in (128, 1, 3, 9)}
 print(*(f"{columns:>4} columns: {ratio:.2f} times its numbers" for columns, ratio in taken.items()), sep="\n")
 
 # %% [markdown]
-# Surprised by the single column? The tile would make it 128 times as large, so the compiler turns it on its side. It cannot help
-# three columns in a tile of four, or nine in two tiles of eight. Powers of two are a habit here for a reason.
+# Surprised by the single column? Upright, it would fill one place in 128, so the compiler turns it on its side. Lying down, three columns take a tile of
+# four lines, and nine take two tiles of eight. Multiples of 8 and of 128 waste nothing.
 #
 # ## Eight devices for everybody
 #
@@ -399,7 +415,8 @@ devices.run_apart(early, XLA_FLAGS="")
 # needs: jax
 P, Named = jax.P, jax.sharding.NamedSharding
 eight = jax.devices("cpu")
-mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=eight)
+auto = jax.sharding.AxisType.Auto  # XLA decides what you leave open
+mesh = jax.make_mesh((8,), ("data",), axis_types=(auto,), devices=eight)
 by_rows, everywhere = Named(mesh, P("data")), Named(mesh, P())
 table = jax.device_put(np.arange(64.0).reshape(16, 4), by_rows)
 jax.debug.visualize_array_sharding(table)
@@ -410,9 +427,9 @@ jax.debug.visualize_array_sharding(table)
 
 # %%
 # needs: jax
-grid = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=eight)
-x = jax.device_put(np.ones((64, 512), "float32"), Named(grid, P("data")))
-w = jax.device_put(np.ones((512, 1024), "float32"), Named(grid, P(None, "model")))
+grid = jax.make_mesh((4, 2), ("data", "model"), axis_types=(auto, auto), devices=eight)
+x = jax.device_put(np.ones((8, 16), "float32"), Named(grid, P("data")))
+w = jax.device_put(np.ones((16, 16), "float32"), Named(grid, P(None, "model")))
 y = jax.jit(jnp.matmul)(x, w)
 print(f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of the weight; the product is laid out {y.sharding.spec}")
 jax.debug.visualize_array_sharding(y)
@@ -470,7 +487,7 @@ alone, losses_alone = train(eight[0], eight[0])
 shared, losses_shared = train(by_rows, everywhere)
 forgetful, _ = train(eight[0], eight[0], rows=BATCH - 1)  # one row of 128 forgotten
 on_chip, losses_on_chip = train(chip, chip)
-f"after {STEPS} steps the loss is {losses_alone[-1]:.4f} on one device, {losses_on_chip[-1]:.4f} on {chip.device_kind}"
+f"loss after {STEPS} steps: {losses_alone[-1]:.4f} on one device, {losses_shared[-1]:.4f} on eight, {losses_on_chip[-1]:.4f} on {chip.device_kind}"
 
 # %%
 # needs: jax
@@ -480,7 +497,7 @@ def gap_to_one_device(weights):
 
 gap, gap_forgetful = gap_to_one_device(shared), gap_to_one_device(forgetful)
 verdict = "equal" if gap < 1e-4 < gap_forgetful else "DIFFERENT"
-f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten they would by {gap_forgetful:.0e}"
+f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten, by {gap_forgetful:.0e}"
 
 # %% [markdown]
 # Not equal to the last bit: eight sums of 16 rows, added up, are rounded in another order than one sum of 128. But ten thousand times
@@ -491,11 +508,11 @@ f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten they
 placed = jax.device_put((split.x_train[:BATCH], split.y_train[:BATCH]), by_rows)
 program = train_step.lower(jax.device_put(start_weights(), everywhere), *placed).compile().as_text()
 all_reduces = [text.strip() for text in program.splitlines() if " all-reduce(" in text or " all-reduce-start(" in text]
-print(*(f"{text[:150]} …" for text in all_reduces), sep="\n")
+print(*(text.partition(", channel_id")[0] for text in all_reduces), sep="\n")
 
 # %% [markdown]
-# That line is an *all-reduce*. It adds up something of all devices and gives the sum to each: here the loss and both
-# gradients, a float32 and two matrices. You did not write it. XLA put it in, because the weights must stay equal everywhere.
+# That line is an *all-reduce*. It adds up something of all devices and gives the sum to each: here both
+# gradients (XLA has turned them on their sides) and the loss. You did not write it. XLA put it in, because the weights must stay equal everywhere.
 #
 # ## The same with Keras
 #
@@ -564,7 +581,7 @@ with runtime.quiet():
 {name: strategy.num_replicas_in_sync for name, strategy in strategies.items()}
 
 # %% [markdown]
-# `strategy.run` runs the step on all replicas; what it assigns to the variable is added up (`SUM`). Each replica sums the loss over its own
+# `strategy.run` runs the step on all replicas; the updates that they bring to the variable are added up (`SUM`). Each replica sums the loss over its own
 # rows and divides. By what? That is the mistake of many a notebook.
 
 # %%
@@ -592,7 +609,7 @@ def train_under(strategy, divide_by, steps):
     matrix, step = make_step(strategy, divide_by)
     examples = tf.data.Dataset.from_tensor_slices((split.x_train, split.y_train))
     batches = examples.repeat().batch(GLOBAL, drop_remainder=True).take(steps)
-    with runtime.quiet():  # sharing out data makes TensorFlow talk
+    with runtime.quiet():  # TensorFlow comments on how it shares out data
         for batch in strategy.experimental_distribute_dataset(batches):
             step(*batch)
     return (matrix - first_weights).numpy()
@@ -628,8 +645,8 @@ f"{' and '.join(moved)}: after {REPLICA_STEPS} steps the weights differ by {diff
 # %% [markdown]
 # ## How far does it scale?
 #
-# Every step ends with an all-reduce. Chips in a ring, each sending to the next, send 2(n − 1)/n times the gradient's bytes, in 2(n − 1)
-# messages. Take a model of 7 billion parameters, whose gradient has 14 GB in bf16, on chips as fast and as well connected as
+# Every step ends with an all-reduce. In a ring each chip sends 2(n − 1)/n times the gradient's bytes, in 2(n − 1) messages. (A v5e has four links,
+# 200 GB/s together; the model lets rings use all of them.) Take a model of 7 billion parameters, whose gradient has 14 GB in bf16, on chips as fast and as well connected as
 # a v5e, and give each chip more and more tokens per step. This is a model, not a measurement.
 #
 # **Predict.** 256 chips, 1,000 tokens each: what percentage of their time is left for work?
@@ -646,6 +663,8 @@ for tokens in (1_000, 10_000, 100_000):
     shares[f"{tokens:,} tokens per chip"] = [
         100 * devices.scaling_efficiency(n, step_time, 2 * parameters, sheet.links["chips"], message) for n in chips
     ]
+    print(f"{tokens:>7,} tokens: {step_time:.2f} s of work a step")
+print(f"sending: {devices.all_reduce_seconds(256, 2 * parameters, sheet.links['chips'], message):.2f} s with 256 chips")
 left = shares["1,000 tokens per chip"][-1]
 figures.lines(
     chips, shares, doubling=True, xlabel="chips", ylabel="% of the time left for work",
@@ -653,7 +672,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# The damage is done by the second chip: the gradient has to travel, and from then on the ring sends nearly twice its bytes, however
+# The first step down is the steepest: two chips have to send the gradient once. From there it only grows to twice the gradient, however
 # many chips there are. What helps is more work per step, so batches grow with the number of chips. Frameworks also send
 # while they still compute, which the model leaves out. (A 7 B model does not fit on one v5e anyway. Formula: Patarasuk and Yuan, 2009.
 # Peak and links: the data sheet. Two operations forward and four backward for each parameter and token.)
@@ -775,8 +794,8 @@ exercises.check("05.buckets", padded)
 # needs: jax
 takeaways = {
     "Keep shapes few": f"{shapes_wrong} lengths compiled {shapes_wrong} times; four buckets were {gain:.1f} times as fast.",
-    "Ask the compiler": "it knows a TPU's memory before anything runs, and it runs on any computer.",
-    "Devices are an argument": f"the same step on eight devices gave the same weights, but for {gap:.0e}.",
+    "Ask the compiler": "it knows a TPU's memory before anything runs, and needs no TPU.",
+    "Devices are an argument": f"the same step on eight devices gave the same weights, to within {gap:.0e}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -785,7 +804,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 value, seen = reference.Value, globals()
 measured = {} if "jax" not in seen else {
     "wrong_clock": value(honest / too_short, "×", "too short: the time of a clock that does not wait"),
-    "recompiling": value(longer, "×", "time of a sentence of a new length, a known one being 1"),
+    "recompiling": value(longer, "×", "time of sentences of new lengths, known ones being 1"),
     "shapes_wrong": value(shapes_wrong, "", f"compilations for {LENGTHS} sentences, each with its own length"),
     "shapes_right": value(shapes_right, "", "compilations for the same sentences in four buckets"),
     "buckets": value(gain, "×", "speed of four buckets, a program for every length being 1"),

@@ -38,12 +38,13 @@ device
 # A model in training holds four things: its *parameters*; a *gradient* for each of them; the *optimiser's state*, which is
 # what it remembers of earlier steps; and the *activations*, the intermediate results that the backward pass will need.
 #
-# On a GPU, three lines of PyTorch tell you how much of it there is. Learn them by heart, they work in any notebook:
+# On a GPU, four lines of PyTorch tell you how much memory that is. Learn them by heart: they work in any notebook.
 #
 # ```
 # torch.cuda.reset_peak_memory_stats()
 # torch.cuda.memory_allocated()        # bytes in live tensors, now
 # torch.cuda.max_memory_allocated()    # and at the worst moment since the reset
+# torch.cuda.memory_reserved()         # what PyTorch holds for them; more below
 # ```
 #
 # `memory.track` reads the same counters. Without a GPU it watches every tensor be born and die, so that this lesson works
@@ -60,7 +61,8 @@ del block
 f"memory.track: {counted:,} bytes; torch.cuda: {now}"
 
 # %% [markdown]
-# (A million numbers of 4 bytes. CUDA rounds up to multiples of 512, so a GPU shows 4,000,256.) Now build a small GPT, like that of
+# (A million numbers of 4 bytes. On a GPU PyTorch rounds up to multiples of 512, so there both say 4,000,256. And a word on units: MB
+# and GB count in powers of ten; MiB and GiB, which PyTorch's messages use, in powers of two.) Now build a small GPT, like that of
 # lesson 01, and watch the first two steps of its training.
 #
 # **Predict.** Adam, float32. How many bytes for each parameter, without activations?
@@ -96,6 +98,7 @@ with memory.track(device) as meter:
         meter.mark(f"step {step}")
         optimizer.step()
         live[f"step {step}"] = meter.live
+        meter.mark("zero_grad")
         optimizer.zero_grad()  # sets gradients to None: their bytes are free
 
 # %%
@@ -105,14 +108,15 @@ state = live["step 1"] - live["backward 1"]
 per_parameter = (parameters + gradients + state) / model.parameter_count
 figures.timeline(
     meter.timeline(), meter.marks,
-    title=f"{per_parameter:.1f} bytes for each parameter, and the activations{said(bytes_per_parameter)}",
+    title=f"{model.parameter_count:,} parameters: {per_parameter:.1f} bytes each stay{said(bytes_per_parameter)}",
 )
 
 # %% [markdown]
 # Read it from left to right. The parameters are a step that stays. The forward pass piles activations up; the backward pass takes them away
 # again and leaves gradients. The first `optimizer.step()` adds two more numbers for each parameter, for good: that is Adam. From then on
 # each step looks like the second hump, and its top is what must fit. Four bytes for the parameter, four for its gradient, eight for
-# Adam: 16, for any model on any chip. The activations follow no such rule.
+# Adam: 16, for any model on any chip. The activations follow no such rule, and neither does a fifth thing: *temporaries*, which an operation
+# makes and drops again (the ripples, and the plateau while Adam works).
 #
 # ## Predict the peak
 #
@@ -192,14 +196,14 @@ worst = max(abs(row["rehearsed"] - 1) for row in off.values())
 good = sum(abs(row["16 bytes per parameter"] - 1) < 0.2 for row in off.values())
 figures.ratios(
     off, one="what was measured", xlabel="predicted peak, in multiples of the measured one",
-    title=f"The rule is within 20 % for {good} of 6{said(within_a_fifth)}; the rehearsal within {max(worst, 0.001):.1%}",
+    title=f"The rule is within 20 % for {good} of 6{said(within_a_fifth)}; the rehearsal off by {worst:.4%}",
 )
 
 # %% [markdown]
-# The rule counts what depends on parameters, and is right where they dominate. Where activations do, as with images, or with a large
-# vocabulary (each position gets a score for every token), it promises a fraction of what you need. The rehearsal sees all of it,
-# and it needs no GPU: you can ask on your laptop. On a GPU, add what CUDA itself takes (some hundred MB, once) and the
-# allocator's rounding.
+# The rule counts what stays when a step is over. Even where parameters dominate ("wide"), Adam's temporaries come on top; where
+# activations do, as with images, or with a large vocabulary (each position gets a score for every token), the rule promises a
+# fraction of what you need. The rehearsal sees all of it, and it needs no GPU: you can ask on your laptop. For a GPU, leave a margin: its
+# own kernels can want other temporaries, CUDA itself takes a few hundred MB, and the allocator rounds.
 #
 # ## What is the largest batch?
 #
@@ -228,7 +232,7 @@ f"{per_row / 1e6:.2f} MB per row, {fixed / 1e6:.1f} MB without rows: {promised} 
 
 # %% [markdown]
 # Now test the promise. `memory.largest_batch` tries, under a budget that raises PyTorch's own `OutOfMemoryError`: it doubles until that
-# happens, then halves the gap. (CUDA hands memory out in large pieces, so there a few rows may lie between.)
+# happens, then halves the gap. (On a GPU memory is handed out in large pieces, so the promise may be off by a few rows.)
 
 # %%
 optimizer.zero_grad()
@@ -305,7 +309,7 @@ f"{cycle} frees the cycle{said(frees_the_cycle)}"
 # `del` takes a *name* away; when the last one goes, so does the tensor. A cycle waits for `gc.collect()`. On CUDA the right column stays
 # at zero until `empty_cache()`, for a reason that comes next.
 #
-# Notebooks add a trap of their own. What stands on a cell's last line is kept under `_`, and in `Out`, for as long as the session lives.
+# Notebooks add a trap of their own. The value of a cell's last line is kept under `_`, and in `Out`, for as long as the session lives.
 
 # %%
 torch.zeros(2**24, device=device)[:3]  # a view of three numbers, you would think
@@ -317,12 +321,12 @@ memory.release()  # also empties Out and _
 f"the notebook's memory of its answers kept {kept / 2**20:.0f} MiB alive"
 
 # %% [markdown]
-# Three numbers on the screen, 64 MiB in memory: the view holds the whole tensor. End such cells in a number or a text.
+# Three numbers on the screen, 64 MiB in memory: the view holds the whole tensor. End such cells with a number or a string.
 #
 # ## The allocator that never gives back
 #
 # Asking the driver for memory is slow, so PyTorch asks for large *segments*, cuts *blocks* out of them, and keeps what you free
-# for the next tensor. That is why `nvidia-smi` shows more than your tensors need. Here are the allocator's rules in small, on a card
+# for the next tensor. That is why `nvidia-smi` (lesson 02) shows more than your tensors need. Here are the allocator's rules in small, on a card
 # of 200 MiB that exists on paper only, so that you can look inside. (The rules are those of PyTorch 2.13; sizes are made small.)
 #
 # Batches of growing size come one after the other. Each is freed before the next one.
@@ -382,7 +386,7 @@ print(message[: message.index("See documentation")] if "See doc" in message else
 f"a tensor of 10 MiB, with {free:.0f} MiB free: {'yes' if message == 'It fits.' else 'no'}{said(will_fit)}"
 
 # %% [markdown]
-# That is *fragmentation*: enough memory, in pieces that are too small. The message is PyTorch's own, and you will meet it. Read it so:
+# That is *fragmentation*: enough memory, in pieces that are too small. The message is in PyTorch's words, and you will meet it. Read it like this:
 #
 # | it says | it means |
 # |---|---|
@@ -390,9 +394,9 @@ f"a tensor of 10 MiB, with {free:.0f} MiB free: {'yes' if message == 'It fits.' 
 # | total capacity … of which … is free | what the driver has left; another process may hold the rest |
 # | allocated by PyTorch | your live tensors. Close to the capacity? Then your model or your batch is too large |
 # | reserved by PyTorch but unallocated | the hatched part. Large? Then it is fragmentation |
-# | expandable_segments | a setting for just that: segments that can grow. Set it before PyTorch starts |
+# | expandable_segments | a setting for just that: segments that can grow. Before `import torch`: `os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"` |
 #
-# And this is a real one, from a T4 on Colab:
+# And this is what one on a real T4 on Colab said:
 
 # %%
 row = published.get("full-t4")
@@ -470,12 +474,14 @@ leaking = evaluate(keep=lambda loss: loss)
 f"{leaking / 1e6:.1f} MB held by 4 numbers"
 
 # %% [markdown]
-# ### RIGHT: keep numbers, and build no graph where none is needed
+# ### RIGHT: keep numbers
 
 # %%
-with torch.no_grad():
-    not_leaking = evaluate(keep=lambda loss: loss.item())
+not_leaking = evaluate(keep=lambda loss: loss.item())
 f"{not_leaking} bytes held"
+
+# %% [markdown]
+# (In an evaluation, also write `with torch.no_grad():` around it. Then no graph is built in the first place, and the peak is lower.)
 
 # %% [markdown]
 # ## Accumulate gradients
@@ -488,17 +494,17 @@ split = data.digits()
 x, y = (torch.tensor(rows[:100], device=device) for rows in (split.x_train, split.y_train))
 
 
-def gradient(norm, sizes, weigh):
+def gradient(norm, sizes, weight):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 32), norm, nn.ReLU(), nn.Linear(32, 10)).to(device)
     for part_x, part_y in zip(x.split(sizes), y.split(sizes)):
-        (weigh(len(part_x)) * F.cross_entropy(network(part_x), part_y)).backward()  # adds up
+        (weight(len(part_x)) * F.cross_entropy(network(part_x), part_y)).backward()  # adds up
     return torch.cat([p.grad.flatten() for p in network.parameters()])
 
 
-def gap(norm, weigh):
+def gap(norm, weight):
     whole = gradient(norm(32), [100], lambda rows: 1)
-    parts = gradient(norm(32), [40, 40, 20], weigh)
+    parts = gradient(norm(32), [40, 40, 20], weight)
     return float(torch.linalg.vector_norm(parts - whole) / torch.linalg.vector_norm(whole))
 
 
@@ -513,7 +519,7 @@ plain_mean, batch_norm = gap(nn.LayerNorm, lambda rows: 1 / 3), gap(nn.BatchNorm
 f"gap to the gradient of the whole: {plain_mean:.1%} (plain mean), {batch_norm:.1%} (BatchNorm)"
 
 # %% [markdown]
-# ### RIGHT: weigh by rows, normalise each row by itself
+# ### RIGHT: weight by rows, normalise each row by itself
 
 # %%
 weighed = gap(nn.LayerNorm, lambda rows: rows / 100)
@@ -587,7 +593,7 @@ ways = {  # name: (what to run, rows it gets through)
 price = {}
 for name, (way, rows) in ways.items():
     model.zero_grad()
-    with memory.track(device, known=model) as meter:
+    with memory.track(device, known=[model, optimizer]) as meter:
         way()
     price[name] = benchmark.measure(way, budget=SECONDS).median / rows, meter.peak
 model.zero_grad()
@@ -603,13 +609,13 @@ figures.trade(
 # %%
 print(f"{'way out':>15}  peak saved   time per row")
 for name, (seconds, peak) in sorted(relative.items(), key=lambda item: item[1][1]):
-    print(f"{name:>15}  {100 - peak:8.0f} %  {seconds - 100:+11.0f} %")
+    print(f"{name:>15}  {100 - peak:8.0f} %  {round(seconds - 100):+11} %")
 
 # %% [markdown]
-# That is your decision table. Far down and far left is good. Half the batch costs nothing per row, but changes the training unless you
-# accumulate; accumulating keeps the gradients alive in between. Checkpointing buys a lot for about a third more time,
-# since each block runs forward twice. Offloading is for those who have nothing else left. Autocast saves little while weights dominate, and
-# what it costs or gains depends on the chip.
+# That is your decision table, for this machine. Far down and far left is good. Half the batch changes the training unless you accumulate,
+# and accumulating keeps the gradients alive in between; on a GPU, both cost time once a part is too small to fill it. Checkpointing buys a lot for about
+# a third more time, since each block runs forward twice. Offloading, to disk here and over PCIe on a GPU, is for those who have nothing else left. What
+# autocast gains depends on the chip: lesson 07.
 #
 # The optimiser is a way out too. How much state does each one keep?
 
@@ -631,7 +637,7 @@ print(*(f"{name:>18}: {count:.2f} bytes per parameter" for name, count in state_
 # ## Does a 7 B model fit on a T4?
 #
 # Everybody asks. Build one on the device `meta`, which takes no memory, and count. *LoRA* freezes the model and trains two thin
-# matrices beside each layer, of rank 16 here; *4 bits* stores the frozen weights with a scale for every 64 of them.
+# matrices beside each layer, of 16 columns here; *4 bits* (NF4) stores the frozen weights with a scale of 4 bytes for every 64 of them.
 #
 # **Predict.** Training all of it, LoRA on 16 or 4 bits, running it in 16, 8 or 4 bits: which of these fit on a T4, activations not counted?
 
@@ -642,11 +648,12 @@ fits_on_t4 = None  # @param ["all", "all but training all of it", "only what use
 with torch.device("meta"):
     seven = models.GPT(models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=32))
 n, linear = seven.parameter_count, [m for m in seven.modules() if isinstance(m, nn.Linear)]
-adapters = sum(16 * (m.in_features + m.out_features) for m in linear)
+rank, adam = 16, 16  # columns of an adapter; bytes for each trained parameter
+adapters = sum(rank * (m.in_features + m.out_features) for m in linear)
 needs = {
-    "train all of it, Adam": 16 * n,
-    "LoRA on 16 bits": 2 * n + 16 * adapters,
-    "LoRA on 4 bits": (0.5 + 4 / 64) * n + 16 * adapters,
+    "train all of it, Adam": adam * n,
+    "LoRA on 16 bits": 2 * n + adam * adapters,
+    "LoRA on 4 bits": (0.5 + 4 / 64) * n + adam * adapters,
     "run it in 16 bits": 2 * n,
     "run it in 8 bits": n,
     "run it in 4 bits": (0.5 + 4 / 64) * n,
@@ -667,8 +674,9 @@ figures.bars(
 
 # %% [markdown]
 # Bars are counted, hollow ones were measured by others, dashed lines are whole cards. Training all of it takes more than an H100. In 16 bits
-# the weights alone leave a T4 about 2 GB, too little for activations and for the *cache* of what was read so far. 4 bits fit well, and the measured
-# Llama shows what was not counted: 14 GB, most of it activations. Rehearse before you rent.
+# the weights alone leave a T4 about 2 GB, too little for activations and for the *cache* of what was read so far. 4 bits fit well on paper. The measured
+# ones take more: Falcon has 7.2 billion parameters and keeps some of its layers in 16 bits, and Llama's 14 GB contain the activations of 1,304 tokens. Rehearse
+# before you rent.
 #
 # ## See it happen: a snapshot
 #
@@ -706,8 +714,8 @@ if on_gpu := bool(tf.config.list_physical_devices("GPU")):
 f"a tensor of {2**26 / 1e6:.0f} MB took {taken / 1e6:.0f} MB ({'GPU' if on_gpu else 'process'})"
 
 # %% [markdown]
-# JAX knows what a compiled step will take before it runs, as the TPU's compiler did in lesson 05. *Donating* the old weights lets
-# the new ones take their place.
+# JAX knows what a compiled step will take before it runs, as the TPU's compiler did in lesson 05. *Donating* the old weights and momentum
+# lets the new ones take their place. (Of the two, one comes back as a temporary.)
 
 # %%
 # needs: jax
@@ -736,7 +744,7 @@ f"planned: {copied / 1e6:.1f} MB; with the old weights donated: {donated / 1e6:.
 # %% [markdown]
 # ## The host's memory
 #
-# When ordinary RAM runs out, there is no error to catch: the session ends. A file that is larger than RAM can be read piece by
+# When ordinary RAM runs out, there is usually no error to catch: the session ends. A file that is larger than RAM can be read piece by
 # piece, as a *memory map*. Take 64 rows of a file of 67 MB:
 
 # %%
@@ -794,7 +802,7 @@ exercises.check("06.leak", leak)
 # %% tags=["exercise"]
 plan = {"rows": ..., "parts": ...}
 ### BEGIN SOLUTION
-plan = {"rows": int((14.5 - 3.0) / 0.11), "parts": -(-256 // int((14.5 - 3.0) / 0.11))}  # both rounded so that they fit
+plan = {"rows": int((14.5 - 3.0) / 0.11), "parts": 3}  # 104 rows, rounded down; 256 / 104, rounded up
 ### END SOLUTION
 exercises.check("06.fit", plan)
 
@@ -855,7 +863,7 @@ measured = {
     "no_leak": value(not_leaking, "B", "held by four numbers"),
     "mean_wrong": value(plain_mean, "", "gap of a gradient accumulated with a plain mean"),
     "norm_wrong": value(batch_norm, "", "gap of a gradient accumulated with BatchNorm"),
-    "accumulated_right": value(weighed, "", "gap of a gradient accumulated, weighed by rows"),
+    "accumulated_right": value(weighed, "", "gap of a gradient accumulated, weighted by rows"),
     "kept_between": value(price["accumulate"][1] - price["half the batch"][1], "B", "more at the peak: accumulating, for the gradients"),
     "checkpoint_saved": value(100 - relative["checkpoint"][1], "%", "of the peak saved by checkpointing"),
     "checkpoint_price": value(relative["checkpoint"][0] - 100, "%", "more time for each row with checkpointing"),

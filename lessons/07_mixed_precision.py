@@ -1,5 +1,6 @@
 # %%
 import copy
+import itertools
 import os
 
 import torch
@@ -33,9 +34,16 @@ f"{device}: {chip}"
 # %% [markdown]
 # ## What is in it for you?
 #
-# Three lines of code can make a training three times as fast, or two hundred times slower. It depends on the chip, and on
-# a format's name that is easily mixed up: *bf16* and *fp16* both have 16 bits. Measure both here, on a product of matrices, and see what others
-# measured elsewhere.
+# This is mixed precision in PyTorch, around a step that you already have:
+#
+# ```
+# with torch.autocast("cuda", dtype=torch.float16):
+#     loss = loss_function(model(x), y)
+# ```
+#
+# Two lines, and your training is three times as fast, or many times slower. It depends on the chip, and on the name of a format that
+# is easily mixed up: *bf16* and *fp16* both have 16 bits. Measure both here, on a product of matrices, and see what others measured
+# elsewhere.
 #
 # **Predict.** On a T4, how many times as fast as 32 bits (fp32) is fp16?
 
@@ -71,10 +79,11 @@ figures.ratios(
 )
 
 # %% [markdown]
-# Look at the T4: ten times as fast in fp16, and *slower* than fp32 in bf16, because it has no units for bf16 and imitates it. From the L4 on,
-# both are fast, and there is tf32, which costs you nothing but a setting. (A TPU's own format is bf16; it has no fast fp32 to compare
-# with.) And your CPU, if that is what you have, is the odd one out: most have units for neither, some newer ones for bf16, hardly any for
-# fp16. So the first question is never "16 bits?" but "which 16 bits, on which chip?"
+# Look at the T4: ten times as fast in fp16, and *slower* than fp32 in bf16, because it has no units for bf16 and imitates it. (Ten is more than
+# the eight on its data sheet, since its fp32 reached only half of what is printed there.) The L4, the A100 and the H100 are fast in both, and they
+# have tf32: nothing but a setting, for fewer digits. (A TPU's own format is bf16; it has no fast fp32 to compare with.) And your
+# CPU, if that is what you have, is the odd one out: some newer ones have units for bf16, hardly any for fp16, and then each number is
+# converted to and fro. So the first question is never "16 bits?" but "which 16 bits, on which chip?"
 #
 # ## Three kinds of bits
 #
@@ -92,7 +101,7 @@ figures.bit_layout(
 
 # %% [markdown]
 # Too large becomes infinity (*overflow*), too small becomes 0 (*underflow*). And each sum is rounded to the nearest number of the
-# format: what is less than half a step away is lost.
+# format: what is less than half a step away is lost. (Exactly half a step goes to the even neighbour.)
 #
 # **Predict.** What is 256 + 1 in bf16?
 
@@ -101,10 +110,10 @@ sum_in_bf16 = None  # @param {type:"integer"}
 
 # %%
 for dtype in dtypes.values():
-    too_large, too_small, big = (torch.tensor(v, dtype=dtype).item() for v in (70000.0, 1e-8, 256.0))
+    too_large, too_small = (torch.tensor(v, dtype=dtype).item() for v in (70000.0, 1e-8))
     total = (torch.tensor(256.0, dtype=dtype) + torch.tensor(1.0, dtype=dtype)).item()
     print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}")
-f"256 + 1 in bf16 is {(torch.tensor(256.0).bfloat16() + 1).item():g}{said(sum_in_bf16)}"
+f"and so 256 + 1 in bf16 is {(torch.tensor(256.0).bfloat16() + 1).item():g}{said(sum_in_bf16)}"
 
 # %% [markdown]
 # ### WRONG: keep weights in bf16 and add small updates
@@ -123,6 +132,8 @@ in_bf16 = after_updates(torch.bfloat16)
 f"{in_bf16} instead of 2"
 
 # %% [markdown]
+# Not one of a thousand updates arrived.
+#
 # ### RIGHT: keep weights in float32, compute in 16 bits
 
 # %%
@@ -130,12 +141,13 @@ in_fp32 = after_updates(torch.float32)
 f"{in_fp32:.3f}"
 
 # %% [markdown]
-# Not one of a thousand updates arrived. That is what *mixed* precision is for: weights and sums in float32, products in the short format.
+# That is what *mixed* means: weights and sums in float32, products in the short format.
 #
 # ## What does this chip run by itself?
 #
 # A format is *native*, or it is *emulated*: it works, by way of another one. On NVIDIA's chips the *compute capability* decides, a version
-# number for what a chip can do. (From 7.0 on they have *tensor cores*, units that multiply small matrices of short numbers.)
+# number for what a chip can do. (*Tensor cores*, units that multiply small matrices of short numbers, came with 7.0 for fp16, with 8.0 for bf16 and
+# tf32, with 8.9 for fp8.)
 
 # %%
 sheet = hardware.catalogue()
@@ -145,7 +157,7 @@ chips = {f"this one ({chip.kind})": chip} | {
 }
 for name, other in chips.items():
     support = ", ".join(f"{number_format} {how}" for number_format, how in precision.support(other).items())
-    print(f"{name:>15}: {support}\n{'':>17}train in {precision.advise(other)}")
+    print(f"{name:>15} ({other.capability or 'no number'}): {support}\n{'':>17}train in {precision.advise(other)}")
 
 # %% [markdown]
 # There is a trap: PyTorch says yes to bf16 on a T4, since emulation counts as support.
@@ -161,8 +173,8 @@ if device.type == "cuda":
 f"native here: {', '.join(name for name, how in support.items() if how == 'native')}; from now on, short means {str(short)[6:]}"
 
 # %% [markdown]
-# One setting needs no other change: `torch.set_float32_matmul_precision("high")` lets float32 products use tf32 on GPUs from 8.0 on, and bf16
-# on CPUs that have it. On a T4 and on most CPUs it does nothing.
+# One setting needs no other change: `torch.set_float32_matmul_precision`. "high" lets float32 products use tf32, on GPUs from 8.0 on, or several products in
+# bf16; "medium" a single one in bf16, on CPUs that have it. On a T4 and on most CPUs neither does anything.
 
 # %%
 large = 1024 if device.type == "cpu" else n
@@ -176,8 +188,9 @@ print(*(f"{setting:>8}: {speed / 1e9:,.0f} GFLOP/s" for setting, speed in settin
 # %% [markdown]
 # ## Autocast chooses, op by op
 #
-# Under `torch.autocast` products run in the short format; a loss, and what else needs range or digits, stays in float32. Its lists differ
-# from device to device. Each line below is an operation that really ran.
+# Under `torch.autocast` products run in the short format; a loss, and what else needs range or digits, is computed in float32; everything else takes
+# what comes. The lists differ from device to device. Each line below is an operation that really ran, with what went in and what came
+# out. (`addmm` is a linear layer, `nll_loss` the end of a cross-entropy.)
 
 # %%
 net = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 10)).to(device)
@@ -228,14 +241,15 @@ f"off by {inside:.0e}"
 
 # %%
 outside = error(inside=False)
-f"off by {outside:.0e}: {inside / outside:,.0f} times closer"
+f"off by {outside:.0e}"
 
 # %% [markdown]
 # ## When does it pay?
 #
-# Train a GPT with autocast and without, on few rows and on many. Two things are counted: time, and the peak of memory.
+# Train a GPT with autocast and without, on few rows and on many, and measure time and the peak of memory. Beside it stands what NVIDIA measured on a T4:
+# ResNet-50, recognising images (not training).
 #
-# **Predict.** On a T4, with one image at a time: how fast is mixed precision, if fp32 is 1?
+# **Predict.** On that T4, with one image at a time: how fast is mixed precision, if fp32 is 1?
 
 # %%
 speed_at_one = None  # @param {type:"number"}
@@ -270,7 +284,7 @@ on_t4 = published.get("resnet-t4-mixed").ratio_to(published.get("resnet-t4-fp32"
 figures.lines(
     BATCHES, {f"GPT, training, {chip.short_name}": faster}, published=[on_t4], doubling=True,
     ideal={"fp32": [1] * len(BATCHES)}, xlabel="rows in a batch", ylabel="speed, fp32 being 1",
-    title=f"A T4 gains {on_t4.points[256]:.1f} times at 256 images, and {on_t4.points[1]:.1f} at one{said(speed_at_one)}",
+    title=f"A T4 is {on_t4.points[256]:.1f} times as fast at 256 images, {on_t4.points[1]:.1f} times at one{said(speed_at_one)}",
 )
 
 # %%
@@ -281,14 +295,13 @@ figures.lines(
 
 # %% [markdown]
 # Small batches gain nothing, on a T4 even lose: there the chip waits for Python, and every cast is one more call. With large batches the
-# arithmetic counts. (The hollow curve is ResNet-50 computing answers, not training; your own curve lies below 1 if your chip emulates the
-# format.) Memory tells the same story: autocast halves activations but makes short copies of the weights, so with few rows it saves little or
+# arithmetic counts. (Your own curve lies below 1 if your chip emulates the format.) Memory tells the same story: autocast halves activations but makes short copies of the weights, so with few rows it saves little or
 # costs something.
 #
 # ## Why fp16 needs a scaler
 #
 # Take a deep network, 18 layers, and train it on digits in three ways: float32; fp16 with autocast; and fp16 with a *gradient
-# scaler*. Guessing one of ten digits blindly gives a loss of ln 10 = 2.303.
+# scaler*. There are ten digits. (Guessing blindly gives the loss ln 10.)
 #
 # **Predict.** What is the loss in fp16, without the scaler, when training ends?
 
@@ -336,44 +349,53 @@ figures.lines(
 print(*(f"{name:>12}: learned in {count} of {SEEDS} tries" for name, count in learned.items()), sep="\n")
 
 # %% [markdown]
-# The flat line learned nothing at all: ln 10, from the first step to the last, and no error anywhere. Look at the gradients of the first
-# layer to see why.
+# The flat line learned nothing at all: it is ln 10 = 2.303 from the first step to the last, without an error or a warning. (That the scaled one ends
+# elsewhere than float32 is luck: other roundings, another path.) Look at the gradients of the first layer to see why.
 
 # %%
 model = deep(0)
 F.cross_entropy(model(digits), labels).backward()
-gradient = torch.cat([p.grad.flatten() for p in model.parameters()]).abs().cpu()
-gradient = gradient[gradient > 0]  # exact zeros are lost to nobody
+gradient = model[0].weight.grad.abs().flatten().cpu()
+gradient = gradient[gradient > 0]  # true zeros are no loss
 lost, lost_scaled = (100 * float((g.half() == 0).float().mean()) for g in (gradient, gradient * 2**16))
 figures.histogram(
-    {"gradients": gradient.tolist(), "times 65,536": (gradient * 2**16).tolist()},
+    {"first layer": gradient.tolist(), "times 65,536": (gradient * 2**16).tolist()},
     lost_below=2.0**-25, lost="0 in fp16", infinite_above=65504, xlabel="size of a gradient",
-    title=f"{lost:.0f} % of the gradients are 0 in fp16; multiplied by 65,536, {lost_scaled:.0f} %",
+    title=f"{lost:.0f} % of the first layer's gradients are 0 in fp16; times 65,536, {lost_scaled:.0f} %",
 )
 
 # %% [markdown]
-# On the left, fp16 sees nothing; on the right, infinity. Multiply the loss by 65,536, and every gradient moves 16 steps to the right; divide before
-# the weights change. That is all a `GradScaler` does, except for one thing: how does it know the factor? It tries. It starts high, skips
-# each step in which something became infinite, and halves. Here the loss is a *sum* over 512 images, so the gradients are large:
+# In the left field fp16 sees nothing but zeros, in the right one infinity. Multiply the loss by 65,536, and every gradient moves 16 powers of two to
+# the right; divide again before the weights change. That is what a `GradScaler` does. How does it know the factor? It tries. It starts high, skips
+# each step in which something became infinite, and halves. Here somebody forgot to scale the pixels, so they go from 0 to 255, and
+# the gradients of a small network are large:
 
 # %%
-model = deep(0)
-sgd, scaler = torch.optim.SGD(model.parameters(), lr=1e-5), torch.amp.GradScaler(device.type)
-factors, skipped = [], 0
+pixels = 255 * digits
+
+
+def shallow(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
+
+
+model = shallow(0)
+adamw, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler(device.type)
+factors = []
 for _ in range(20):
     with torch.autocast(device.type, dtype=torch.float16):
-        loss = 100 * F.cross_entropy(model(digits), labels, reduction="sum")
-    sgd.zero_grad()
+        loss = F.cross_entropy(model(pixels), labels)
+    adamw.zero_grad()
     factors.append(scaler.get_scale())
     scaler.scale(loss).backward()
-    scaler.step(sgd)
+    scaler.step(adamw)
     scaler.update()
-    skipped += scaler.get_scale() < factors[-1]
 
 # %%
+skipped = sum(after < before for before, after in itertools.pairwise(factors))
 figures.lines(
     range(1, 21), {"the scaler's factor": factors}, log_y=True, xlabel="step", ylabel="factor",
-    title=f"The first {skipped} steps were skipped: the factor fell from 65,536 to {factors[-1]:,.0f}",
+    title=f"Steps skipped at the start: {skipped}; the factor fell from 65,536 to {factors[-1]:,.0f}",
 )
 
 # %% [markdown]
@@ -420,8 +442,9 @@ f"{clipped:.3f}"
 # %% [markdown]
 # ## A loop to copy
 #
-# Everything in its order: accumulate over parts, unscale, clip, step, update, and move the learning rate only if the step was not skipped. In bf16
-# and float32 it works as well: a scaler with `enabled=False` passes everything through.
+# Everything in its order: accumulate over parts, unscale, clip, step, update, and move the learning rate only if the step was not skipped. It serves
+# all formats: in bf16 the scaler passes everything through, in float32 autocast does too. (On a GPU, `get_scale` waits for the step; in
+# a loop that must not wait, let the schedule move on regardless.)
 
 # %%
 class Training:
@@ -433,39 +456,41 @@ class Training:
 
     def step(self, x, y, parts=2):
         for part_x, part_y in zip(x.chunk(parts), y.chunk(parts)):
-            with torch.autocast(device.type, dtype=self.format):
-                loss = F.cross_entropy(self.model(part_x), part_y, reduction="sum")
-            self.scaler.scale(loss / parts).backward()
+            with torch.autocast(device.type, dtype=self.format, enabled=self.format is not torch.float32):
+                loss = F.cross_entropy(self.model(part_x), part_y) / parts
+            self.scaler.scale(loss).backward()
         self.scaler.unscale_(self.optimizer)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        before = self.scaler.get_scale()
+        factor = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
-        if went := self.scaler.get_scale() >= before:
+        if went := self.scaler.get_scale() >= factor:
             self.schedule.step()
         return went
 
 
+# %%
+for number_format in (torch.float32, torch.bfloat16, torch.float16):
+    training = Training(shallow(0), number_format)
+    steps = [training.step(pixels, labels) for _ in range(20)]
+    print(f"{number_format!s:>14}: {steps.count(False)} of the first 20 steps skipped, factor {training.scaler.get_scale():,.0f}")
+
 # %% [markdown]
-# The scaler has learned its factor, so it belongs into a checkpoint, with everything else that changes.
+# The scaler has found its factor, so it belongs in a checkpoint, with everything else that changes.
 #
 # ### WRONG: forget the scaler
 
 # %%
-training = Training(deep(0), torch.float16)
-warming_up = [training.step(digits, labels) for _ in range(20)]
-saved_parts = {
-    name: copy.deepcopy(getattr(training, name).state_dict())
-    for name in ("model", "optimizer", "schedule", "scaler")
-}
+names = "model", "optimizer", "schedule", "scaler"
+checkpoint = {name: copy.deepcopy(getattr(training, name).state_dict()) for name in names}
 
 
-def skipped_after_resuming(parts):
-    resumed = Training(deep(1), torch.float16)
-    for name in parts:
-        getattr(resumed, name).load_state_dict(copy.deepcopy(saved_parts[name]))
-    return sum(not resumed.step(digits, labels) for _ in range(20))
+def skipped_after_resuming(names):
+    resumed = Training(shallow(1), torch.float16)
+    for name in names:
+        getattr(resumed, name).load_state_dict(copy.deepcopy(checkpoint[name]))
+    return sum(not resumed.step(pixels, labels) for _ in range(20))
 
 
 forgotten = skipped_after_resuming(["model", "optimizer", "schedule"])
@@ -475,26 +500,23 @@ f"{forgotten} of the next 20 steps were skipped"
 # ### RIGHT: save and load all four
 
 # %%
-remembered = skipped_after_resuming(saved_parts)
+remembered = skipped_after_resuming(names)
 f"{remembered} of the next 20 steps were skipped"
 
 # %% [markdown]
+# Today that costs three steps. In a long run it costs them after each disconnect, and the learning curve no longer repeats.
+#
 # ## Find the NaN
 #
-# A loss is NaN, and twelve layers could have done it. A *hook* on every module looks at what comes out, and the first one that is not finite is
-# the culprit. Here one layer was sabotaged.
-#
-# **Predict.** The loss is NaN, and layer 9's weights are a million times too large. Which layer is the first to give something infinite?
-
-# %%
-first_bad = None  # @param {type:"integer"}
+# A result is NaN, and twelve layers could have done it. One of them was sabotaged at random, its weights 300,000 times too large. A
+# *hook*, a function that is called after a module has run, looks at what comes out. The first one that is not finite is the culprit.
 
 # %%
 class Patient(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(12))
-        self.layers[9].weight.data *= 1e6
+        self.layers[int(torch.randint(12, ()))].weight.data *= 3e5
 
     def forward(self, x):
         for layer in self.layers:
@@ -502,20 +524,31 @@ class Patient(nn.Module):
         return x
 
 
-patient, not_finite = Patient().to(device).half(), []
+patient = Patient().to(device).half()
+f"NaN in the result: {int(patient(digits[:8].half()).isnan().sum())} of 512"
+
+# %%
+def note_if_not_finite(name):
+    def look(module, inputs, output):
+        if not output.isfinite().all():
+            not_finite.append(name)
+
+    return look
+
+
+not_finite = []
 for name, module in patient.named_modules():
-    module.register_forward_hook(
-        lambda module, inputs, out, name=name: None if out.isfinite().all() else not_finite.append(name)
-    )
+    module.register_forward_hook(note_if_not_finite(name))
 result = patient(digits[:8].half())
-f"the result has {int(result.isnan().sum())} NaN; first seen in {not_finite[0]}{said(first_bad)}"
+f"first seen in {not_finite[0]}: its largest weight is {patient.get_submodule(not_finite[0]).weight.abs().max():,.0f}"
 
 # %% [markdown]
-# Eight lines that are worth keeping. In a backward pass, `torch.autograd.set_detect_anomaly(True)` does the same, slowly. A classic culprit:
+# Keep these lines for the day that you need them. (For the backward pass there is `torch.autograd.set_detect_anomaly(True)`: slow, and it raises an error
+# at the first NaN.) A classic culprit:
 #
 # ### WRONG: a softmax of your own, in fp16
 #
-# exp(12) is larger than fp16 can hold. (On CUDA, autocast runs `exp` in float32; in a model turned to `.half()` nobody helps you.)
+# exp(12) is larger than fp16 can hold. (On CUDA, autocast runs `exp` in float32. In a model turned to `.half()` nobody helps you.)
 
 # %%
 logits = torch.tensor([12.0, 8.0, 1.0], dtype=torch.float16)
@@ -534,8 +567,8 @@ probabilities
 # %% [markdown]
 # ## Keras and JAX
 #
-# In Keras a *policy* does it: layers compute in the short format, weights stay float32, and `compile` wraps the optimiser in a loss scaler if the
-# format is fp16. Give the last layer float32, so that the loss has range. (Keras runs on PyTorch here, so that no second framework claims the
+# In Keras a *policy*, a setting for all layers, does it: they compute in the short format, weights stay float32, and `compile` wraps the optimiser in a
+# loss scaler (the same thing as a gradient scaler) if the format is fp16. Give the last layer float32, so that the loss has range. (Keras runs on PyTorch here, so that no second framework claims the
 # GPU.)
 
 # %%
@@ -567,20 +600,30 @@ f"4,100 ones: {short_sum} in {short_sum.dtype}, {long_sum} in {long_sum.dtype}"
 # %% [markdown]
 # ## fp8
 #
-# With eight bits every tensor needs a factor of its own, or small numbers become 0. Any chip can store them; GPUs from 8.9 on multiply
-# them, on paper twice as fast as bf16. Here are the gradients of the deep network, stored in fp8.
+# With eight bits every tensor needs a factor of its own. Any chip can store them; GPUs from 8.9 on multiply them, on paper twice as
+# fast as bf16. Here are the gradients of the deep network, layer by layer, stored in fp8: how many of them become 0?
 
 # %%
-def fp8_error(values, scale):
-    stored = (values * scale).to(torch.float8_e4m3fn).float() / scale
-    return 100 * float(vector_norm(stored - values) / vector_norm(values))
+def share_lost(values, scale):
+    return 100 * float(((values * scale).to(torch.float8_e4m3fn).float() == 0).float().mean())
 
 
+model = deep(0)
+F.cross_entropy(model(digits), labels).backward()
+layers = [p.grad[p.grad != 0].cpu() for p in model.parameters() if p.dim() == 2]
 largest = torch.finfo(torch.float8_e4m3fn).max
-fp8_plain, fp8_scaled = fp8_error(gradient, 1.0), fp8_error(gradient, largest / gradient.max())
-f"off by {fp8_plain:.0f} % as they are, by {fp8_scaled:.1f} % with a factor that uses the whole range"
+one_factor = max(g.abs().max() for g in layers)
+fp8_lost = {
+    "as they are": [share_lost(g, 1.0) for g in layers],
+    "one factor for all": [share_lost(g, largest / one_factor) for g in layers],
+    "a factor for each layer": [share_lost(g, largest / g.abs().max()) for g in layers],
+}
+figures.lines(range(1, 19), fp8_lost, xlabel="layer", ylabel="% of its gradients that become 0", title="fp8 wants a factor for each tensor")
 
 # %% [markdown]
+# Without a factor everything is lost. One factor for all saves the last layers, whose gradients are largest. Only a factor of its own saves each
+# layer, and that is what libraries for fp8 keep.
+#
 # ## Exercises
 #
 # ### 1 · Which format?
@@ -695,9 +738,9 @@ reference.record(
     saved_many=value(saved[-1], "%", f"of the peak saved by autocast, {BATCHES[-1]} rows"),
     unscaled_loss=value(min(curve[-1] for curve in curves["fp16"]), "", "loss of a deep network in fp16 (guessing: 2.303)"),
     scaled_learned=value(learned["fp16, scaled"] / SEEDS, "", "share of tries in which it learned, with a scaler"),
-    lost_unscaled=value(lost, "%", "of its gradients become 0 in fp16"),
+    lost_unscaled=value(lost, "%", "of its first layer's gradients become 0 in fp16"),
     lost_scaled=value(lost_scaled, "%", "of them, multiplied by 65,536 before"),
-    skipped=value(skipped, "", "of 20 steps skipped by the scaler, loss a sum"),
+    skipped=value(skipped, "", "of 20 steps skipped by the scaler, pixels from 0 to 255"),
     clipped_early=value(early, "", "length of an update clipped to 0.5, too early"),
     clipped_right=value(clipped, "", "the same, unscaled first"),
     scaled_twice=value(twice, "", "length of an update of 1, scaled twice"),
@@ -705,8 +748,9 @@ reference.record(
     remembered=value(remembered, "", "the same, with it"),
     softmax_wrong=value(float(own.isnan().any()), "", "NaN in a softmax of exps, fp16"),
     softmax_right=value(float(probabilities.isnan().any()), "", "NaN in torch.softmax"),
-    fp8_plain=value(fp8_plain, "%", "error of gradients in fp8, unscaled"),
-    fp8_scaled=value(fp8_scaled, "%", "error of gradients in fp8, scaled"),
+    fp8_plain=value(max(fp8_lost["as they are"]), "%", "of a layer's gradients become 0 in fp8, at worst"),
+    fp8_one_factor=value(max(fp8_lost["one factor for all"]), "%", "the same, with one factor for all layers"),
+    fp8_scaled=value(max(fp8_lost["a factor for each layer"]), "%", "the same, with a factor for each layer"),
 )
 
 # %% [markdown]

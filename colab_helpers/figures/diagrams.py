@@ -70,7 +70,9 @@ def blocks(
             used = _units.mib(_total(segments, "used"))
             axes.text(capacity * 1.01, y, f"{used} used", va="center", size=9)
         axes.axvline(capacity, color=INK, lw=1.2, ls="--")
-        axes.text(capacity, -0.62, "the card ends here ", ha="right", va="center", size=9)
+        axes.text(
+            capacity, -0.62, f"the card: {_units.mib(capacity)} ", ha="right", va="center", size=9
+        )
         axes.set_yticks(range(len(snapshots)), list(snapshots))
         axes.set(xlim=(0, capacity * 1.2), ylim=(len(snapshots) - 0.45, -0.85), xticks=[])
         axes.grid(visible=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
@@ -18,6 +19,12 @@ from colab_helpers.figures.style import (
     look,
 )
 from colab_helpers.published import Published
+
+_WHITE = {
+    "facecolor": "white",
+    "edgecolor": "none",
+    "pad": 0.4,
+}  # so that no line runs through a label
 
 
 def ratios(
@@ -68,9 +75,8 @@ def _dot(axes: Axes, ratio: float, y: int, place: int, hollow: bool) -> None:
     face = "white" if hollow else own["color"]
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
     beside = (0, 7) if place % 2 == 0 else (0, -14)  # so that two near each other can be read
-    axes.annotate(
-        _units.times(ratio), (ratio, y), xytext=beside, textcoords="offset points", ha="center", size=8
-    )  # fmt: skip
+    label: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "bbox": _WHITE}
+    axes.annotate(_units.times(ratio), (ratio, y), xytext=beside, size=8, **label)
 
 
 def trade(

@@ -57,8 +57,9 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
         "clipped_right": (0.49, 0.51),
         "softmax_wrong": (1, 1),
         "softmax_right": (0, 0),
-        "fp8_plain": (10, 101),
-        "fp8_scaled": (0, 10),
+        "fp8_plain": (99, 100),
+        "fp8_one_factor": (90, 100),
+        "fp8_scaled": (0, 60),
     },
 }
 
