@@ -251,8 +251,8 @@ figures.lines(
 # And what if the field is fed in small portions? Somebody wrote the same product by hand, in blocks of 128 × 128:
 
 # %%
-small = published.get("matmul-v5e-small-blocks")
-print(*(f"n = {n:>5}: {rate / v5e.points[n]:.0%} of the speed of XLA's product" for n, rate in small.points.items()), sep="\n")
+in_blocks = published.get("matmul-v5e-small-blocks").ratio_to(published.get("matmul-v5e-bf16"))
+print(*(f"n = {n:>5}: {share:.0%} of the speed of XLA's product" for n, share in in_blocks.points.items()), sep="\n")
 
 # %% [markdown]
 # Two blocks of 128 × 128 in bf16 are 65,536 bytes, for 2 · 128³ operations: 64 per byte, where a v5e wants 240. Memory holds it back, as

@@ -68,6 +68,12 @@ def exercise_problems(notebook: NotebookNode) -> list[str]:
         if found != [wanted]:
             kind = "solution" if wanted == "right" else "untouched stub"
             problems.append(
-                f"{where}: the {kind} is judged {found or 'not at all'}, not {wanted!r}."
+                f"{where}: the {kind} is judged {found or 'not at all'}, not {wanted!r}. {_said(cell)}".rstrip()
             )
     return problems
+
+
+def _said(cell: NotebookNode) -> str:
+    """What the judge said."""
+    texts = [output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
+    return " ".join(text for text in texts if text.startswith("Exercise"))

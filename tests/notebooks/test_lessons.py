@@ -130,8 +130,9 @@ def _expected_parts(cells, missing):
     counts = {}
     for cell in cells:
         names = replay.needs(cell.source)
+        lacking = {*missing, *replay.missing(cell.source)} & set(names)
         for name in names:
             part = counts.setdefault(name, {})
-            what = "replayed" if set(missing) & set(names) else "ran"
+            what = "replayed" if lacking else "ran"
             part[what] = part.get(what, 0) + 1
     return counts
