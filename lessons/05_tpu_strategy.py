@@ -279,7 +279,7 @@ for name, close in {"float32, as it comes": a @ a, "bfloat16": (a.astype("bfloat
 # The program is a training step with Adam: four blocks, each of which widens 1,024 numbers to 4,096 and back.
 
 # %%
-# needs: jax
+# needs: jax, libtpu
 def loss_of_blocks(blocks, x):
     for up, down in blocks:
         x = x + jax.nn.relu(x @ up.astype("bfloat16")) @ down.astype("bfloat16")
@@ -812,8 +812,7 @@ measured = {} if "jax" not in seen else {
     "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
     "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
 }
-if "fitting" in seen:
-    measured["rows_v5e"] = value(most, "rows", "fit on a v5e, says its compiler, of those tried")
+measured |= {"rows_v5e": value(most, "rows", "fit on a v5e, says its compiler, of those tried")} if "fitting" in seen else {}
 if "keras" in seen and "jax" in seen:
     measured["keras"] = value(100 * accuracy, "%", "of the test digits right: Keras, 8 devices")
 if "tf" in seen:

@@ -130,7 +130,7 @@ figures.timeline(
 within_a_fifth = None  # @param {type:"integer"}
 
 # %%
-# @title Six networks { display-mode: "form" }
+# @title Networks to choose from { display-mode: "form" }
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
@@ -155,6 +155,8 @@ def wide(width):
     return nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
 
 
+# %%
+# @title Six of them { display-mode: "form" }
 networks = {  # name: (make it, shape of one row, size of its vocabulary or 0)
     "wide, few rows": (lambda: wide(2048), (784,), 0),
     "images, BatchNorm": (lambda: images((16, 32, 64)), (3, 32, 32), 0),

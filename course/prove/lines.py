@@ -190,9 +190,10 @@ def judge(
     """Return the lines of a lesson that need an accelerator, and those of them that did not run with one.
 
     They are what did not run in `cpu`, the folder that a run without an accelerator wrote, but for lines with
-    a text of `wait_for`. `gpu` is the folder of a run with one.
+    a text of `wait_for`, and for cells that need a package which is not installed. `gpu` is the folder of
+    a run with one.
     """
-    cells = list(cells)
+    cells = [cell for cell in cells if not replay.missing(cell)]
     whole, on_cpu = ran(cpu, path, cells)
     _, on_gpu = ran(gpu, path, cells)
     needed = {line for line in whole - on_cpu if not any(text in line.text for text in wait_for)}

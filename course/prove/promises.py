@@ -14,7 +14,7 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
         "one_row_gap": (1e-4, INFINITY),  # so that the tolerance tells them apart
         "strategy_gap": (0, 1e-5),
         "loss_wrong": (1.9, INFINITY),  # WRONG really goes wrong
-        "recompiling": (5, INFINITY),
+        "recompiling": (2, INFINITY),
         "shapes_wrong": (6, INFINITY),
         "shapes_right": (1, 4),
         "all_reduces": (1, INFINITY),

@@ -67,9 +67,8 @@ def exercise_problems(notebook: NotebookNode) -> list[str]:
         found = [v["status"] for v in verdicts if v["kind"] == "exercise"]
         if found != [wanted]:
             kind = "solution" if wanted == "right" else "untouched stub"
-            problems.append(
-                f"{where}: the {kind} is judged {found or 'not at all'}, not {wanted!r}. {_said(cell)}".rstrip()
-            )
+            judged = f"judged {found or 'not at all'}, not {wanted!r}"
+            problems.append(f"{where}: the {kind} is {judged}. {_said(cell)}".rstrip())
     return problems
 
 

@@ -84,6 +84,13 @@ def test_functions_that_autograph_rewrites_count_where_they_are_defined(tmp_path
     assert whole == done and "return x" in texts(whole)
 
 
+def test_a_cell_whose_package_is_not_installed_waits_for_no_accelerator(tmp_path):
+    cells = [CELL, f"# needs: no_such_package\n{CELL}"]
+    ran([CELL], tmp_path / "cpu")
+    needed, _ = lines.judge("05_a", cells, tmp_path / "cpu", tmp_path / "cpu")
+    assert texts(needed) == ["3", "return 1"]
+
+
 @pytest.mark.parametrize(
     "cell", ["def f():\n    'doc'\n    return f.__doc__\nf()", "[1 if True else 2][0]"]
 )
