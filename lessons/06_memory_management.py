@@ -2,6 +2,7 @@
 import gc
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -558,6 +559,7 @@ def accumulate(rows):
 
 # %%
 # @title Offloading: to the host from a GPU, to disk from a CPU; and autocast in this chip's format { display-mode: "form" }
+warnings.filterwarnings("ignore", message="at::frobenius_norm")  # PyTorch's own Adafactor causes it on Apple GPUs
 shelf, numbers = tempfile.TemporaryDirectory(), iter(range(10**9))  # goes with the session
 
 
