@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ FOLDER = Path(__file__).parent / "reference" / "outputs"
 #: How the words begin that a replayed cell shows.
 NOT_RUN = "Not run here:"
 _NEEDS = re.compile(r"#\s*needs:\s*([\w ,]+?)\s*$")
+_JAX_FOR_ABSENT_CHIPS = (0, 10)  # the first release with which it was seen to work
 _tally: dict[str, Counter] = {}
 _watched: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
 
@@ -63,7 +65,7 @@ def missing(source: str) -> tuple[str, ...]:
     >>> missing("# needs: json, no_such_package")
     ('no_such_package',)
     """
-    return tuple(name for name in needs(source) if find_spec(name) is None)
+    return tuple(lacking for name in needs(source) if (lacking := _lacking(name)))
 
 
 def tally() -> dict[str, dict[str, int]]:
@@ -113,6 +115,24 @@ def record_outputs(
     path = folder / f"{lesson}.json"
     text = json.dumps({"device": device, "date": date, "cells": kept}, indent=1, sort_keys=True)
     return _files.write(path, text + "\n")
+
+
+def _lacking(name: str) -> str:
+    """What to call a need that is not met; empty where it is."""
+    if find_spec(name) is None:
+        return name
+    # With JAX 0.7.2 and its libtpu, compiling for a chip that is not there ends the process.
+    if name == "libtpu" and _release("jax") < _JAX_FOR_ABSENT_CHIPS:
+        return "libtpu for JAX 0.10 or newer"
+    return ""
+
+
+def _release(distribution: str) -> tuple[int, ...]:
+    try:
+        found = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", found)[:2])
 
 
 def _shell() -> Any:

@@ -92,3 +92,13 @@ def test_the_key_ignores_what_papermill_or_an_editor_adds():
 def test_outside_ipython_nothing_happens(monkeypatch):
     monkeypatch.setattr(replay, "_shell", lambda: None)
     replay.watch("04_toy")
+
+
+@pytest.mark.parametrize(
+    ("jax", "lacking"),
+    [("0.7.2", ("libtpu for JAX 0.10 or newer",)), ("0.10.2", ()), ("1.0", ())],
+)
+def test_a_compiler_that_would_end_the_process_counts_as_missing(jax, lacking, monkeypatch):
+    monkeypatch.setattr(replay, "find_spec", lambda name: name)
+    monkeypatch.setattr(replay.metadata, "version", lambda name: jax)
+    assert replay.missing("# needs: jax, libtpu") == lacking
