@@ -53,6 +53,7 @@ mib = 64 * 3 * 224 * 224 * 4 / 2**20
 exercises.check("02.tensor_bytes", mib)
 
 # %%
+# @title Keep it as a record { display-mode: "form" }
 reference.record("01_toy", FAST, total=reference.Value(total, "", "the total"))
 """
 

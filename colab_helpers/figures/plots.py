@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -49,7 +49,8 @@ def lines(
     and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
     # Where there are many the legend stands beside the curves.
-    many = len(curves) + len(ideal or {}) + len(published) > 3
+    drawn = len(curves) + len(ideal or {}) + len(published)
+    many = drawn > 3
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
             axes.plot(x, y, **look(i), markevery=max(1, len(x) // 25), label=name)
@@ -71,14 +72,11 @@ def lines(
             axes.set_xscale("log", base=2)
             ticks = sorted({*x, *(float(value) for row in published for value in row.x)})
             axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-        elif not log and all(float(value).is_integer() for value in x) and len(x) <= 12:
-            axes.set_xticks(list(x))
         elif not log and all(float(value).is_integer() for value in x):
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            few = len(x) <= 12
+            axes.xaxis.set_major_locator(FixedLocator(x) if few else MaxNLocator(integer=True))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        if (
-            len(curves) + len(ideal or {}) + len(published) > 1
-        ):  # a single curve is named by its axis
+        if drawn > 1:  # a single curve is named by its axis
             axes.legend(**(outside if many else {"loc": "best"}))
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
@@ -159,9 +157,8 @@ def lanes(cpu: Device, chips: Sequence[Chip]) -> Picture:
         title = f"your CPU, {cpu.cores} cores\nat least {cpu.lanes} fp32 lanes"
         _grid(axes[0], cpu.lanes, COLOURS[0], title, ram)
         for i, chip in enumerate(chips):
-            theirs = (
-                "fp32" if chip.kind == "GPU" else chip.best_format
-            )  # what these lanes compute in
+            # What these lanes compute in.
+            theirs = "fp32" if chip.kind == "GPU" else chip.best_format
             text = (
                 f"{chip.memory / 1e9:.0f} GB memory\n{_units.quantity(chip.bandwidth, 'B/s')}\n"
                 f"{_units.quantity(chip.peak[theirs], 'FLOP/s')} in {theirs}"

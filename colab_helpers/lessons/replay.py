@@ -17,13 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from colab_helpers import _files
+from colab_helpers import _files, colab_images
 
 FOLDER = Path(__file__).parent / "reference" / "outputs"
 #: How the words begin that a replayed cell shows.
 NOT_RUN = "Not run here:"
 _NEEDS = re.compile(r"#\s*needs:\s*([\w ,]+?)\s*$")
-_JAX_FOR_ABSENT_CHIPS = (0, 10)  # the first release with which it was seen to work
+_JAX_FOR_ABSENT_CHIPS = "0.10"  # the first release with which it was seen to work
 _tally: dict[str, Counter] = {}
 _watched: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
 
@@ -122,17 +122,13 @@ def _lacking(name: str) -> str:
     if find_spec(name) is None:
         return name
     # With JAX 0.7.2 and its libtpu, compiling for a chip that is not there ends the process.
-    if name == "libtpu" and _release("jax") < _JAX_FOR_ABSENT_CHIPS:
+    if (
+        name == "libtpu"
+        and find_spec("jax")
+        and colab_images.is_older(metadata.version("jax"), _JAX_FOR_ABSENT_CHIPS)
+    ):
         return "libtpu for JAX 0.10 or newer"
     return ""
-
-
-def _release(distribution: str) -> tuple[int, ...]:
-    try:
-        found = metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ()
-    return tuple(int(part) for part in re.findall(r"\d+", found)[:2])
 
 
 def _shell() -> Any:

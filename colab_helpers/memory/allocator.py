@@ -113,9 +113,9 @@ class Allocator:
             whole = [entry for entry in pool if entry[2].before is None and entry[2].after is None]
             for entry in whole:
                 pool.remove(entry)
-                self._segments = [first for first in self._segments if first is not entry[2]]
                 self.counts["reserved"].change(-entry[0])
                 self._note("segment_free", entry[0])
+        self._segments = [first for first in self._segments if not first.free or first.after]
 
     def reset_peaks(self) -> None:
         """Let each peak begin with what there is now."""

@@ -25,8 +25,6 @@ CODE_CELLS = range(20, 61)
 LEAST_COMPARED = 3  # cells whose stored output is compared
 #: Lines with code of the cells that are not folded: median, nine of ten, longest.
 SHORT_CELLS = (6, 14, 20)
-#: Lessons whose cells still hold more than the lesson.
-NOT_YET_SHORT: tuple[str, ...] = ()
 
 #: What must not stand in a lesson's code -> why, and what to write.
 RETIRED = {
@@ -65,7 +63,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
         *stale(course, lesson),
         *code_problems(notebook),
         *shape_problems(notebook),
-        *plumbing_problems(notebook, short=lesson.slug not in NOT_YET_SHORT),
+        *plumbing_problems(notebook),
         *alt_text_problems(notebook),
         *link_problems(course, notebook),
         *stored_output_problems(notebook),
@@ -152,11 +150,8 @@ def shape_problems(notebook: NotebookNode) -> list[str]:
     return problems
 
 
-def plumbing_problems(notebook: NotebookNode, short: bool = True) -> list[str]:
-    """Find what a reader should not have to read: sizes, records, guesses filled in, long cells.
-
-    `short=False` leaves out what only holds for lessons with short cells; predictions are always judged.
-    """
+def plumbing_problems(notebook: NotebookNode) -> list[str]:
+    """Find what a reader should not have to read: sizes, records, guesses filled in, long cells."""
     code = [
         (i, cell)
         for i, cell in enumerate(notebook.cells)
@@ -169,8 +164,6 @@ def plumbing_problems(notebook: NotebookNode, short: bool = True) -> list[str]:
         for name in re.findall(r"(?m)^(\w+) = (?!None\b).*# @param", cell.source)
         if name in predicted or "**Predict" in notebook.cells[i - 1].source
     ]
-    if not short:
-        return problems
     shown = [(i, cell) for i, cell in code if "display-mode" not in cell.source.partition("\n")[0]]
     for i, cell in shown:
         where, sets_sizes = (

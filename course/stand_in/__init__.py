@@ -36,7 +36,8 @@ torch_places: Any = None
 def environment(key: str, folder: Path) -> dict[str, str]:
     """Return what a process needs to be that machine; `folder` gets its nvidia-smi. Raises KeyError."""
     machine = machines()[key]
-    given = {VARIABLE: key, "PYTHONPATH": _PATHS}
+    # TensorFlow's CPU counts its memory only with oneDNN, which not every processor turns on.
+    given = {VARIABLE: key, "PYTHONPATH": _PATHS, "TF_ENABLE_ONEDNN_OPTS": "1"}
     if machine.is_nvidia:
         driver.write_nvidia_smi(folder, machine)
         given["PATH"] = driver.path_with(folder)

@@ -20,7 +20,6 @@ def problems_of(course):
 def quiet_shape(monkeypatch):
     """The toy is far shorter than a lesson."""
     monkeypatch.setattr(static, "CODE_CELLS", range(1, 20))
-    monkeypatch.setattr(static, "NOT_YET_SHORT", ("01_toy",))
 
 
 def test_sound_toy_passes_everything(toy_course, quiet_shape):
@@ -251,7 +250,7 @@ def remove_an_output(notebook):
 
 
 def change_a_record(notebook):
-    record = cell_with(notebook, "reference.record").outputs[0].data
+    record = cell_with(notebook, "# @title Keep it").outputs[0].data
     record["application/vnd.colab-helpers.record+json"]["values"]["total"]["number"] = 46
 
 
@@ -375,4 +374,4 @@ def test_cell_that_holds_more_than_the_lesson(source, seen):
 
 def test_prediction_filled_in_is_seen_in_every_lesson():
     notebook = code_cells("FAST = False", "guess = 3  # @param {type:'number'}", "said(guess)")
-    assert len(static.plumbing_problems(notebook, short=False)) == 1
+    assert len(static.plumbing_problems(notebook)) == 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from colab_helpers.lessons.exercises import NotYet, choices, close, exercise, in_order, number
 
@@ -88,40 +86,31 @@ def learns(answer: Callable, stuck: Callable) -> str:
     """Whether a training in fp16 learns where another one does not: a deep network is trained with both."""
     import torch
 
+    from colab_helpers import precision
     from colab_helpers.lessons import data
 
     split = data.digits()
     x, y = torch.tensor(split.x_train[:512]), torch.tensor(split.y_train[:512])
 
-    def loss_after(way: Callable, steps: int) -> float:
+    def trained(way: Callable, steps: int) -> tuple:
         torch.manual_seed(0)
         hidden = [part for _ in range(15) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
         network = torch.nn.Sequential(*hidden, torch.nn.Linear(64, 10))
-        with operations_of(network) as formats:
-            result = way(network, torch.optim.Adam(network.parameters()), x, y, steps)
-        if result is ...:
-            raise NotYet("learns returns the dots. Replace them.")
-        if torch.float16 not in formats:
-            raise NotYet("That does not compute in fp16: keep the autocast.")
+        return network, way(network, torch.optim.Adam(network.parameters()), x, y, steps)
+
+    def loss_after(way: Callable, steps: int) -> float:
+        network, _ = trained(way, steps)
         with torch.no_grad():
             return float(torch.nn.functional.cross_entropy(network(x), y))
 
+    with precision.record_operations() as seen:
+        _, result = trained(answer, 1)
+    if result is ...:
+        raise NotYet("learns returns the dots. Replace them.")
+    if not any("float16" in operation.gives for operation in seen):
+        raise NotYet("That does not compute in fp16: keep the autocast.")
     after = loss_after(answer, 60)
     if not after < 2.25:
         raise NotYet(f"The loss is {after:.3f} after 60 steps; guessing has 2.303.")
     before = loss_after(stuck, 5)
     return f"The loss is {after:.2f} after 60 steps, in fp16. Stuck stays at {before:.3f}."
-
-
-@contextmanager
-def operations_of(network: Any) -> Iterator[set]:
-    """Collect the formats that the network's layers give back."""
-    found: set = set()
-    hooks = [
-        layer.register_forward_hook(lambda *told: found.add(told[2].dtype)) for layer in network
-    ]
-    try:
-        yield found
-    finally:
-        for hook in hooks:
-            hook.remove()
