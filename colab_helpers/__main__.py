@@ -1,4 +1,4 @@
-"""The command `colab-helpers`: what a lesson's card says, and more, in a terminal."""
+"""The command `colab-helpers`: a lesson's card, and a plan for a training, in a terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from colab_helpers import __version__
@@ -22,6 +23,21 @@ exit code:
   0  nothing to mend; the error is known; nothing found in the notebook
   1  something to mend; the error is not known; the notebook has such lines
   2  the input cannot be read, or the output not written
+"""
+
+_PLAN_EXAMPLES = """\
+The function takes nothing and returns (model, forward, optimizer): forward(rows) makes a batch, runs the
+model and returns the loss; an optimizer of None stands for inference. The file is run, so plan only files
+that you would run. Nothing is trained, and no data is read: tensors have shapes alone.
+
+examples:
+  colab-helpers plan train.py:job --rows 32 --steps 10000
+  colab-helpers plan train.py:job --rows 32 --chips T4 L4 --deadline 8 --json
+
+exit code:
+  0  it fits somewhere
+  1  it fits nowhere
+  2  it cannot be planned
 """
 
 #: Bytes of a notebook that are read: more is no notebook that somebody wrote.
@@ -67,16 +83,55 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument(
         "--error", nargs="+", metavar="TEXT", help="say what an error means; - reads standard input"
     )
+    plan = commands.add_parser(
+        "plan",
+        help="where would my training fit, how long would it take, what would it cost?",
+        epilog=_PLAN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    plan.add_argument("job", metavar="FILE.py:function")
+    plan.add_argument("--rows", type=_whole, default=32, help="of a batch; 32 if left out")
+    plan.add_argument(
+        "--steps", type=_whole, default=1000, help="of the training; 1000 if left out"
+    )
+    plan.add_argument("--chips", nargs="+", default=[], metavar="KEY", help="such as T4 L4 A100-40")
+    plan.add_argument("--deadline", type=float, metavar="HOURS", help="name the cheapest in time")
+    plan.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
+def _whole(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    return value
+
+
 def _run(options: argparse.Namespace) -> int:
+    if options.command == "plan":
+        return _plan(options)
     if options.notebook:
         return _judge_notebook(options.notebook, options.json)
     if options.error:
         text = " ".join(options.error)
         return _explain(_standard_input() if text == "-" else text, options.json)
     return _judge_machine(options.json)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    if find_spec("torch") is None:
+        raise UnreadableError("Planning needs PyTorch, which is not installed here.")
+    from colab_helpers.plan import command
+
+    try:
+        work, table = command.plan_file(options.job, options.rows, options.chips)
+    except command.PlanError as error:
+        raise UnreadableError(str(error)) from error
+    if options.json:
+        print(command.to_json(work, table, options.steps))
+    else:
+        print(command.show(work, table, options.steps, options.deadline))
+    return 0 if any(offer.fits for offer in table) else 1
 
 
 def _standard_input() -> str:

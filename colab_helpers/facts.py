@@ -116,10 +116,11 @@ def printout(id: str) -> Printout:
 
 @dataclass(frozen=True)
 class MachineTable:
-    """The machines behind Colab's runtime menu, ready to be shown."""
+    """The machines behind Colab's runtime menu, ready to be shown; a compute unit in US dollars."""
 
     machines: tuple[Machine, ...]
     origin: Fact
+    dollars_per_unit: float
 
     def __str__(self) -> str:
         rows = [_HEADS, *(_cells(machine) for machine in self.machines)]
@@ -154,7 +155,8 @@ def machine_table() -> MachineTable:
     >>> machine_table().machines[1].choice
     'T4 GPU'
     """
-    return MachineTable(_table().machines, _table().machines_origin)
+    table = _table()
+    return MachineTable(table.machines, table.machines_origin, table.dollars_per_unit)
 
 
 def all_facts() -> tuple[Fact, ...]:
@@ -168,6 +170,7 @@ class _Table:
     printouts: Mapping[str, Printout]
     machines: tuple[Machine, ...]
     machines_origin: Fact
+    dollars_per_unit: float
 
 
 @functools.cache
@@ -180,6 +183,7 @@ def _table() -> _Table:
         printouts={row["id"]: Printout(**row) for row in data["printout"]},
         machines=tuple(Machine(**row) for row in data["machine"]),
         machines_origin=origin,
+        dollars_per_unit=data["price"]["dollars_per_unit"],
     )
 
 

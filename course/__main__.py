@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
                 metavar="ARCHIVE",
                 help="a GPU machine's records",
             )
+    add("accuracy", commands.accuracy, "predict and measure networks here; keep the table")
     new = add("new-lesson", commands.new_lesson, "lay what a new lesson needs")
     new.add_argument("number", help="two figures, as in 08")
     new.add_argument("name", help="small letters, as in plan")

@@ -104,6 +104,16 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
     return _code(ran.ok, ran.stopped)
 
 
+def accuracy(course: Course, options: argparse.Namespace) -> int:
+    """Predict and measure networks on this machine, and keep the table for the docs."""
+    from course.prove import accuracy as trials
+    from course.write import pages
+
+    print(trials.measure_all(course).relative_to(course.root))
+    pages.write(course)
+    return 0
+
+
 def reference(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and keep their records, or those that a GPU machine has packed."""
     from colab_helpers.lessons import reference

@@ -14,6 +14,7 @@ from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.numbers import bit_layout, histogram
 from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
 from colab_helpers.figures.race import race
+from colab_helpers.figures.ranges import ranges
 from colab_helpers.figures.ratios import ratios, trade
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
 
@@ -33,6 +34,7 @@ __all__ = [
     "lanes",
     "lines",
     "race",
+    "ranges",
     "ratios",
     "roofline",
     "spans",

@@ -7,7 +7,7 @@ import random
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,19 +54,27 @@ def footprint(
     model: nn.Module,
     forward: Callable[[int], torch.Tensor],
     batch: int,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | None,
+    watch: Callable[[Any], AbstractContextManager] | None = None,
+    foreach: bool | None = None,
 ) -> Footprint:
     """Return the bytes of a training step with `batch` rows, without allocating or computing any.
 
     `forward(rows)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
-    `model` alone. Both run with PyTorch's fake tensors, which have shapes and no data, and every storage
-    is counted as in `track`. Real tensors that the step uses, such as a data set, do not count. Where
-    it asks for a value, as `.item()` does, it reads 1. The model, the optimiser and the generators of
-    PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not in
-    it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises `ValueError` for a
-    batch below 1, and `RehearsalError` for a step whose shapes depend on values, a loss that is no
-    number, or trained parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory
-    Optimizations Toward Training Trillion Parameter Models" (2020), section 3.
+    `model` alone. None stands for inference: `forward` runs once, without gradients, and may return
+    anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(standing)` gives a
+    context in which the counted step runs; `standing` are the tensors there before. `foreach=True` lets
+    the optimiser take all weights at once, which PyTorch does on CUDA and which costs memory; None: as on
+    the model's own device.
+
+    All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
+    in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
+    value, as `.item()` does, it reads 1. The model, the optimiser and the generators of PyTorch, Python
+    and NumPy are afterwards as they were. What no framework tells beforehand is not in it: CUDA's
+    context, the workspaces of its libraries, rounding to blocks. Raises `ValueError` for a batch below 1,
+    and `RehearsalError` for a step whose shapes depend on values, a loss that is no number, or trained
+    parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward
+    Training Trillion Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda rows: model(torch.zeros(rows, 100)).sum()
@@ -86,6 +94,7 @@ def footprint(
     from colab_helpers.memory.stand_ins import Outsiders, StandIns
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    device = torch.device("cpu") if device.type == "meta" else device
     with (
         _random_state_kept(),
         _modules_kept(model),
@@ -93,8 +102,9 @@ def footprint(
         StandIns(),
     ):
         fakes = _fakes(model, mode)
-        twin, outsiders = _twin(optimizer, fakes), Outsiders(mode)
-        stage = _Stage(model, forward, twin, device, fakes, outsiders)
+        twin = _twin(optimizer, fakes, foreach) if optimizer else None
+        outsiders = Outsiders(mode)
+        stage = _Stage(model, forward, twin, device, fakes, outsiders, watch or nullcontext)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
             return functional_call(stage, named, (batch,), strict=False)
@@ -122,24 +132,32 @@ class _Stage(nn.Module):
         self,
         model: nn.Module,
         run: Callable[[int], torch.Tensor],
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | None,
         device: torch.device,
         fakes: dict[torch.Tensor, torch.Tensor],
         outsiders: Any,
+        watch: Callable[[Any], AbstractContextManager],
     ):
         super().__init__()
         self.model = model
         self.run, self.optimizer, self.device = run, optimizer, device
-        self.fakes, self.outsiders = list(fakes.values()), outsiders
+        self.fakes, self.outsiders, self.watch = list(fakes.values()), outsiders, watch
 
     def forward(self, rows: int) -> Footprint:
         """Take a first step, which makes the optimiser's state, then count a second one."""
+        if self.optimizer is None:
+            return self._infer(rows)
         with self.outsiders:
             self._loss(rows).backward()
             self.optimizer.step()
         self._forget_gradients()
         state = [list(entry.values()) for entry in self.optimizer.state.values()]
-        with count_storages(self.device, known=[self.fakes, state]) as meter, self.outsiders:
+        standing_tensors = [self.fakes, state]
+        with (
+            count_storages(self.device, known=standing_tensors) as meter,
+            self.outsiders,
+            self.watch(standing_tensors),
+        ):
             self.outsiders.meter = meter
             standing = meter.live
             loss = self._loss(rows)
@@ -155,6 +173,18 @@ class _Stage(nn.Module):
             activations=activations,
             peak=peak,
         )
+
+    def _infer(self, rows: int) -> Footprint:
+        with (
+            torch.no_grad(),
+            count_storages(self.device, known=self.fakes) as meter,
+            self.outsiders,
+            self.watch(self.fakes),
+        ):
+            self.outsiders.meter = meter
+            self.run(rows)
+            peak = meter.peak
+        return Footprint(tensor_bytes(self.fakes), 0, 0, 0, peak)
 
     def _loss(self, rows: int) -> torch.Tensor:
         loss = self.run(rows)
@@ -181,14 +211,24 @@ def _fakes(model: nn.Module, mode: Any) -> dict[torch.Tensor, torch.Tensor]:
     fakes: dict[torch.Tensor, torch.Tensor] = {}
     for _, tensor in _tensors_of(model):
         if tensor not in fakes:
-            fake = mode.from_tensor(tensor.detach())
+            fake = _without_data(tensor.detach(), mode)
             trained = isinstance(tensor, nn.Parameter)
             fakes[tensor] = nn.Parameter(fake, tensor.requires_grad) if trained else fake
     return fakes
 
 
+def _without_data(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
+    if tensor.device.type != "meta":
+        return mode.from_tensor(tensor)
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return FakeTensor(mode, tensor, torch.device("cpu"))
+
+
 def _twin(
-    optimizer: torch.optim.Optimizer, fakes: dict[torch.Tensor, torch.Tensor]
+    optimizer: torch.optim.Optimizer,
+    fakes: dict[torch.Tensor, torch.Tensor],
+    foreach: bool | None,
 ) -> torch.optim.Optimizer:
     """The same optimiser for the stand-ins, without state, hooks, or a scheduler's own `step`."""
     twin: Any = object.__new__(
@@ -197,22 +237,25 @@ def _twin(
     vars(twin).update(vars(optimizer))
     vars(twin).pop("step", None)  # a scheduler's, which counts
     twin.state = defaultdict(dict)
-    twin.param_groups = [_group(group, fakes) for group in optimizer.param_groups]
+    twin.param_groups = [_group(group, fakes, foreach) for group in optimizer.param_groups]
     for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
         setattr(twin, name, OrderedDict())
     return twin
 
 
-def _group(group: dict[str, Any], fakes: dict[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+def _group(
+    group: dict[str, Any], fakes: dict[torch.Tensor, torch.Tensor], foreach: bool | None
+) -> dict[str, Any]:
     own = {**group, "params": [fakes[p] for p in group["params"]]}
     # PyTorch would take its way for all weights at once on CUDA, but not for tensors of this kind.
-    on_cuda = bool(own["params"]) and all(p.device.type == "cuda" for p in own["params"])
-    if on_cuda and group.get("foreach", False) is None and not group.get("fused"):
+    at_once = bool(own["params"]) and all(p.device.type == "cuda" for p in own["params"])
+    wanted = at_once if foreach is None else foreach
+    if wanted and group.get("foreach", False) is None and not group.get("fused"):
         own["foreach"] = True
     return own
 
 
-def _check(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     """Raise `RehearsalError` for what cannot be rehearsed at all."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise RehearsalError("LBFGS computes its loss several times a step: use memory.track.")
@@ -220,6 +263,8 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         raise RehearsalError(
             "A scripted module cannot be rehearsed: use the model it was made from."
         )
+    if optimizer is None:
+        return
     inside = set(model.parameters())
     groups = optimizer.param_groups
     outside = sum(p not in inside for group in groups for p in group["params"])

@@ -28,13 +28,19 @@ _FEW, _MORE = 8, 16
 
 
 class StandIns(TorchDispatchMode):
-    """Answers 1 where a value is asked for, and gives recurrent layers the workspace that they keep."""
+    """Answers 1 where a value is asked for, and gives recurrent layers the workspace that they keep.
+
+    What a step makes on "meta" is made on the CPU, where its model is taken to be.
+    """
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        kwargs = dict(kwargs or {})
+        if getattr(kwargs.get("device"), "type", "") == "meta":  # as its model: taken for the CPU's
+            kwargs["device"] = torch.device("cpu")
         try:
-            result = function(*args, **(kwargs or {}))
+            result = function(*args, **kwargs)
         except DataDependentOutputException:
             if function is not _VALUE:
                 raise

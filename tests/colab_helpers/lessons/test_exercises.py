@@ -8,6 +8,7 @@ import time
 import jax
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import colab_helpers.lessons.exercises as exercises
 from colab_helpers.benchmark import Measurement
@@ -28,6 +29,8 @@ LIMITS = {
     "A @ B, n = 4096": "compute",
 }
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
+FORGOTTEN = {"part": "activations", "grows with": "rows"}
+CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 PART = {"shape": (3, 4), "rows": (6, 9)}
 LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
@@ -87,6 +90,20 @@ def one_pass(x):
 
 def overwriting(x):
     return x.mul_(0)
+
+
+def hungry(network, x, y):
+    return torch.nn.functional.cross_entropy(network(x), y)
+
+
+def modest(network, x, y):
+    for block in network[:-1]:
+        x = checkpoint(block, x, use_reentrant=False)
+    return torch.nn.functional.cross_entropy(network[-1](x), y)
+
+
+def half_as_much(network, x, y):
+    return modest(network, x, y) / 2
 
 
 def spendthrift(network, x, y):
@@ -322,6 +339,31 @@ CASES = {
         {}, ..., 40,
         [(0.4, "times 100"), (50, "were halved too"), (60, "what remains"), (3.2, "Those are GB"),
          (10, "over all GB"), ("half", "A number is wanted")],
+    ),
+    "08.forgotten": (
+        {}, dict.fromkeys(FORGOTTEN, ...), FORGOTTEN,
+        [({**FORGOTTEN, "part": "gradients"}, "are in it"),
+         ({**FORGOTTEN, "part": "optimiser state"}, "two numbers"),
+         ({**FORGOTTEN, "part": "tokens"}, "one of the four"),
+         ({**FORGOTTEN, "grows with": "steps"}, "lets go"),
+         ({**FORGOTTEN, "grows with": "learning rate"}, "one number"),
+         ({**FORGOTTEN, "part": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "08.rows": (
+        {}, ..., 31,
+        [(31.5, "round down"), (23, "5.0 GiB for 8"), (28, "8.2 GiB for 16"), (36, "over 0.4"),
+         (32, "14.6 GiB"), (12, "give a line"), ("many", "A number is wanted")],
+    ),
+    "08.cheapest": (
+        {}, dict.fromkeys(CHEAPEST, ...), CHEAPEST,
+        [({**CHEAPEST, "12 hours": "T4"}, "burn 12 units"), ({**CHEAPEST, "12 hours": "A100"}, "10.8"),
+         ({**CHEAPEST, "8 hours": "T4"}, "takes 10"), ({**CHEAPEST, "8 hours": "A100"}, "in time with fewer"),
+         ({**CHEAPEST, "3 hours": "L4"}, "takes 6"), ({**CHEAPEST, "3 hours": "T4"}, "takes 10"),
+         ({**CHEAPEST, "3 hours": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "08.modest": (
+        {"hungry": hungry}, lambda network, x, y: ..., modest,
+        [(hungry, "Half is wanted"), (half_as_much, "differ"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 

@@ -1,0 +1,155 @@
+"""`colab-helpers plan FILE.py:function`: what would each machine say to the step that a file describes?"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from colab_helpers import _units
+from colab_helpers.hardware import catalogue
+from colab_helpers.memory.meter import RehearsalError
+from colab_helpers.plan.offers import Offer, cheapest, offers
+from colab_helpers.plan.work import Work, rehearse
+
+
+class PlanError(ValueError):
+    """What was given cannot be planned: what was seen, and what to do."""
+
+
+def plan_file(where: str, rows: int, chips: Sequence[str] = ()) -> tuple[Work, list[Offer]]:
+    """Rehearse the step that `where`, as in "train.py:job", describes, and return it with the offers.
+
+    The function takes nothing and returns (model, forward, optimizer), as for `rehearse`; an optimiser
+    of None stands for inference. `rows` is the batch, `chips` as in `offers`. The file is run: plan only
+    files that you would run. Raises `PlanError` with one clear line for whatever stands in the way.
+    """
+    unknown = [key for key in chips if key not in catalogue()]
+    if unknown:
+        raise PlanError(f"No chip {unknown[0]!r}. There are: {', '.join(catalogue())}.")
+    model, forward, optimizer = _job(where)
+    try:
+        work = rehearse(model, forward, rows, optimizer, foreach=True)
+    except (RehearsalError, ValueError) as error:
+        raise PlanError(f"{where} cannot be rehearsed: {error}") from error
+    except Exception as error:
+        raise PlanError(
+            f"{where}: forward({rows}) raised {type(error).__name__}: {error}. Run one step of it on a small "
+            "batch first."
+        ) from error
+    return work, offers(work, chips)
+
+
+def show(work: Work, table: Sequence[Offer], steps: int, deadline: float | None = None) -> str:
+    """Return what `offers` found as lines for a terminal or a cell.
+
+    `work` is the step, `table` its offers, `steps` the length of the training, `deadline` in hours.
+
+    >>> from colab_helpers.plan import offers
+    >>> import torch
+    >>> model = torch.nn.Linear(1000, 1000)
+    >>> step = rehearse(model, lambda rows: model(torch.zeros(rows, 1000)), 8, None)
+    >>> print(show(step, offers(step, ["T4"]), 1000).splitlines()[2].split()[:3])
+    ['T4', 'GPU', 'yes']
+    """
+    lines = [
+        f"{work.rows:,} rows: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; tensors take "
+        f"{_units.gib(work.footprint.peak)} at the worst moment.",
+        f"{'':20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
+        f"{f'{steps:,} steps':>21} {'units':>13}",
+    ]
+    for offer in table:
+        units = offer.units(steps)
+        least, most = offer.hours(steps)
+        cost = "free" if offer.free else "not known" if units is None else f"{_span(*units)}"
+        lines.append(
+            f"{offer.choice:20} {'yes' if offer.fits else 'no':>4} {_units.gib(offer.up_to):>10} "
+            f"{_units.gib(offer.has):>10} {_times(offer.low, offer.high):>21} "
+            f"{_times(3600 * least, 3600 * most):>21} {cost:>13}{'  ' + offer.note if offer.note else ''}"
+        )
+    if deadline is not None:
+        best = cheapest(table, steps, deadline)
+        lines.append(
+            f"Cheapest within {deadline:g} hours: {best.choice}."
+            if best
+            else f"Nothing that fits is sure to end within {deadline:g} hours."
+        )
+    return "\n".join(lines)
+
+
+def to_json(work: Work, table: Sequence[Offer], steps: int) -> str:
+    """Return the same for programs: bytes, seconds, hours, compute units (null where nobody has told).
+
+    `work`, `table` and `steps` are as in `show`.
+    """
+    return json.dumps(
+        {
+            "rows": work.rows,
+            "flop": work.flop,
+            "moved": work.moved,
+            "calls": work.calls,
+            "peak": work.footprint.peak,
+            "parts": work.footprint.parts,
+            "offers": [_plain(offer, steps) for offer in table],
+        },
+        indent=2,
+    )
+
+
+def _plain(offer: Offer, steps: int) -> dict[str, Any]:
+    return {
+        "choice": offer.choice,
+        "chip": offer.chip.key,
+        "fits": offer.fits,
+        "up_to": offer.up_to,
+        "has": offer.has,
+        "seconds": [offer.low, offer.high],
+        "hours": offer.hours(steps),
+        "free": offer.free,
+        "units": offer.units(steps),
+        "note": offer.note,
+    }
+
+
+def _job(where: str) -> tuple[Any, Any, Any]:
+    file, _, name = where.rpartition(":")
+    if not file or not name:
+        raise PlanError(f"{where!r}: give a file and a function in it, as in train.py:job.")
+    path = Path(file)
+    if not path.is_file():
+        raise PlanError(f"There is no file {file}.")
+    function = getattr(_loaded(path), name, None)
+    if not callable(function):
+        raise PlanError(f"{file} has no function {name!r}.")
+    try:
+        given = function()
+    except Exception as error:
+        raise PlanError(f"{where} raised {type(error).__name__}: {error}.") from error
+    if not isinstance(given, tuple) or len(given) != 3 or not callable(given[1]):
+        raise PlanError(
+            f"{where} returned {type(given).__name__}: return (model, forward, optimizer), where "
+            "forward(rows) returns the loss."
+        )
+    return given
+
+
+def _loaded(path: Path) -> Any:
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise PlanError(f"{path} is not a Python file.")
+    module = importlib.util.module_from_spec(specification)
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        raise PlanError(f"{path} raised {type(error).__name__}: {error}.") from error
+    return module
+
+
+def _times(low: float, high: float) -> str:
+    return f"{_units.seconds(low)} to {_units.seconds(high)}"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.2g} to {high:.2g}"

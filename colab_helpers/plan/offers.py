@@ -1,0 +1,245 @@
+"""What would Colab's machines say to this step? Fits or not, seconds, compute units."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+
+from colab_helpers import _units, facts, published
+from colab_helpers.hardware import Chip, catalogue
+from colab_helpers.memory.allocator import Allocator, OutOfMemory
+from colab_helpers.plan import accuracy
+from colab_helpers.plan.work import Operation, Work
+
+#: More than any card has: what a step would reserve, if it could.
+_ENDLESS = 2**50
+#: The largest step that `largest_batch` takes away from the truth: one part in so many.
+_CLOSE = 32
+
+
+@dataclass(frozen=True)
+class Term:
+    """Bytes that a rehearsal cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
+
+    id: str
+    what: str
+    bytes: int
+    text: str
+    source: str
+    url: str
+    seen: date
+    confidence: str
+    hopper: int = 0
+
+    def on(self, chip: Chip) -> int:
+        """Return the bytes on `chip`; 0 on a TPU.
+
+        >>> terms()[1].on(catalogue()["H100"]) // 2**20
+        32
+        """
+        if chip.kind != "GPU":
+            return 0
+        recent = float(chip.capability or 0) >= 9
+        return self.hopper if recent and self.hopper else self.bytes
+
+
+@functools.cache
+def terms() -> tuple[Term, ...]:
+    """Return what a plan adds to a rehearsal, from `terms.toml`.
+
+    >>> [term.id for term in terms()]
+    ['context', 'cublas']
+    """
+    text = resources.files("colab_helpers.plan").joinpath("terms.toml").read_text("utf-8")
+    return tuple(Term(**row) for row in tomllib.loads(text)["term"])
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one machine would say. `low` and `high` are seconds of a step, `up_to` bytes.
+
+    `up_to` is what the step reserves at most, with `terms`; `has` what the chip has. `units_per_hour` is
+    None where nobody has told them. `note` says what is different there.
+    """
+
+    choice: str
+    chip: Chip
+    fits: bool
+    up_to: int
+    has: int
+    low: float
+    high: float
+    units_per_hour: float | None
+    free: bool
+    note: str = ""
+
+    def hours(self, steps: int) -> tuple[float, float]:
+        """Return the hours that `steps` steps take, at least and at most."""
+        return steps * self.low / 3600, steps * self.high / 3600
+
+    def units(self, steps: int) -> tuple[float, float] | None:
+        """Return the compute units that `steps` steps burn, at least and at most; None where not known."""
+        if self.units_per_hour is None:
+            return None
+        least, most = self.hours(steps)
+        return least * self.units_per_hour, most * self.units_per_hour
+
+
+def offers(work: Work, chips: Sequence[str] = ()) -> list[Offer]:
+    """Return what each of Colab's machines with an accelerator would say to a step, by its data sheet.
+
+    `work` should be rehearsed with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
+    `hardware.catalogue()`; all of Colab's menu when left out. Whether it fits is the verdict of
+    `memory.Allocator`, with CUDA's rules and `terms`. A step takes at least what the slower of both
+    ceilings allows, operation by operation; at most so much longer as the published runs in `accuracy`
+    did. On a TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises
+    KeyError for a chip that is not in the catalogue.
+
+    >>> from colab_helpers.plan import rehearse
+    >>> import torch
+    >>> model = torch.nn.Linear(1000, 1000)
+    >>> work = rehearse(model, lambda rows: model(torch.zeros(rows, 1000)), 8, None)
+    >>> [offer.fits for offer in offers(work, ["T4", "v5e"])]
+    [True, True]
+    """
+    menu = {machine.chip: machine for machine in facts.machine_table().machines if machine.chip}
+    table = []
+    for key in chips or menu:
+        if key not in catalogue():
+            raise KeyError(f"no chip {key!r} in the catalogue. There are: {', '.join(catalogue())}")
+        chip, machine = catalogue()[key], menu.get(key)
+        fits, up_to = _memory(work, chip)
+        low, high = seconds_on(work, chip)
+        table.append(
+            Offer(
+                machine.choice if machine else chip.name,
+                chip,
+                fits,
+                up_to,
+                _room(chip),
+                low,
+                high,
+                machine.units_per_hour if machine else None,
+                bool(machine and machine.tier == "free"),
+                _note(work, chip),
+            )
+        )
+    return table
+
+
+def seconds_on(work: Work, chip: Chip) -> tuple[float, float]:
+    """Return the seconds of a step on `chip`, at least and at most.
+
+    At least: both ceilings of the data sheet, operation by operation, and the launch of each, as published
+    for an A100. At most: so much longer as the published run of `accuracy` that missed its ceilings most,
+    and what PyTorch adds to a call. `work` is a rehearsal.
+    """
+    launch, call = (published.get(row).value for row in ("launch-a100", "call-eager"))
+    least = sum(ceilings(work, chip).values())
+    low = max(least, work.calls * launch)
+    return low, max(low, least * accuracy.slack() + work.calls * call)
+
+
+def ceilings(work: Work, chip: Chip) -> dict[str, float]:
+    """Return the seconds of a step by family, if every operation reached a ceiling of the data sheet.
+
+    The largest comes first. Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
+    2009. A format that `chip` lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is
+    a rehearsal.
+    """
+    table: dict[str, float] = {}
+    for one in work.operations:
+        table[one.family] = table.get(one.family, 0.0) + one.count * _at_least(one, chip)
+    return dict(sorted(table.items(), key=lambda entry: entry[1], reverse=True))
+
+
+def cheapest(table: Iterable[Offer], steps: int, deadline: float) -> Offer | None:
+    """Return the offer that fits, surely ends within `deadline` hours, and burns fewest units; or None.
+
+    `table` is from `offers`, `steps` the length of the training. Machines on the free menu cost nothing;
+    those whose units nobody has told are left out. The slow end of each range counts, for the deadline
+    and for the units.
+    """
+    rest = [
+        offer
+        for offer in table
+        if offer.fits and offer.hours(steps)[1] <= deadline and (offer.free or offer.units(steps))
+    ]
+    return min(rest, key=lambda offer: _most_units(offer, steps), default=None)
+
+
+def largest_batch(rehearsal: Callable[[int], Work], chip: Chip, limit: int = 2**20) -> int:
+    """Return the most rows, up to `limit`, with which a step fits on `chip`, or 3 % fewer.
+
+    `rehearsal(rows)` returns the `Work` of a step with so many rows; what is returned was rehearsed, and
+    fitted. 0 when not even one row fits.
+    """
+    room, tried = _room(chip), {}
+    low, high, rows = 0, limit + 1, 1
+    while high - low > max(1, low // _CLOSE):
+        fits, tried[rows] = _memory(rehearsal(rows), chip)
+        low, high = (rows, high) if fits else (low, rows)
+        rows = min(max(_where(tried, room), low + max(1, low // _CLOSE)), high - 1)
+    return low
+
+
+def _where(tried: Mapping[int, int], room: int) -> int:
+    """Rows at which a straight line through the two largest tries reaches the room; a few for a start."""
+    if len(tried) < 2:
+        return 4
+    (few, small), (many, large) = sorted(tried.items())[-2:]
+    each = (large - small) / (many - few)
+    return many + int((room - large) / each) if each > 0 else 2 * many
+
+
+def _most_units(offer: Offer, steps: int) -> float:
+    units = offer.units(steps)
+    return 0.0 if offer.free or units is None else units[1]
+
+
+def _memory(work: Work, chip: Chip) -> tuple[bool, int]:
+    """Whether a step fits on `chip`, and the bytes that it takes at most."""
+    context, *workspaces = (term.on(chip) for term in terms())
+    room = _room(chip)
+    if chip.kind != "GPU":
+        return work.footprint.peak <= room, work.footprint.peak
+    up_to = _reserved(work, Allocator(_ENDLESS), workspaces) + context
+    try:
+        _reserved(work, Allocator(room, context), workspaces)
+    except OutOfMemory:
+        return False, up_to
+    return True, up_to
+
+
+def _reserved(work: Work, card: Allocator, workspaces: Iterable[int]) -> int:
+    for size in workspaces:
+        card.take(size)
+    return work.replay(card)
+
+
+def _room(chip: Chip) -> int:
+    return int(chip.memory_mib * _units.MIB if chip.memory_mib else chip.memory)
+
+
+def _at_least(operation: Operation, chip: Chip) -> float:
+    speed = chip.peak.get(_format_on(operation.format, chip), max(chip.peak.values()))
+    return max(operation.flop / speed, operation.moved / chip.bandwidth)
+
+
+def _format_on(number_format: str, chip: Chip) -> str:
+    """The format in which the chip computes: a TPU in its own, a GPU in fp32 what it lacks."""
+    if number_format in chip.peak:
+        return number_format
+    return "fp32" if "fp32" in chip.peak else chip.best_format
+
+
+def _note(work: Work, chip: Chip) -> str:
+    formats = {one.format for one in work.operations if one.flop}
+    lacking = sorted(formats - set(chip.peak) - {""})
+    if chip.kind != "GPU":
+        return f"in {chip.best_format}; its compiler decides what fits"
+    return f"no {' or '.join(lacking)} here: counted as fp32" if lacking else ""

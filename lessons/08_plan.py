@@ -1,0 +1,494 @@
+# %% [markdown]
+# You have a model and a laptop, or a free CPU runtime. Somewhere there are a T4, an L4 and an A100, and all you want to know before you
+# pay is: will it fit, how long will it take, and what will it cost? Most people find out by renting the machine and watching the notebook
+# die. This lesson answers all three beforehand, from your own code, on whatever you have in front of you. And since anybody can make
+# predictions, you check every one of them against the clock.
+
+# %%
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from colab_helpers import benchmark, facts, figures, hardware, memory, plan, published
+from colab_helpers.lessons import exercises, models, reference
+from colab_helpers.lessons.predictions import said
+from colab_helpers.plan import accuracy, command
+
+# %% tags=["parameters"]
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
+SECONDS = 0.1 if FAST else 1.0  # time budget of one measurement
+ROWS = 8  # sequences in a batch
+SMALL = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=2 if FAST else 4)  # what this machine will run
+DEEP = 4 if FAST else 24  # layers of the one that it times without building it
+GPT2 = models.GPTConfig(vocabulary=50_257, context=1024, width=768, heads=12, layers=2 if FAST else 12)
+SEVEN = models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=2 if FAST else 32)  # 7 billion parameters
+STEPS, HOURS = 100_000, 12  # of the training that is planned, and its deadline
+
+# %%
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+chips = hardware.catalogue()
+device
+
+# %% [markdown]
+# ## A rehearsal
+#
+# Here is an ordinary step: a GPT, a loss, AdamW. Nothing about it knows that it will be planned.
+
+# %%
+def job(config, where):
+    with torch.device(where):
+        model = models.GPT(config)
+
+    def loss(rows):
+        at = "cpu" if where == "meta" else where
+        tokens = torch.randint(config.vocabulary, (rows, config.context + 1), device=at)
+        guesses = model(tokens[:, :-1])
+        return F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
+
+    return model, loss, torch.optim.AdamW(model.parameters())
+
+
+# %% [markdown]
+# `plan.rehearse` runs it with *fake tensors*. They have a shape, a format and a device, and no numbers inside; PyTorch uses them itself
+# when it compiles. A matrix product of two of them takes no time and gives a third one of the right shape. So the whole step can run,
+# backward pass, optimiser and all, while somebody takes notes.
+
+# %%
+model, loss, optimizer = job(SMALL, device)
+work = plan.rehearse(model, loss, ROWS, optimizer)
+work
+
+# %% [markdown]
+# Now run it for real, and let `memory.track` watch.
+#
+# **Predict.** By how many per cent was the rehearsed peak wrong?
+
+# %%
+off_by = None  # @param {type:"number"}
+
+# %%
+def step():
+    loss(ROWS).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+step()  # the first step makes the optimiser's state
+state = [list(entry.values()) for entry in optimizer.state.values()]
+with memory.track(device, known=[list(model.parameters()), state]) as meter:
+    step()
+peak_off = 100 * (work.footprint.peak / meter.peak - 1)
+f"rehearsed {work.footprint.peak / 1e6:.1f} MB, measured {meter.peak / 1e6:.1f} MB: {peak_off:+.2f} %{said(off_by, ' %')}"
+
+# %% [markdown]
+# Bytes are easy to foretell, because they follow from shapes alone. Time does not, and here it gets interesting.
+#
+# ## Where would the time go?
+#
+# The rehearsal noted every operation with its *FLOP* (multiplications and additions) and the bytes it reads and writes:
+
+# %%
+for name, (calls, flop, moved) in work.families().items():
+    print(f"{name:>12}: {calls:4} calls, {100 * flop / work.flop:5.1f} % of the FLOP, {100 * moved / work.moved:5.1f} % of the bytes")
+
+# %% [markdown]
+# Matrix products do practically all of the arithmetic. "The rest" is additions, activation functions, norms and the optimiser: it computes next
+# to nothing, and moves most of the bytes.
+#
+# To turn that into seconds on *this* machine, `plan.time_alone` takes each kind of call, makes tensors of its shapes, and times it
+# alone. Calls that are equal are timed once: a GPT's layers are all alike.
+
+# %%
+expected = plan.time_alone(work, budget=SECONDS)
+expected
+
+# %% [markdown]
+# Add it all up, and there is a prediction. Does the clock agree?
+
+# %%
+seconds = benchmark.measure(step, budget=2 * SECONDS).median
+time_off = 100 * (expected.seconds / seconds - 1)
+f"predicted {1000 * expected.seconds:.0f} ms, measured {1000 * seconds:.0f} ms: {time_off:+.0f} %"
+
+# %% [markdown]
+# Shared machines drift, and so may your result when you run both cells again. What the sum cannot see is what operations do to each other: a
+# result that is still in the cache, a page of memory that has to be fetched first.
+#
+# Now imagine the same step, in fp16, on GPUs that multiply hundreds of times as fast.
+
+# %%
+def half(some_loss, kind):
+    def run(rows):
+        with torch.autocast(kind, dtype=torch.float16):
+            return some_loss(rows)
+
+    return run
+
+
+in_half = plan.rehearse(model, half(loss, device.type), ROWS, optimizer)
+in_half
+
+# %% [markdown]
+# **Predict.** Here the products take most of the time. What per cent do they take on an H100?
+
+# %%
+products_share = None  # @param {type:"slider", min:0, max:100, step:5}
+
+# %%
+by_machine = {"here, measured": expected.families()}
+by_machine |= {f"{key}, by its data sheet": plan.ceilings(in_half, chips[key]) for key in ("T4", "H100")}
+shares = {name: {family: 100 * s / sum(parts.values()) for family, s in parts.items()} for name, parts in by_machine.items()}
+on_h100 = shares["H100, by its data sheet"]["products"]
+figures.grouped(
+    {name: {family: share[family] for family in ("products", "attention", "the rest")} for name, share in shares.items()},
+    unit="%", title=f"Products take {shares['here, measured']['products']:.0f} % of the time here, {on_h100:.0f} % on an H100{said(products_share, ' %')}",
+)
+
+# %% [markdown]
+# Two very different GPUs, and the same shares to the last digit. That is no mistake: in so small a step every operation, the products too, stands left of
+# the ridge of either chip (lesson 02) and waits for memory. Then bandwidth alone decides, and the famous tensor cores sleep. It is why a small model
+# on a large GPU disappoints, and why fusing operations, which spares them the way to memory (`torch.compile`, lesson 03), helps it most.
+#
+# ## A model that you never build
+#
+# Equal layers are timed once. So what does it cost to time a model that is many times as deep?
+#
+# **Predict.** A GPT of 24 layers instead of 4: how many times as long does the *timing* take?
+
+# %%
+times_as_long = None  # @param {type:"number"}
+
+# %%
+took, foretold = {}, {}
+for layers in (SMALL.layers, DEEP):
+    never_built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, layers=layers), "meta")  # no memory for the weights either
+    rehearsed = plan.rehearse(never_built, its_loss, ROWS, its_optimizer)
+    start = time.perf_counter()
+    foretold[layers] = plan.time_alone(rehearsed, "cpu", budget=SECONDS).seconds
+    benchmark.synchronize()  # the clock waits for whatever is still running
+    took[layers] = time.perf_counter() - start
+
+# %%
+longer, slower = (of[DEEP] / of[SMALL.layers] for of in (took, foretold))
+f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step takes {slower:.1f} times as long"
+
+# %% [markdown]
+# ## How good is that?
+#
+# One hit proves little. `make accuracy` tries eight networks with two optimisers on a machine and keeps the table; this is what it
+# found, on the machines that it has seen so far. A dot at 1 is a perfect prediction; at 0.8 the step took a quarter longer than foretold.
+
+# %%
+trials = accuracy.trials()
+within = sum(abs(trial.time_off) <= 25 for trial in trials)
+figures.bars(
+    {f"{trial.network}, {trial.optimizer}": trial.predicted_seconds / trial.measured_seconds for trial in trials},
+    unit="times", log=True, claims={"within 25 %": (0.75, 1.25)},
+    title=f"Time of a step, predicted over measured: {within} of {len(trials)} within 25 %",
+)
+
+# %%
+worst = max(trials, key=lambda trial: abs(trial.peak_off))
+f"peak: off by {abs(worst.peak_off):.2g} % at most, over {len(trials)} trials on {', '.join(sorted({trial.device for trial in trials}))}"
+
+# %% [markdown]
+# ## A chip that you do not have
+#
+# You cannot time an operation on a chip that is not here. But its data sheet has two ceilings (lesson 02): FLOP per second, and bytes per
+# second. Each operation takes at least the slower of the two; add them up, and no step can be faster. How much slower it really is, others
+# have published. Rehearse *their* networks, and compare.
+#
+# **Predict.** How many times as long as the ceilings allow did ResNet-50's training take on an A100?
+
+# %%
+times_the_ceilings = None  # @param {type:"number"}
+
+# %%
+runs = accuracy.runs()
+resnet = next(run for run in runs if run.row == "resnet-a100-training")
+figures.bars(
+    (factors := {f"{run.what}, {run.chip}": run.factor for run in runs}), unit="times", paper=factors,
+    title=f"ResNet-50 on an A100 took {resnet.factor:.1f} times what its ceilings allow{said(times_the_ceilings)}",
+)
+
+# %%
+for run in runs:
+    print(f"{run.chip:>7}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} ms published ({published.get(run.row).credit})")
+
+# %% [markdown]
+# A sheet of paper and your own code come this close to a real A100. So a plan gives a range: from what the ceilings allow to as far
+# above them as the slowest of these runs, with what PyTorch adds for each call.
+#
+# ## Ask Colab's machines
+#
+# Now ask all of them at once. Say that you train for 100,000 steps. On a GPU the optimiser takes all weights in one go, which costs memory:
+# `foreach=True` rehearses it so. And take a model that a GPU is worth having for.
+#
+# **Predict.** A GPT-2 (124 million parameters), 16 rows of 1,024 tokens. On which of Colab's chips does it fit?
+
+# %%
+fits_on = None  # @param ["all", "all but the T4 and the v5e", "A100 and larger", "none"]
+
+# %%
+large, large_loss, adam = job(GPT2, "meta")
+big = plan.rehearse(large, half(large_loss, "cpu"), 16, adam, foreach=True)
+table = plan.offers(big)
+print(command.show(big, table, STEPS))
+
+# %% [markdown]
+# "Up to" is what PyTorch would hold on to at the worst moment: the rehearsal's tensors, handed out by the rules of CUDA's own allocator, which
+# rounds, splits and keeps (lesson 06), and two things that a rehearsal cannot see. They are named, with who says so:
+
+# %% tags=["nbval-check-output"]
+for term in plan.terms():
+    print(f"{term.what}: {term.bytes / 1e6:.0f} MB ({term.source}, {term.seen})")
+
+# %% [markdown]
+# Still unknown is what convolutions and attention take for a while, since each card has kernels of its own. Leave a tenth free.
+#
+# ## Which machine, then?
+#
+# The units that a machine burns in an hour are what users saw, with a date; those of the H100 and the v6e nobody has told. The slow end of
+# each range counts here: a deadline should hold also on a bad day.
+#
+# **Predict.** You want 100,000 steps within 12 hours. Which one costs least?
+
+# %%
+your_choice = None  # @param ["T4 GPU", "L4 GPU", "A100 GPU", "A100 GPU, High-RAM", "G4 GPU", "v5e-1 TPU"]
+
+# %%
+best = plan.cheapest([offer for offer in table if offer.chip.kind == "GPU"], STEPS, deadline=HOURS)
+figures.ranges(
+    {offer.choice: offer.hours(STEPS) for offer in table}, unit="h", xlabel=f"{STEPS:,} steps",
+    out=[offer.choice for offer in table if not offer.fits], limit=(f"{HOURS} hours", HOURS),
+    title=f"Cheapest in time: {best.choice if best else 'none'}{said(your_choice)}",
+)
+
+# %%
+unit = facts.machine_table().dollars_per_unit
+for offer in (offer for offer in table if offer.fits and offer.units(STEPS)):
+    least, most = offer.units(STEPS)
+    print(f"{offer.choice:20} {least:6.1f} to {most:6.1f} units, {unit * least:5.2f} to {unit * most:5.2f} dollars")
+
+# %% tags=["nbval-check-output"]
+facts.quote("compute-units")
+
+# %% [markdown]
+# Look at the totals once more: an hour on an A100 costs four and a half times as much as one on a T4, and
+# the job may still be cheaper there, because it ends so much earlier. The price of an hour says nothing; the price of a job does.
+#
+# ## How many rows?
+#
+# The usual way to find the largest batch is to try until it crashes. From here you can ask for a chip that you have never touched.
+#
+# **Predict.** How many rows of 1,024 tokens does GPT-2 take on a T4, in fp16?
+
+# %%
+rows_on_t4 = None  # @param {type:"integer"}
+
+# %%
+most = plan.largest_batch(lambda rows: plan.rehearse(large, half(large_loss, "cpu"), rows, adam, foreach=True), chips["T4"])
+f"on a T4: {most} rows{said(rows_on_t4)}"
+
+# %% [markdown]
+# Sixteen were wanted. Before you pay for a larger card, ask what a way out would bring. Activation checkpointing (lesson 06) keeps only what goes
+# into each layer, and computes the rest again:
+
+# %%
+def checkpointed(rows):
+    tokens = torch.randint(GPT2.vocabulary, (rows, GPT2.context + 1))
+    x = large.tokens(tokens[:, :-1]) + large.positions(torch.arange(GPT2.context))
+    for block in large.blocks:
+        x = checkpoint(block, x, use_reentrant=False)
+    guesses = large.norm(x) @ large.tokens.weight.T
+    return F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+# %%
+thrifty = plan.rehearse(large, half(checkpointed, "cpu"), 16, adam, foreach=True)
+[on_t4] = plan.offers(thrifty, ["T4"])
+saved = 100 * (1 - thrifty.footprint.peak / big.footprint.peak)
+more = 100 * (thrifty.flop / big.flop - 1)
+f"16 rows with checkpointing: {on_t4.up_to / 2**30:.1f} GiB, {'fits' if on_t4.fits else 'does not fit'}; {saved:.0f} % less memory, {more:.0f} % more FLOP"
+
+# %% [markdown]
+# Checkpointing saves less than you might hope. With so large a vocabulary it is not the layers that fill the card: the loss wants 50,257
+# numbers for every token, several times over, and checkpointing the layers cannot touch those.
+#
+# ## Seven billion parameters
+#
+# The question that everybody asks. Build the model on `meta`, where weights take nothing, and rehearse it whole.
+#
+# **Predict.** How many seconds does the rehearsal of a whole 7 B training step take on the machine before you?
+
+# %%
+rehearsal_seconds = None  # @param {type:"number"}
+
+# %%
+with torch.device("meta"):
+    seven = models.GPT(SEVEN).half()
+optimizers = {
+    "run it": None,
+    "train it, SGD": torch.optim.SGD(seven.parameters()),
+    "train it, AdamW": torch.optim.AdamW(seven.parameters()),
+}
+
+
+def read(rows):
+    return seven(torch.zeros(rows, SEVEN.context, dtype=torch.long)).float().logsumexp(-1).mean()
+
+
+# %%
+start = time.perf_counter()
+whole = {name: plan.rehearse(seven, read, 1, optimizer, foreach=True) for name, optimizer in optimizers.items()}
+benchmark.synchronize()
+took_seven = (time.perf_counter() - start) / len(whole)
+f"{seven.parameter_count / 1e9:.1f} billion parameters: {took_seven:.1f} s for a rehearsal{said(rehearsal_seconds)}"
+
+# %%
+cards = ("T4", "L4", "A100-40", "A100-80", "G4")
+for name, use in whole.items():
+    verdicts = ", ".join(f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.offers(use, cards))
+    print(f"{name:>16}: {use.footprint.peak / 2**30:5.1f} GiB of tensors; {verdicts}")
+
+# %% [markdown]
+# All in 16 bits, weights and AdamW's state included, which is less than anybody should train with (lesson 07); even so no single T4, L4 or small
+# A100 holds it. Hence LoRA and 4 bits, whose bytes you counted in lesson 06.
+#
+# ## In a terminal
+#
+# All of this is one command, for any file with a function that returns a model, a loss and an optimiser. It runs your file, so plan what you
+# would run.
+
+# %%
+FILE = """
+import torch
+from torch import nn
+
+def job():
+    model = nn.Sequential(nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 10))
+    loss = lambda rows: nn.functional.cross_entropy(model(torch.rand(rows, 784)), torch.randint(10, (rows,)))
+    return model, loss, torch.optim.AdamW(model.parameters())
+"""
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    Path(folder, "train.py").write_text(FILE)
+    words = "plan train.py:job --rows 256 --steps 10000 --chips T4 L4 --deadline 1".split()
+    told = subprocess.run([sys.executable, "-m", "colab_helpers", *words], cwd=folder, capture_output=True, text=True)
+print(told.stdout or told.stderr)
+
+# %% [markdown]
+# ## Exercises
+#
+# ### 1 · What does the rule forget?
+#
+# "Training takes 16 bytes for each parameter" (AdamW, float32) is wrong for most networks. Which part does it leave out, and what does
+# that part grow with? Answer with two words: one of `"parameters"`, `"gradients"`, `"optimiser state"`, `"activations"`, and one of `"rows"`,
+# `"learning rate"`, `"steps"`.
+
+# %% tags=["exercise"]
+forgotten = {"part": ..., "grows with": ...}
+### BEGIN SOLUTION
+forgotten = {"part": "activations", "grows with": "rows"}  # 16 = weight 4, gradient 4, AdamW's two numbers 8
+### END SOLUTION
+exercises.check("08.forgotten", forgotten)
+
+# %% [markdown]
+# ### 2 · Two rehearsals are enough
+#
+# A step takes 5.0 GiB with 8 rows and 8.2 GiB with 16. How many rows fit into 14.4 GiB?
+
+# %% tags=["exercise"]
+rows = ...
+### BEGIN SOLUTION
+each = (8.2 - 5.0) / 8  # GiB for a row; what remains stands there without any row
+rows = int((14.4 - (5.0 - 8 * each)) / each)
+### END SOLUTION
+exercises.check("08.rows", rows)
+
+# %% [markdown]
+# ### 3 · The cheapest in time
+#
+# A job takes 10 hours on a T4 (1.2 units an hour), 6 on an L4 (1.7) and 2 on an A100 (5.4). Which one burns fewest units when it must be
+# done in 12 hours? In 8? In 3? Answer with chips.
+
+# %% tags=["exercise"]
+choice = {"12 hours": ..., "8 hours": ..., "3 hours": ...}
+### BEGIN SOLUTION
+choice = {
+    "12 hours": "L4",  # 10.2 units; the T4 burns 12, the A100 10.8
+    "8 hours": "L4",  # the T4 is too slow now
+    "3 hours": "A100",  # the only one in time, and hardly dearer
+}
+### END SOLUTION
+exercises.check("08.cheapest", choice)
+
+# %% [markdown]
+# ### 4 · Open task: half the peak
+#
+# `hungry` returns the loss of a network with six wide layers. Write `modest`: the same loss and the same gradients for the same rows, with at
+# most half of what the rehearsal says `hungry` needs beyond the weights. The check rehearses both.
+
+# %% tags=["exercise"]
+def hungry(network, x, y):
+    return F.cross_entropy(network(x), y)
+
+
+def modest(network, x, y):
+    return ...
+
+
+### BEGIN SOLUTION
+def modest(network, x, y):
+    *blocks, last = network
+    for block in blocks:
+        x = checkpoint(block, x, use_reentrant=False)  # keeps what goes in, and computes the rest again
+    return F.cross_entropy(last(x), y)
+
+
+### END SOLUTION
+exercises.check("08.modest", modest, hungry=hungry)
+
+# %% [markdown]
+# ## Three things to take away
+
+# %%
+takeaways = {
+    "Bytes can be known": f"the rehearsed peak was {abs(peak_off):.1g} % off, and nothing was allocated for it.",
+    "Paper goes far": f"published runs took {min(run.factor for run in runs):.1f} to {accuracy.slack():.1f} times what the data sheet allows, operation by operation.",
+    "Price jobs, not hours": f"for {STEPS:,} steps of GPT-2 within {HOURS} hours the plan says: {best.choice if best else 'none'}.",
+}
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep them as a record { display-mode: "form" }
+value = reference.Value
+reference.record(
+    "08_plan", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
+    peak_off=value(abs(peak_off), "%", "off: the rehearsed peak of a GPT's step"),
+    time_ratio=value(expected.seconds / seconds, "×", "predicted time of that step, the measured being 1"),
+    products_here=value(shares["here, measured"]["products"], "%", "of its time in matrix products"),
+    timing_longer=value(longer, "×", f"time to time {DEEP} layers, {SMALL.layers} being 1"),
+    step_longer=value(slower, "×", "time of their steps"),
+    least_factor=value(min(run.factor for run in runs), "×", "published runs over their ceilings, the best"),
+    most_factor=value(accuracy.slack(), "×", "the same, the slowest"),
+    products_h100=value(on_h100, "%", "the same on an H100, fp16, by its data sheet"),
+    rows_on_t4=value(most, "", "rows of GPT-2 that fit on a T4, fp16"),
+    checkpoint_saved=value(saved, "%", "of the peak saved by checkpointing, 16 rows"),
+    seven_seconds=value(took_seven, "s", "to rehearse a step of 7 billion parameters"),
+    seven_peak=value(whole["run it"].footprint.peak, "B", "tensors of running them, 16 bits"),
+)
+
+# %% [markdown]
+# ## What comes next
+#
+# You know where your job fits, and what it costs. It may run for hours, and a Colab session promises none of them.

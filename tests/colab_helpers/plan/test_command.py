@@ -1,0 +1,94 @@
+"""`colab-helpers plan`: a table, JSON, exit codes, and one clear line for whatever stands in the way."""
+
+import json
+
+import pytest
+
+from colab_helpers.__main__ import main
+
+JOB = """
+import torch
+from torch import nn
+
+def job():
+    model = nn.Linear(100, 10)
+    return model, lambda rows: model(torch.zeros(rows, 100)).sum(), torch.optim.Adam(model.parameters())
+
+def huge():
+    with torch.device("meta"):
+        model = nn.Linear(10**6, 10**6)
+    return model, lambda rows: model(torch.zeros(rows, 10**6)), None
+
+def shapeless():
+    model = nn.Linear(4, 4)
+    loss = lambda rows: model(torch.ones(rows, 4)[torch.ones(rows) > 0]).sum()
+    return model, loss, torch.optim.SGD(model.parameters())
+
+def failing():
+    raise KeyError("weights.pt")
+
+def broken():
+    model = nn.Linear(4, 4)
+    return model, lambda rows: model(torch.ones(rows, 5)).sum(), torch.optim.SGD(model.parameters())
+
+def alone():
+    return nn.Linear(1, 1)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(JOB)
+    return path
+
+
+def test_table_and_the_cheapest(file, capsys):
+    assert main(["plan", f"{file}:job", "--steps", "500", "--deadline", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "T4 GPU" in told and "500 steps" in told and "Cheapest within 1 hours: T4 GPU." in told
+
+
+def test_json_has_numbers(file, capsys):
+    assert main(["plan", f"{file}:job", "--rows", "8", "--chips", "T4", "H100", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 8 and told["flop"] == 2 * 2 * 8 * 100 * 10
+    assert [offer["chip"] for offer in told["offers"]] == ["T4", "H100"]
+    assert told["offers"][1]["units"] is None and told["offers"][0]["fits"] is True
+
+
+def test_what_fits_nowhere_exits_with_1(file, capsys):
+    assert main(["plan", f"{file}:huge", "--deadline", "1"]) == 1
+    assert "Nothing that fits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "where, line",
+    [
+        ("{file}", "give a file and a function"), ("{file}:nobody", "no function 'nobody'"),
+        ("{file}:number", "no function 'number'"), ("gone.py:job", "There is no file gone.py"),
+        ("{file}:failing", "raised KeyError: 'weights.pt'"), ("{file}:alone", "return (model, forward"),
+        ("{file}:shapeless", "depends on values"), ("{file}:broken", "raised RuntimeError"),
+    ],
+)  # fmt: skip
+def test_one_clear_line(file, where, line, capsys):
+    assert main(["plan", where.format(file=file)]) == 2
+    told = capsys.readouterr()
+    assert line in told.err and not told.out and "Traceback" not in told.err
+
+
+def test_unknown_chip_and_file_that_does_not_run(file, tmp_path, capsys):
+    assert main(["plan", f"{file}:job", "--chips", "T5"]) == 2
+    assert "There are: T4" in capsys.readouterr().err
+    other = tmp_path / "other.py"
+    other.write_text("import no_such_thing")
+    assert main(["plan", f"{other}:job"]) == 2
+    assert "raised ModuleNotFoundError" in capsys.readouterr().err
+
+
+def test_without_pytorch(file, capsys, monkeypatch):
+    monkeypatch.setattr("colab_helpers.__main__.find_spec", lambda name: None)
+    assert main(["plan", f"{file}:job"]) == 2
+    assert "needs PyTorch" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""What machines would say: the allocator's verdict, ceilings, units, the cheapest in time."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from colab_helpers import facts, hardware, memory, plan, published
+from colab_helpers.plan import accuracy
+
+CHIPS = hardware.catalogue()
+
+
+def training(width, rows=64, dtype=torch.float32):
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)).to(dtype)
+
+    def loss(count):
+        return model(torch.zeros(count, width, dtype=dtype)).float().sum()
+
+    return plan.rehearse(model, loss, rows, torch.optim.AdamW(model.parameters()), foreach=True)
+
+
+def test_the_whole_menu_is_asked():
+    table = plan.offers(training(256))
+    assert [offer.choice for offer in table] == [
+        machine.choice for machine in facts.machine_table().machines if machine.chip
+    ]
+    assert all(offer.fits and 0 < offer.low <= offer.high for offer in table)
+    with pytest.raises(KeyError, match="There are: T4"):
+        plan.offers(training(256), ["T5"])
+
+
+def test_what_does_not_fit_is_refused_with_its_terms():
+    large = training(25_000)  # two matrices of 2.5 GB, five times over
+    t4, l4, a100 = plan.offers(large, ["T4", "L4", "A100-40"])
+    assert (t4.fits, l4.fits, a100.fits) == (False, False, True)
+    assert t4.has == 15360 * 2**20
+    terms = sum(term.bytes for term in plan.terms())
+    assert t4.up_to >= large.footprint.peak + terms
+
+
+def test_a_step_is_no_faster_than_both_ceilings():
+    work = training(4096, rows=4096)
+    low, high = plan.seconds_on(work, CHIPS["T4"])
+    assert low >= work.flop / CHIPS["T4"].peak["fp32"] and low >= work.moved / CHIPS["T4"].bandwidth
+    assert high >= low * accuracy.slack()
+    tiny_low, _ = plan.seconds_on(training(8, rows=1), CHIPS["H100"])
+    assert tiny_low == pytest.approx(training(8, rows=1).calls * published.get("launch-a100").value)
+
+
+def test_a_format_that_a_chip_lacks_is_said():
+    work = training(512, dtype=torch.bfloat16)
+    t4, l4, v5e = plan.offers(work, ["T4", "L4", "v5e"])
+    assert "no bf16" in t4.note and l4.note == "" and "compiler" in v5e.note
+    products = {key: plan.ceilings(work, CHIPS[key])["products"] for key in ("T4", "L4")}
+    assert products["T4"] > products["L4"]
+
+
+def test_hopper_gets_its_larger_workspace():
+    context, cublas = plan.terms()
+    assert cublas.on(CHIPS["H100"]) > cublas.on(CHIPS["T4"]) > 0 == cublas.on(CHIPS["v5e"])
+    assert context.source and context.seen
+
+
+def test_the_cheapest_is_in_time_and_fits():
+    table = plan.offers(training(2048, rows=2048), ["T4", "L4", "A100-40", "H100"])
+    slow = table[0].hours(10**6)[1]
+    assert plan.cheapest(table, 10**6, 10 * slow).choice == "T4 GPU"  # free
+    paid = [dataclasses.replace(offer, free=False) for offer in table]
+    found = plan.cheapest(paid, 10**6, 10 * slow)
+    costs = {offer.choice: offer.units(10**6)[1] for offer in paid if offer.units(10**6)}
+    assert costs[found.choice] == min(costs.values()) and "H100 GPU" not in costs
+    assert plan.cheapest(table, 10**6, 0) is None
+    none_fits = [dataclasses.replace(offer, fits=False) for offer in table]
+    assert plan.cheapest(none_fits, 1, 1000) is None
+
+
+def test_the_largest_batch_fits_and_a_little_more_does_not():
+    model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(2)))
+    calls = []
+
+    def rehearsal(rows):
+        calls.append(rows)
+        loss = lambda count: model(torch.zeros(count, 4096)).sum()  # noqa: E731
+        return plan.rehearse(model, loss, rows, torch.optim.SGD(model.parameters()), foreach=True)
+
+    most = plan.largest_batch(rehearsal, CHIPS["T4"])
+    fits = lambda rows: plan.offers(rehearsal(rows), ["T4"])[0].fits  # noqa: E731
+    assert fits(most) and not fits(int(1.04 * most) + 2) and len(calls) < 30
+    assert plan.largest_batch(rehearsal, CHIPS["T4"], limit=100) == 100
+    small = dataclasses.replace(CHIPS["T4"], memory=1e8, memory_mib=100)
+    assert plan.largest_batch(rehearsal, small) == 0
+
+
+def test_published_runs_stay_above_their_ceilings():
+    assert {run.row for run in accuracy.runs()} <= set(published.everything())
+    assert all(1 < run.factor < 5 for run in accuracy.runs())
+
+
+def test_trials_on_record_keep_what_the_docs_promise():
+    trials = accuracy.trials()
+    assert len({trial.network for trial in trials}) >= 8
+    assert len({trial.optimizer for trial in trials}) >= 2
+    assert max(abs(trial.peak_off) for trial in trials) < 2
+
+
+def test_a_replay_leaves_the_work_as_it_was():
+    work = training(256)
+    assert work.replay(memory.Allocator(2**40)) == work.replay(memory.Allocator(2**40))

@@ -1,0 +1,99 @@
+"""A rehearsal: operations, bytes and the life of every storage agree with the real step."""
+
+import pytest
+import torch
+from torch import nn
+
+from colab_helpers import memory, plan
+from colab_helpers.memory.allocator import MIB, OutOfMemory
+from tests.colab_helpers.networks import NETWORKS
+
+
+def peak_of(events):
+    held, live, most = {}, 0, 0
+    for storage, size in events:
+        if size:
+            assert storage not in held
+            held[storage] = size
+            live += size
+            most = max(most, live)
+        else:
+            live -= held.pop(storage)
+    return most
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_events_tell_the_footprints_peak(name):
+    network = NETWORKS[name]
+    model = network.make()
+    optimizer = torch.optim.AdamW(model.parameters())
+    work = plan.rehearse(model, network.loss(model), 4, optimizer)
+    assert work.footprint == memory.footprint(model, network.loss(model), 4, optimizer)
+    assert peak_of(work.events) == pytest.approx(work.footprint.peak, rel=1e-3)
+    assert work.replay(memory.Allocator(2**50)) >= work.footprint.peak
+    assert work.flop > 0 and work.calls > 10 and work.moved > work.footprint.parameters
+
+
+def test_flop_of_products_attention_and_recurrent_layers():
+    linear = nn.Linear(64, 32, bias=False)
+    once = plan.rehearse(linear, lambda rows: linear(torch.zeros(rows, 64)), 8, None)
+    assert once.flop == 2 * 8 * 64 * 32 and once.families()["products"][0] == 1
+    twice = plan.rehearse(linear, lambda rows: linear(torch.zeros(rows, 64)).sum(), 8,
+                          torch.optim.SGD(linear.parameters()))  # fmt: skip
+    assert twice.flop == 2 * once.flop  # nobody wants the gradient of the data
+
+    def attend(rows):
+        return nn.functional.scaled_dot_product_attention(*torch.zeros(3, rows, 2, 16, 8))
+
+    scores = plan.rehearse(nn.Identity(), attend, 4, None)
+    assert scores.flop == 2 * 2 * 4 * 2 * 16 * 16 * 8
+
+    lstm = nn.LSTM(16, 32, batch_first=True)
+    read = plan.rehearse(lstm, lambda rows: lstm(torch.zeros(rows, 5, 16))[0], 4, None)
+    assert read.flop == 2 * 5 * 4 * (4 * 32 * 16 + 4 * 32 * 32)
+
+
+def test_looking_up_moves_rows_and_not_the_table():
+    table = nn.Embedding(100_000, 16)
+    read = plan.rehearse(table, lambda rows: table(torch.zeros(rows, dtype=torch.long)), 8, None)
+    assert read.moved < 10_000 < table.weight.numel()
+
+
+def test_equal_calls_are_one_operation():
+    layers = nn.Sequential(*(nn.Linear(8, 8) for _ in range(5)))
+    work = plan.rehearse(layers, lambda rows: layers(torch.zeros(rows, 8)), 2, None)
+    [product] = [one for one in work.operations if one.flop]
+    assert product.count == 5
+
+
+def test_a_model_on_meta_is_one_on_the_cpu():
+    def peak(where):
+        with torch.device(where):
+            model = nn.Linear(100, 100)
+        return plan.rehearse(
+            model,
+            lambda rows: model(torch.zeros(rows, 100)).sum(),
+            8,
+            torch.optim.Adam(model.parameters()),
+        )
+
+    assert peak("meta").footprint == peak("cpu").footprint and peak("meta").device == "cpu"
+
+
+def test_taking_all_weights_at_once_costs_memory():
+    model = nn.Sequential(*(nn.Linear(200, 200) for _ in range(6)))
+    loss = lambda rows: model(torch.zeros(rows, 200)).sum()  # noqa: E731
+    one, together = (
+        plan.rehearse(model, loss, 1, torch.optim.AdamW(model.parameters()), foreach=foreach)
+        for foreach in (None, True)
+    )
+    assert together.footprint.peak > 1.15 * one.footprint.peak
+
+
+def test_a_card_that_is_too_small_refuses_the_replay():
+    model = nn.Linear(2000, 2000)
+    loss = lambda rows: model(torch.zeros(rows, 2000)).sum()  # noqa: E731
+    work = plan.rehearse(model, loss, 8, torch.optim.AdamW(model.parameters()))
+    assert work.replay(memory.Allocator(200 * MIB)) >= work.footprint.peak
+    with pytest.raises(OutOfMemory):
+        work.replay(memory.Allocator(50 * MIB))
