@@ -41,7 +41,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-stand-in test-kills \
-	test-interruptions colab-twin test-colab wheels test-gpu reference bench mutants drift facts lint types format retarget \
+	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy bench mutants drift facts lint types format retarget \
 	release clean
 
 help: ## list these commands
@@ -128,6 +128,9 @@ endif
 
 reference: setup ## measure this machine and keep the records, or those of a GPU machine: FROM=archive
 	$(BIN)/python -m course reference $(if $(FROM),--from $(call quoted,$(FROM))) $(call quoted,$(LESSONS))
+
+accuracy: setup ## predict and measure eight networks on this machine; the table of docs/planner.md
+	$(BIN)/python -m course accuracy
 
 mutants: setup ## plant faults at random, MUTANTS=150 SEED=0: do the tests see them? build/mutants/report.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cosmic-ray

@@ -149,5 +149,7 @@ def _training(network: Network, dtype: torch.dtype) -> plan.Work:
         with torch.autocast("cpu", dtype=dtype, enabled=dtype is not torch.float32):
             return loss(rows)
 
-    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters())
+    if network is RESNET50:  # as its source trains it
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.875)
     return plan.rehearse(model, forward, network.rows, optimizer, foreach=True)

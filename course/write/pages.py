@@ -19,7 +19,7 @@ from colab_helpers import _files, facts, hardware, preflight
 from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
-from course.write import assemble
+from course.write import assemble, planner
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ def render(course: Course) -> dict[Path, str]:
     }
     troubles = course.root / "docs" / "troubleshooting.md"
     pages[troubles] = {"problems": problem_list()}
+    pages[course.root / "docs" / "planner.md"] = {
+        "trials": planner.trials_table(),
+        "runs": planner.runs_table(),
+        "terms": planner.terms_table(),
+    }
     timings = read_timings(course)
     for lesson in course.lessons:
         page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
