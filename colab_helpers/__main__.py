@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--steps", type=_whole, default=1000, help="of the training; 1000 if left out"
     )
     plan.add_argument("--chips", nargs="+", default=[], metavar="KEY", help="such as T4 L4 A100-40")
-    plan.add_argument("--deadline", type=float, metavar="HOURS", help="name the cheapest in time")
+    plan.add_argument("--deadline", type=_hours, metavar="HOURS", help="name the cheapest in time")
     plan.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -104,6 +104,13 @@ def _whole(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
+    return value
+
+
+def _hours(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: give hours, more than 0")
     return value
 
 
@@ -128,7 +135,7 @@ def _plan(options: argparse.Namespace) -> int:
     except command.PlanError as error:
         raise UnreadableError(str(error)) from error
     if options.json:
-        print(command.to_json(work, table, options.steps))
+        print(command.to_json(work, table, options.steps, options.deadline))
     else:
         print(command.show(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1

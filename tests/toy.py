@@ -88,6 +88,9 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
         "<!-- measured: -->\n<!-- end measured -->\n",
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
+        "docs/planner.md": "".join(
+            f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")
+        ),
         "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n"
         "<!-- own: -->\n<!-- end own -->\n",
     }.items():

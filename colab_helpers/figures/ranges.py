@@ -37,7 +37,7 @@ def ranges(
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
             )  # fmt: skip
         if limit is not None:
-            axes.axvline(limit[1], color=INK, lw=1.1, ls="--")
+            axes.axvline(limit[1], color=INK, lw=1.1, ls="--", zorder=0.9)
             axes.annotate(
                 limit[0], (limit[1], 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
                 textcoords="offset points", ha="center", fontsize=8.5, color=INK,

@@ -155,8 +155,8 @@ class _Stage(nn.Module):
         standing_tensors = [self.fakes, state]
         with (
             count_storages(self.device, known=standing_tensors) as meter,
-            self.outsiders,
             self.watch(standing_tensors),
+            self.outsiders,
         ):
             self.outsiders.meter = meter
             standing = meter.live
@@ -178,8 +178,8 @@ class _Stage(nn.Module):
         with (
             torch.no_grad(),
             count_storages(self.device, known=self.fakes) as meter,
-            self.outsiders,
             self.watch(self.fakes),
+            self.outsiders,
         ):
             self.outsiders.meter = meter
             self.run(rows)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from colab_helpers import _units
 from colab_helpers.hardware import catalogue
 from colab_helpers.memory.meter import RehearsalError
 from colab_helpers.plan.offers import Offer, cheapest, offers
 from colab_helpers.plan.work import Work, rehearse
+
+#: The name under which a user's file is loaded.
+_LOADED = "_planned"
 
 
 class PlanError(ValueError):
@@ -72,18 +78,19 @@ def show(work: Work, table: Sequence[Offer], steps: int, deadline: float | None 
     if deadline is not None:
         best = cheapest(table, steps, deadline)
         lines.append(
-            f"Cheapest within {deadline:g} hours: {best.choice}."
+            f"Cheapest within {_hours(deadline)}: {best.choice}."
             if best
-            else f"Nothing that fits is sure to end within {deadline:g} hours."
+            else f"Nothing that fits should be expected to end within {_hours(deadline)}."
         )
     return "\n".join(lines)
 
 
-def to_json(work: Work, table: Sequence[Offer], steps: int) -> str:
+def to_json(work: Work, table: Sequence[Offer], steps: int, deadline: float | None = None) -> str:
     """Return the same for programs: bytes, seconds, hours, compute units (null where nobody has told).
 
-    `work`, `table` and `steps` are as in `show`.
+    `work`, `table`, `steps` and `deadline` are as in `show`.
     """
+    best = cheapest(table, steps, deadline) if deadline is not None else None
     return json.dumps(
         {
             "rows": work.rows,
@@ -92,6 +99,7 @@ def to_json(work: Work, table: Sequence[Offer], steps: int) -> str:
             "calls": work.calls,
             "peak": work.footprint.peak,
             "parts": work.footprint.parts,
+            "cheapest": best.choice if best else None,
             "offers": [_plain(offer, steps) for offer in table],
         },
         indent=2,
@@ -125,30 +133,47 @@ def _job(where: str) -> tuple[Any, Any, Any]:
         raise PlanError(f"{file} has no function {name!r}.")
     try:
         given = function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PlanError(f"{where} raised {type(error).__name__}: {error}.") from error
-    if not isinstance(given, tuple) or len(given) != 3 or not callable(given[1]):
+    if not _is_job(given):
         raise PlanError(
             f"{where} returned {type(given).__name__}: return (model, forward, optimizer), where "
-            "forward(rows) returns the loss."
+            "forward(rows) returns the loss and optimizer may be None."
         )
     return given
 
 
 def _loaded(path: Path) -> Any:
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    specification = importlib.util.spec_from_file_location(_LOADED, path)
     if specification is None or specification.loader is None:
         raise PlanError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(specification)
+    sys.modules[_LOADED] = module  # where dataclasses look for their names
+    sys.path.insert(0, str(path.resolve().parent))  # as if it were run: for modules beside it
+    words, sys.argv = sys.argv, [str(path)]
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PlanError(f"{path} raised {type(error).__name__}: {error}.") from error
+    finally:
+        sys.argv = words
     return module
+
+
+def _is_job(given: Any) -> bool:
+    if not isinstance(given, tuple) or len(given) != 3:
+        return False
+    model, forward, optimizer = given
+    trains = optimizer is None or isinstance(optimizer, torch.optim.Optimizer)
+    return isinstance(model, torch.nn.Module) and callable(forward) and trains
 
 
 def _times(low: float, high: float) -> str:
     return f"{_units.seconds(low)} to {_units.seconds(high)}"
+
+
+def _hours(count: float) -> str:
+    return f"{count:g} hour{'' if count == 1 else 's'}"
 
 
 def _span(low: float, high: float) -> str:

@@ -38,7 +38,7 @@ class Term:
     def on(self, chip: Chip) -> int:
         """Return the bytes on `chip`; 0 on a TPU.
 
-        >>> terms()[1].on(catalogue()["H100"]) // 2**20
+        >>> terms()[-1].on(catalogue()["H100"]) // 2**20
         32
         """
         if chip.kind != "GPU":
@@ -52,7 +52,7 @@ def terms() -> tuple[Term, ...]:
     """Return what a plan adds to a rehearsal, from `terms.toml`.
 
     >>> [term.id for term in terms()]
-    ['context', 'cublas']
+    ['context', 'driver', 'cublas']
     """
     text = resources.files("colab_helpers.plan").joinpath("terms.toml").read_text("utf-8")
     return tuple(Term(**row) for row in tomllib.loads(text)["term"])
@@ -140,6 +140,8 @@ def seconds_on(work: Work, chip: Chip) -> tuple[float, float]:
     """
     launch, call = (published.get(row).value for row in ("launch-a100", "call-eager"))
     least = sum(ceilings(work, chip).values())
+    if chip.kind != "GPU":  # its compiler makes one program of the step
+        return least, least * accuracy.slack()
     low = max(least, work.calls * launch)
     return low, max(low, least * accuracy.slack() + work.calls * call)
 
@@ -158,7 +160,7 @@ def ceilings(work: Work, chip: Chip) -> dict[str, float]:
 
 
 def cheapest(table: Iterable[Offer], steps: int, deadline: float) -> Offer | None:
-    """Return the offer that fits, surely ends within `deadline` hours, and burns fewest units; or None.
+    """Return the offer that fits, should end within `deadline` hours, and burns fewest units; or None.
 
     `table` is from `offers`, `steps` the length of the training. Machines on the free menu cost nothing;
     those whose units nobody has told are left out. The slow end of each range counts, for the deadline
@@ -203,13 +205,13 @@ def _most_units(offer: Offer, steps: int) -> float:
 
 def _memory(work: Work, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
-    context, *workspaces = (term.on(chip) for term in terms())
+    context, driver, *workspaces = (term.on(chip) for term in terms())
     room = _room(chip)
     if chip.kind != "GPU":
         return work.footprint.peak <= room, work.footprint.peak
-    up_to = _reserved(work, Allocator(_ENDLESS), workspaces) + context
+    up_to = _reserved(work, Allocator(_ENDLESS), workspaces) + context + driver
     try:
-        _reserved(work, Allocator(room, context), workspaces)
+        _reserved(work, Allocator(room - driver, context), workspaces)
     except OutOfMemory:
         return False, up_to
     return True, up_to
@@ -226,7 +228,10 @@ def _room(chip: Chip) -> int:
 
 
 def _at_least(operation: Operation, chip: Chip) -> float:
-    speed = chip.peak.get(_format_on(operation.format, chip), max(chip.peak.values()))
+    wanted = _format_on(operation.format, chip)
+    if wanted == "fp32" and operation.family == "convolutions" and "tf32" in chip.peak:
+        wanted = "tf32"  # as cuDNN convolves unless it is told not to
+    speed = chip.peak[wanted]
     return max(operation.flop / speed, operation.moved / chip.bandwidth)
 
 

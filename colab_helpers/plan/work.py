@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
+from torch.utils._pytree import TreeSpec, tree_flatten
 
 from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
@@ -20,9 +20,17 @@ from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.meter import tensors_in
 
 #: Names of number formats, as data sheets have them.
-_FORMATS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-#: Operations that read the rows they are asked for, and not the whole table.
-_LOOK_UPS = ("embedding", "index", "index_select", "gather")
+_FORMATS = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+}
+#: Operations that read the places they are asked for, and not the whole table.
+_LOOK_UPS = (
+    "embedding", "_embedding_bag", "index", "index_select", "gather", "nll_loss_forward",
+    "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -176,14 +184,19 @@ class _Recorder(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled():  # there, operations arrive that others are made of
+            with self:
+                result = function.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         result = function(*args, **kwargs)
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        given = list(tensors_in((args, kwargs)))
         before = {tensor.untyped_storage()._cdata for tensor in given}
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        made = list(tensors_in(result))
         new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in before]
         for tensor in new:
             self._note(tensor)
-        if new or function._schema.is_mutable:
+        if (new and "empty" not in function._schema.name) or function._schema.is_mutable:
             self._count(function, args, kwargs, result, given, new)
         return result
 
@@ -196,7 +209,8 @@ class _Recorder(TorchDispatchMode):
         if key not in self._calls:
             name = function._schema.name.partition("::")[2]
             read = new if name in _LOOK_UPS else given
-            moved = sum(tensor.numel() * tensor.element_size() for tensor in [*read, *new])
+            written = list(tensors_in(_written(function, args, kwargs)))
+            moved = sum(_bytes_of(tensor) for tensor in [*read, *new, *written])
             formats = [_FORMATS[tensor.dtype] for tensor in given if tensor.dtype in _FORMATS]
             flop = _flop(function, args, kwargs, result)
             self._calls[key] = [
@@ -230,10 +244,27 @@ def _shape(leaf: Any) -> Any:
     return leaf
 
 
+def _written(function: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments that an operation changes in place."""
+    places = enumerate(function._schema.arguments)
+    return [
+        args[i] if i < len(args) else kwargs.get(argument.name)
+        for i, argument in places
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    """Bytes that passing over a tensor moves: one that repeats a few numbers has only those."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
 def _flop(function: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> int:
     # Not public under this name, so imported where it is used.
     from torch.utils.flop_counter import flop_registry
 
+    if function is torch.ops.aten.convolution_backward.default:
+        return _convolution_backward_flop(args)
     formula = flop_registry.get(function._overloadpacket)
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))
@@ -244,6 +275,16 @@ def _flop(function: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> i
         # Forward two products; backward five, since it forms the scores again.
         return 5 * _scores_flop(*args[1:3]) if "backward" in name else 2 * _scores_flop(*args[:2])
     return 0
+
+
+def _convolution_backward_flop(args: Any) -> int:
+    """As many as forward for each gradient that is wanted; PyTorch's own formula forgets the groups."""
+    from torch.utils.flop_counter import flop_registry
+
+    gradient, inputs, weight, _, *how = args[:8]
+    forward = flop_registry[torch.ops.aten.convolution]
+    once = forward(inputs, weight, None, *how, out_val=gradient)
+    return int(once) * sum(args[10][:2])
 
 
 def _scores_flop(query: torch.Tensor, key: torch.Tensor) -> int:

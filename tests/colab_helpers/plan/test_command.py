@@ -48,7 +48,7 @@ def file(tmp_path):
 def test_table_and_the_cheapest(file, capsys):
     assert main(["plan", f"{file}:job", "--steps", "500", "--deadline", "1"]) == 0
     told = capsys.readouterr().out
-    assert "T4 GPU" in told and "500 steps" in told and "Cheapest within 1 hours: T4 GPU." in told
+    assert "T4 GPU" in told and "500 steps" in told and "Cheapest within 1 hour: T4 GPU." in told
 
 
 def test_json_has_numbers(file, capsys):
@@ -92,3 +92,24 @@ def test_without_pytorch(file, capsys, monkeypatch):
     monkeypatch.setattr("colab_helpers.__main__.find_spec", lambda name: None)
     assert main(["plan", f"{file}:job"]) == 2
     assert "needs PyTorch" in capsys.readouterr().err
+
+
+def test_a_file_is_loaded_as_if_it_were_run(tmp_path, capsys):
+    (tmp_path / "beside.py").write_text("WIDTH = 7\n")
+    path = tmp_path / "train.py"
+    path.write_text(
+        "from __future__ import annotations\nimport argparse\nfrom dataclasses import dataclass\n"
+        "import torch\nfrom beside import WIDTH\n"
+        "@dataclass\nclass Sizes:\n    width: int = WIDTH\n"
+        "options = argparse.ArgumentParser().parse_args()\n"
+        "def job():\n    model = torch.nn.Linear(Sizes().width, 1)\n"
+        "    return model, lambda rows: model(torch.zeros(rows, 7)), None\n"
+        "def leaves():\n    raise SystemExit(0)\n"
+        "def odd():\n    model, forward, _ = job()\n    return model, forward, model.parameters()\n"
+    )
+    assert main(["plan", f"{path}:job", "--deadline", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cheapest"] == "T4 GPU"
+    assert main(["plan", f"{path}:leaves"]) == 2 and main(["plan", f"{path}:odd"]) == 2
+    assert "optimizer may be None" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["plan", f"{path}:job", "--deadline", "nan"])

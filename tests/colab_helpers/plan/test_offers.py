@@ -58,8 +58,21 @@ def test_a_format_that_a_chip_lacks_is_said():
     assert products["T4"] > products["L4"]
 
 
+def test_convolutions_in_fp32_run_in_tf32_where_there_is_one():
+    model = nn.Conv2d(64, 64, 3)
+    read = lambda rows: model(torch.zeros(rows, 64, 32, 32))  # noqa: E731
+    work = plan.rehearse(model, read, 64, None)
+    a100 = CHIPS["A100-40"]
+    assert plan.ceilings(work, a100)["convolutions"] < work.flop / a100.peak["fp32"]
+
+
+def test_a_tpu_launches_one_program():
+    tiny = training(8, rows=1)
+    assert plan.seconds_on(tiny, CHIPS["v5e"])[0] < plan.seconds_on(tiny, CHIPS["T4"])[0]
+
+
 def test_hopper_gets_its_larger_workspace():
-    context, cublas = plan.terms()
+    context, _, cublas = plan.terms()
     assert cublas.on(CHIPS["H100"]) > cublas.on(CHIPS["T4"]) > 0 == cublas.on(CHIPS["v5e"])
     assert context.source and context.seen
 

@@ -97,3 +97,49 @@ def test_a_card_that_is_too_small_refuses_the_replay():
     assert work.replay(memory.Allocator(200 * MIB)) >= work.footprint.peak
     with pytest.raises(OutOfMemory):
         work.replay(memory.Allocator(50 * MIB))
+
+
+def training_of(model, inputs, rows=2):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return plan.rehearse(model, lambda count: model(inputs(count)).sum(), rows, optimizer)
+
+
+def test_backward_of_grouped_convolutions_is_twice_forward_and_not_more():
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 1), nn.Conv2d(32, 32, 3, groups=32, padding=1), nn.Conv2d(32, 8, 1)
+    )
+    images = lambda rows: torch.zeros(rows, 3, 16, 16)  # noqa: E731
+    forward = plan.rehearse(model, lambda rows: model(images(rows)), 2, None).flop
+    first = 2 * 2 * 16 * 16 * 3 * 32  # its data want no gradient
+    assert training_of(model, images).flop == 3 * forward - first
+
+
+def test_a_slice_of_real_data_is_not_a_birth_of_all_of_it():
+    data = torch.zeros(1_000_000, 8)
+    model = nn.Linear(8, 8)
+    work = training_of(model, lambda rows: data[:rows])
+    assert peak_of(work.events) == work.footprint.peak < 10_000 and work.moved < 100_000
+
+
+def test_inference_mode_hides_no_products():
+    model = nn.Linear(100, 100)
+
+    def read(rows):
+        with torch.inference_mode():
+            return model(torch.zeros(rows, 100))
+
+    assert plan.rehearse(model, read, 8, None).flop == 2 * 8 * 100 * 100
+
+
+def test_sparse_gradients_are_rehearsed():
+    table = nn.Embedding(1000, 16, sparse=True)
+    work = training_of(table, lambda rows: torch.zeros(rows, dtype=torch.long))
+    assert work.footprint.gradients < work.footprint.parameters
+
+
+def test_a_number_changed_in_place_is_read_and_written():
+    def double(rows):
+        x = torch.empty(rows)
+        return x.mul_(2.0)
+
+    assert plan.rehearse(nn.Identity(), double, 1000, None).moved == 8000

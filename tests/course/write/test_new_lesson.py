@@ -13,50 +13,50 @@ from course.write import assemble, new_lesson, pages
 
 @pytest.fixture
 def laid(toy_course):
-    written = new_lesson.lay(toy_course, "08", "plan", 'Plan "before" you pay')
+    written = new_lesson.lay(toy_course, "98", "next", 'Plan "before" you pay')
     return load(toy_course.root), [path.relative_to(toy_course.root).as_posix() for path in written]
 
 
 def test_it_has_a_row_a_text_judges_and_a_page(laid):
     course, written = laid
     assert written == [
-        "lessons/08_plan.py", "colab_helpers/lessons/exercises/lesson_08.py",
-        "docs/teaching/08_plan.md", "course/course.toml",
+        "lessons/98_next.py", "colab_helpers/lessons/exercises/lesson_98.py",
+        "docs/teaching/98_next.md", "course/course.toml",
     ]  # fmt: skip
     [_, lesson] = course.lessons
-    assert (lesson.number, lesson.slug, lesson.title) == (8, "08_plan", 'Plan "before" you pay')
+    assert (lesson.number, lesson.slug, lesson.title) == (98, "98_next", 'Plan "before" you pay')
     assert pages.write(course)
 
 
 @pytest.mark.timeout(120)
 def test_it_runs_and_its_solution_is_right(laid, monkeypatch, tmp_path):
     course, _ = laid
-    judges = course.root / "colab_helpers" / "lessons" / "exercises" / "lesson_08.py"
-    name = "colab_helpers.lessons.exercises.lesson_08"
+    judges = course.root / "colab_helpers" / "lessons" / "exercises" / "lesson_98.py"
+    name = "colab_helpers.lessons.exercises.lesson_98"
     spec = importlib.util.spec_from_file_location(name, judges)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     from colab_helpers.lessons import exercises
 
     monkeypatch.setitem(sys.modules, name, module)
-    assert exercises.check("08.first", 54).status == "right"
+    assert exercises.check("98.first", 54).status == "right"
     assert (
-        exercises.check("08.first", 27).status == exercises.check("08.first", 9).status == "wrong"
+        exercises.check("98.first", 27).status == exercises.check("98.first", 9).status == "wrong"
     )
-    source = tmp_path / "08_plan.ipynb"
+    source = tmp_path / "98_next.ipynb"
     source.write_text(assemble.dumps(assemble.build(course, course.lessons[1])), "utf-8")
     # The kernel has no such judges: it reaches its exercise, which is the last but one cell.
     outcome = execute.run(source, tmp_path / "out.ipynb", execute.Settings({"FAST": True}))
-    assert "No exercise '08.first'" in outcome.problem
+    assert "No exercise '98.first'" in outcome.problem
     assert runs.run_problems(outcome)
-    del exercises._registry["08.first"]
+    del exercises._registry["98.first"]
 
 
 @pytest.mark.parametrize(
     ("number", "name", "title", "words"),
     [
-        ("8", "plan", "T", "two figures"), ("08", "Plan it", "T", "small letters"),
-        ("08", "plan", "", "TITLE"),
+        ("9", "next", "T", "two figures"), ("98", "Next it", "T", "small letters"),
+        ("98", "next", "", "TITLE"),
         ("01", "again", "T", "Lesson 01 is there: 01_toy"),
     ],
 )  # fmt: skip
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(toy_course, number, name, 
 
 
 def test_a_file_that_is_there_is_not_overwritten(toy_course):
-    (toy_course.root / "lessons" / "08_plan.py").write_text("mine")
-    with pytest.raises(CourseError, match=r"There is a lessons/08_plan\.py already"):
-        new_lesson.lay(toy_course, "08", "plan", "T")
-    assert (toy_course.root / "lessons" / "08_plan.py").read_text() == "mine"
+    (toy_course.root / "lessons" / "98_next.py").write_text("mine")
+    with pytest.raises(CourseError, match=r"There is a lessons/98_next\.py already"):
+        new_lesson.lay(toy_course, "98", "next", "T")
+    assert (toy_course.root / "lessons" / "98_next.py").read_text() == "mine"
