@@ -57,7 +57,7 @@ def record():
 def table():
     machine = facts.Machine(HOSTILE, HOSTILE, HOSTILE, 2, HOSTILE)
     return facts.MachineTable(
-        (machine,), dataclasses.replace(with_hostile_text(fact()), confidence="M")
+        (machine,), dataclasses.replace(with_hostile_text(fact()), confidence="M"), 0.1
     )
 
 

@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 def inside(machine, tmp_path, *words):
     """Run Python as that machine; return what it prints."""
     env = {**os.environ, **stand_in.environment(machine, tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for left_by_another_test in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS"):
+        env.pop(left_by_another_test, None)
     done = subprocess.run(
         [sys.executable, *words], env=env, capture_output=True, text=True, cwd=HERE.parents[2]
     )
