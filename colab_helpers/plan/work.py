@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.meter import tensors_in
 
+# Without Triton it says that it cannot count Triton's kernels, which no rehearsal sees.
+logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 #: Names of number formats, as data sheets have them.
 _FORMATS = {
     torch.float64: "fp64",
