@@ -757,4 +757,5 @@ reference.record(
 # ## What comes next
 #
 # You can ask for an accelerator, check it, feed it, fill it and choose its formats, and you can prove each claim on the machine before
-# you. Take the notebook that you care about most, and measure.
+# you. But the machine before you is rarely the one you need. Before you pay for a larger one: would your job fit there, how long would it
+# take, and what would it cost? The next lesson asks all three without leaving this machine.

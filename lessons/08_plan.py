@@ -162,8 +162,14 @@ figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time
 # %% [markdown]
 # A faster multiplier makes only the products faster. On a T4 every operation of so small a step waits for memory, the products too: they stand left
 # of the ridge, where bytes and not FLOP are the limit (lesson 02). An H100 moves the bytes ten times as fast, and now waits for something else: for
-# PyTorch to launch the next of six hundred calls, at 2.6 µs each when measured on an A100. That is why a small model on a large GPU disappoints,
-# and why fusing calls (`torch.compile`, lesson 03) helps it most.
+# PyTorch to launch the next call.
+
+# %%
+launch = published.get("launch-a100")
+f"{in_half.calls} calls, each launched in {1e6 * launch.value:.1f} µs on an {launch.chip} ({launch.credit})"
+
+# %% [markdown]
+# That is why a small model on a large GPU disappoints, and why fusing calls (`torch.compile`, lesson 03) helps it most.
 #
 # ## A model that you never build
 #
@@ -225,7 +231,7 @@ runs = accuracy.runs()
 factors = {f"{run.what}, {run.chip}": run.factor for run in runs}
 resnet = next(run for run in runs if run.row == "resnet-a100-training")
 figures.bars(
-    factors, unit="times", paper=factors,
+    factors, unit="×", paper=factors,
     title=f"ResNet-50 on an A100 took {resnet.factor:.1f} times what its ceilings allow{said(times_the_ceilings)}",
 )
 
@@ -251,9 +257,12 @@ fits_on = None  # @param ["all", "all but the T4 and the v5e", "A100 and larger"
 
 # %%
 large, large_loss, adam = job(GPT2, "meta")
+start = time.perf_counter()
 big = plan.rehearse(large, half(large_loss, "cpu"), 16, adam, foreach=True)
+benchmark.synchronize()
+took_big = time.perf_counter() - start
 table = plan.offers(big)
-print(command.show(big, table, STEPS))
+print(command.show(big, table, STEPS), f"(rehearsed in {took_big:.1f} s)", sep="\n")
 
 # %% [markdown]
 # "Up to" is what PyTorch would hold on to at the worst moment: the rehearsal's tensors, handed out by the rules of CUDA's own allocator, which
@@ -348,8 +357,8 @@ f"16 rows with checkpointing: {on_t4.up_to / 2**30:.1f} GiB, {'fits' if on_t4.fi
 #
 # ## Seven billion parameters
 #
-# The question that everybody asks. Build the model on the device `meta`, where weights take nothing, and rehearse it whole. (For GPT-2 above the
-# rehearsal took about six seconds, with 12 layers. This one has 32, far wider.)
+# The question that everybody asks. Build the model on the device `meta`, where weights take nothing, and rehearse it whole. (How long GPT-2 took,
+# with 12 layers, stands below its table. This one has 32, far wider.)
 #
 # **Predict.** How many seconds does the rehearsal of a whole 7 B training step take on the machine before you?
 
@@ -385,7 +394,7 @@ for name, use in whole.items():
 
 # %% [markdown]
 # All in 16 bits, AdamW's state included, which is less than anybody should train with (lesson 07). Weights, gradients and state are four times
-# 12.3 GiB, and the optimiser's temporary copy, from taking all weights in one go, is a fifth: with AdamW neither the T4, the L4 nor the
+# what the weights alone need, and the optimiser's temporary copy, from taking all weights in one go, is a fifth: with AdamW neither the T4, the L4 nor the
 # small A100 holds it. Hence LoRA and 4 bits, whose bytes you counted in lesson 06.
 #
 # ## In a terminal

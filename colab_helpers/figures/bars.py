@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Mapping
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
 from colab_helpers.figures.style import (
@@ -24,6 +26,7 @@ from colab_helpers.figures.style import (
 from colab_helpers.published import Published
 
 _HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
+_GAP = 12  # pixels around the number beside a bar
 
 
 def bars(
@@ -51,13 +54,15 @@ def bars(
     names = list(values)
     extra = 0.45 if claims or marks else 0
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
+        numbers = {}
         for i, name in enumerate(names):
             _one(axes, i, values[name], name in paper, name in theirs, dot=log)
-            axes.annotate(
+            number = axes.annotate(
                 with_unit(values[name], unit), (values[name], i), xytext=(8 if log else 5, 0),
                 textcoords="offset points", va="center", fontsize=9,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6} if marks else None,
             )  # fmt: skip
+            numbers[number] = values[name]
             if limits and name in limits:
                 mark = axes.plot(
                     [limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4
@@ -73,6 +78,8 @@ def bars(
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.set_xscale("log" if log else "linear")
         axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
+        if not log:
+            _hold(numbers, figure, axes)
         if limits:
             axes.legend(
                 loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
@@ -104,13 +111,15 @@ def grouped(
     names, series = list(values), list(next(iter(values.values())))
     height = 0.8 / len(series)
     with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
+        numbers = {}
         for j, kind in enumerate(series):
             fill = _HOLLOW if kind in hollow else {"color": look(j)["color"]}
             for i, name in enumerate(names):
                 number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
                 label = kind if i == 0 else None
                 axes.barh(y, number, height=0.9 * height, label=label, **fill)
-                axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
+                text = axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
+                numbers[text] = number
         top = max(max(row.values()) for row in values.values())
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
@@ -119,6 +128,7 @@ def grouped(
         axes.legend(ncols=len(series), **above)
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        _hold(numbers, figure, axes)
         axes.grid(axis="y", visible=False)
         readings = "; ".join(
             f"{name}: " + ", ".join(f"{kind} {with_unit(v, unit)}" for kind, v in row.items())
@@ -137,6 +147,18 @@ def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: 
     own = {"color": COLOURS[0]}
     by_others = {"facecolor": "white", "edgecolor": COLOURS[-1], "linewidth": 1.6}
     axes.barh(row, value, height=0.6, **(_HOLLOW if on_paper else by_others if theirs else own))
+
+
+def _hold(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> None:
+    """Lengthen the scale until each number, a text beside its bar's end, stands inside the axes."""
+    figure.draw_without_rendering()  # only now is it known what long names leave
+    width = axes.bbox.width
+    needed = (
+        value * width / max(1, width - text.get_window_extent().width - _GAP)
+        for text, value in numbers.items()
+    )
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, max(high, *needed))
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:

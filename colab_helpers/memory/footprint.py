@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from colab_helpers import _units
 from colab_helpers.memory.meter import RehearsalError, tensor_bytes
-from colab_helpers.memory.storages import count_storages
+from colab_helpers.memory.storages import StorageMeter, count_storages
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,17 +55,17 @@ def footprint(
     forward: Callable[[int], torch.Tensor],
     batch: int,
     optimizer: torch.optim.Optimizer | None,
-    watch: Callable[[Any], AbstractContextManager] | None = None,
+    watch: Callable[[StorageMeter], AbstractContextManager] | None = None,
     foreach: bool | None = None,
 ) -> Footprint:
     """Return the bytes of a training step with `batch` rows, without allocating or computing any.
 
     `forward(rows)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
     `model` alone. None stands for inference: `forward` runs once, without gradients, and may return
-    anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(standing)` gives a
-    context in which the counted step runs; `standing` are the tensors there before. `foreach=True` lets
-    the optimiser take all weights at once, which PyTorch does on CUDA and which costs memory; None: as on
-    the model's own device.
+    anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(meter)` gives a
+    context in which the counted step runs; `meter` counts it, and has seen what was there before.
+    `foreach=True` lets the optimiser take all weights at once, which PyTorch does on CUDA and which costs
+    memory; None: as on the model's own device.
 
     All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
     in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
@@ -136,7 +136,7 @@ class _Stage(nn.Module):
         device: torch.device,
         fakes: dict[torch.Tensor, torch.Tensor],
         outsiders: Any,
-        watch: Callable[[Any], AbstractContextManager],
+        watch: Callable[[StorageMeter], AbstractContextManager],
     ):
         super().__init__()
         self.model = model
@@ -152,10 +152,9 @@ class _Stage(nn.Module):
             self.optimizer.step()
         self._forget_gradients()
         state = [list(entry.values()) for entry in self.optimizer.state.values()]
-        standing_tensors = [self.fakes, state]
         with (
-            count_storages(self.device, known=standing_tensors) as meter,
-            self.watch(standing_tensors),
+            count_storages(self.device, known=[self.fakes, state]) as meter,
+            self.watch(meter),
             self.outsiders,
         ):
             self.outsiders.meter = meter
@@ -178,7 +177,7 @@ class _Stage(nn.Module):
         with (
             torch.no_grad(),
             count_storages(self.device, known=self.fakes) as meter,
-            self.watch(self.fakes),
+            self.watch(meter),
             self.outsiders,
         ):
             self.outsiders.meter = meter

@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from colab_helpers.memory.meter import Meter, tensors_in
 @contextmanager
 def count_storages(
     device: torch.device, budget: int | None = None, known: Any = ()
-) -> Iterator[Meter]:
+) -> Iterator[StorageMeter]:
     """Count every storage as `track` does off CUDA, on any device: for tensors without data too.
 
     `budget` and `known` are as in `track`.
@@ -31,38 +32,61 @@ def count_storages(
 
 
 @dataclass(frozen=True)
+class Change:
+    """A storage, by its number, that was born, died or was resized: by so many bytes, fewer if negative."""
+
+    storage: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class _State:
     live: int
     peak: int
     length: int
 
 
-class _StorageMeter(Meter):
-    """Counts storages by their death, which a weak reference tells."""
+@dataclass(frozen=True)
+class _Alive:
+    number: int
+    size: int
+    reference: weakref.ref
+
+
+class StorageMeter(Meter):
+    """Counts storages by their death, which a weak reference tells.
+
+    `changes` are all that were seen, in order; those before `begin` are of what was there already.
+    """
 
     def __init__(self, device: torch.device):
         super().__init__(device)
-        self._alive: dict[int, tuple[weakref.ref, int]] = {}
-        self._live = self._peak = 0
-        self._timeline: list[int] = []
+        self.changes: list[Change] = []
+        self._alive: dict[int, _Alive] = {}
+        self._live = self._peak = self._begun = self._standing = self._born = 0
 
     @property
     def live(self) -> int:
+        """Bytes of storages that are alive now."""
         return self._live
 
     @property
     def peak(self) -> int:
+        """The most bytes that were alive at once."""
         return self._peak
 
     def reset_peak(self) -> None:
+        """Begin to look for a new peak, from what is alive now."""
         self._peak = self._live
 
     def timeline(self) -> list[int]:
-        return self._timeline
+        """Live bytes at `begin`, if any, and after each change since."""
+        since = (change.bytes for change in self.changes[self._begun :])
+        return list(accumulate(since, initial=self._standing))[0 if self._standing else 1 :]
 
     def begin(self) -> None:
         """Let the timeline begin with what is alive now."""
-        self._timeline = [self._live] if self._live else []
+        self._begun, self._standing = len(self.changes), self._live
 
     def close(self) -> None:
         """Look away: what dies from here on changes nothing."""
@@ -79,33 +103,34 @@ class _StorageMeter(Meter):
             return
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes() if counted else 0
-        if key in self._alive:
-            reference, before = self._alive[key]
-            if counted and before and size != before:  # resized in place
-                self._alive[key] = (reference, size)
-                self._change(size - before)
-            return
-        self._alive[key] = (weakref.ref(storage, lambda _: self._forget(key)), size)
-        self._change(size)
+        known = self._alive.get(key)
+        if known is None:
+            self._born += 1
+            reference = weakref.ref(storage, lambda _: self._forget(key))
+            self._alive[key] = _Alive(self._born, size, reference)
+            self._change(self._born, size)
+        elif counted and known.size and size != known.size:  # resized in place
+            self._alive[key] = replace(known, size=size)
+            self._change(known.number, size - known.size)
 
     def state(self) -> _State:
         """What `undo` needs to forget an allocation that was refused."""
-        return _State(self._live, self._peak, len(self._timeline))
+        return _State(self._live, self._peak, len(self.changes))
 
     def undo(self, before: _State) -> None:
         """Forget what was seen since `before`; its tensors are gone."""
         self._peak = before.peak
-        del self._timeline[before.length :]
+        del self.changes[before.length :]
 
     def _forget(self, key: int) -> None:
-        _, size = self._alive.pop(key)
-        self._change(-size)
+        gone = self._alive.pop(key)
+        self._change(gone.number, -gone.size)
 
-    def _change(self, size: int) -> None:
+    def _change(self, number: int, size: int) -> None:
         if size:
             self._live += size
             self._peak = max(self._peak, self._live)
-            self._timeline.append(self._live)
+            self.changes.append(Change(number, size))
 
 
 class _Storages(TorchDispatchMode):
@@ -113,7 +138,7 @@ class _Storages(TorchDispatchMode):
 
     def __init__(self, device: torch.device, budget: int | None, known: Any):
         super().__init__()
-        self.meter, self.budget = _StorageMeter(device), budget
+        self.meter, self.budget = StorageMeter(device), budget
         self.meter.note_all(known)
         self.meter.begin()
 

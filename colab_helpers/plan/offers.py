@@ -62,20 +62,24 @@ def terms() -> tuple[Term, ...]:
 class Offer:
     """What one machine would say. `low` and `high` are seconds of a step, `up_to` bytes.
 
-    `up_to` is what the step reserves at most, with `terms`; `has` what the chip has. `units_per_hour` is
-    None where nobody has told them. `note` says what is different there.
+    `up_to` is what the step reserves at most, with `terms`. `units_per_hour` is None where nobody has
+    told them. `note` says what is different there.
     """
 
     choice: str
     chip: Chip
     fits: bool
     up_to: int
-    has: int
     low: float
     high: float
     units_per_hour: float | None
     free: bool
     note: str = ""
+
+    @property
+    def has(self) -> int:
+        """Bytes of memory that the chip has, as its driver or its data sheet tells."""
+        return _room(self.chip)
 
     def hours(self, steps: int) -> tuple[float, float]:
         """Return the hours that `steps` steps take, at least and at most."""
@@ -116,16 +120,15 @@ def offers(work: Work, chips: Sequence[str] = ()) -> list[Offer]:
         low, high = seconds_on(work, chip)
         table.append(
             Offer(
-                machine.choice if machine else chip.name,
-                chip,
-                fits,
-                up_to,
-                _room(chip),
-                low,
-                high,
-                machine.units_per_hour if machine else None,
-                bool(machine and machine.tier == "free"),
-                _note(work, chip),
+                choice=machine.choice if machine else chip.name,
+                chip=chip,
+                fits=fits,
+                up_to=up_to,
+                low=low,
+                high=high,
+                units_per_hour=machine.units_per_hour if machine else None,
+                free=bool(machine and machine.tier == "free"),
+                note=_note(work, chip),
             )
         )
     return table

@@ -87,7 +87,7 @@ def _seconds_of(operation: Operation, device: torch.device, budget: float) -> fl
 def _real(leaf: Any, device: torch.device, fill: float) -> Any:
     """A tensor of that shape, with room between its numbers where the strides leave some."""
     if not isinstance(leaf, Shape):
-        return device if isinstance(leaf, torch.device) and leaf.type != "cpu" else leaf
+        return device if isinstance(leaf, torch.device) else leaf
     pairs = zip(leaf.sizes, leaf.strides, strict=True)
     length = 1 + sum((size - 1) * stride for size, stride in pairs) if all(leaf.sizes) else 0
     flat = torch.zeros(length, dtype=leaf.dtype, device=device)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -19,9 +19,8 @@ from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.meter import tensors_in
+from colab_helpers.memory.storages import Change, StorageMeter
 
-# Without Triton it says that it cannot count Triton's kernels, which no rehearsal sees.
-logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 #: Names of number formats, as data sheets have them.
 _FORMATS = {
     torch.float64: "fp64",
@@ -76,16 +75,16 @@ class Operation:
 
 @dataclass(frozen=True, repr=False)
 class Work:
-    """What a step does: bytes by part, operations, and every storage's birth and death in order.
+    """What a step does: bytes by part, operations, and in order what was born, died or was resized.
 
-    `events` are (storage, bytes): a birth with its bytes, a death with 0. `rows` is the batch, `device`
-    the kind of device the model is on.
+    The `changes` begin with what is there before the step. `rows` is the batch, `device` the kind of
+    device the model is on.
     """
 
     rows: int
     footprint: Footprint
     operations: tuple[Operation, ...]
-    events: tuple[tuple[int, int], ...]
+    changes: tuple[Change, ...]
     device: str
 
     @property
@@ -120,11 +119,13 @@ class Work:
         the pieces between them are then as CUDA's own allocator would have them.
         """
         held: dict[int, Block] = {}
-        for storage, size in self.events:
+        for change in self.changes:
+            before = held.pop(change.storage, None)
+            size = change.bytes + (before.requested if before else 0)
             if size:
-                held[storage] = card.take(size)
-            elif storage in held:
-                card.give(held.pop(storage))
+                held[change.storage] = card.take(size)
+            if before:
+                card.give(before)
         return card.counts["reserved"].peak
 
     def __str__(self) -> str:
@@ -158,30 +159,25 @@ def rehearse(
     (200000, 4040)
     """
     recorder = _Recorder()
-    found = footprint(model, forward, batch, optimizer, recorder.watching, foreach)
+    found = footprint(model, forward, batch, optimizer, recorder.beside, foreach)
     parameters = next(model.parameters(), None)
     device = "cpu" if parameters is None or parameters.is_meta else parameters.device.type
-    return Work(batch, found, recorder.operations(), tuple(recorder.events), device)
+    return Work(batch, found, recorder.operations(), tuple(recorder.changes), device)
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down each operation and each storage that is born or dies."""
+    """Writes down each operation, and keeps the changes of the meter beside it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[tuple[int, int]] = []
-        self._alive: dict[int, weakref.ref] = {}
-        self._born = 0
-        self._calls: dict[tuple, list] = {}
+        self.changes: list[Change] = []
+        self._kinds: dict[tuple, Operation] = {}
+        self._counts: Counter[tuple] = Counter()
 
-    @contextmanager
-    def watching(self, standing: Any) -> Iterator[None]:
-        """Watch a step; the `standing` tensors were there before it."""
-        for tensor in tensors_in(standing):
-            self._note(tensor)
-        with self:
-            yield
-        self._alive.clear()  # what dies from here on is the end of the rehearsal
+    def beside(self, meter: StorageMeter) -> _Recorder:
+        """Record while `meter` counts."""
+        self.changes = meter.changes
+        return self
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -195,10 +191,7 @@ class _Recorder(TorchDispatchMode):
         result = function(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
         before = {tensor.untyped_storage()._cdata for tensor in given}
-        made = list(tensors_in(result))
-        new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in before]
-        for tensor in new:
-            self._note(tensor)
+        new = [t for t in tensors_in(result) if t.untyped_storage()._cdata not in before]
         if (new and "empty" not in function._schema.name) or function._schema.is_mutable:
             self._count(function, args, kwargs, result, given, new)
         return result
@@ -209,36 +202,27 @@ class _Recorder(TorchDispatchMode):
         leaves, structure = tree_flatten((args, kwargs))
         shapes = tuple(_shape(leaf) for leaf in leaves)
         key = (function, repr(shapes), structure)
-        if key not in self._calls:
-            name = function._schema.name.partition("::")[2]
-            read = new if name in _LOOK_UPS else given
-            written = list(tensors_in(_written(function, args, kwargs)))
-            moved = sum(_bytes_of(tensor) for tensor in [*read, *new, *written])
-            formats = [_FORMATS[tensor.dtype] for tensor in given if tensor.dtype in _FORMATS]
-            flop = _flop(function, args, kwargs, result)
-            self._calls[key] = [
-                0, name, flop, moved, (formats or [""])[0], function, shapes, structure
-            ]  # fmt: skip
-        self._calls[key][0] += 1
+        self._counts[key] += 1
+        if key in self._kinds:
+            return
+        name = function._schema.name.partition("::")[2]
+        read = new if name in _LOOK_UPS else given
+        written = list(tensors_in(_written(function, args, kwargs)))
+        formats = [_FORMATS[tensor.dtype] for tensor in given if tensor.dtype in _FORMATS]
+        self._kinds[key] = Operation(
+            name=name,
+            count=0,  # known at the end
+            flop=_flop(function, args, kwargs, result),
+            moved=sum(_bytes_of(tensor) for tensor in [*read, *new, *written]),
+            format=formats[0] if formats else "",
+            function=function,
+            arguments=shapes,
+            structure=structure,
+        )
 
     def operations(self) -> tuple[Operation, ...]:
         """Return what was seen, equal calls as one."""
-        return tuple(Operation(name, count, *rest) for count, name, *rest in self._calls.values())
-
-    def _note(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        address = storage._cdata
-        if address in self._alive or not storage.nbytes():
-            return
-        self._born += 1
-        number = self._born
-        self.events.append((number, storage.nbytes()))
-
-        def died(_: Any) -> None:
-            if self._alive.pop(address, None) is not None:
-                self.events.append((number, 0))
-
-        self._alive[address] = weakref.ref(storage, died)
+        return tuple(replace(one, count=self._counts[key]) for key, one in self._kinds.items())
 
 
 def _shape(leaf: Any) -> Any:
@@ -262,13 +246,25 @@ def _bytes_of(tensor: torch.Tensor) -> int:
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-def _flop(function: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> int:
-    # Not public under this name, so imported where it is used.
-    from torch.utils.flop_counter import flop_registry
+@functools.cache
+def _formulas() -> Mapping[Any, Callable[..., Any]]:
+    """PyTorch's own formulas for FLOP, by operation."""
+    # Without Triton it warns that it cannot count Triton's kernels, which no rehearsal sees.
+    log = logging.getLogger("torch.utils.flop_counter")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        # Not public under this name, so imported where it is used.
+        from torch.utils.flop_counter import flop_registry
+    finally:
+        log.setLevel(before)
+    return flop_registry
 
+
+def _flop(function: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> int:
     if function is torch.ops.aten.convolution_backward.default:
         return _convolution_backward_flop(args)
-    formula = flop_registry.get(function._overloadpacket)
+    formula = _formulas().get(function._overloadpacket)
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))
     name = function._schema.name
@@ -282,10 +278,8 @@ def _flop(function: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> i
 
 def _convolution_backward_flop(args: Any) -> int:
     """As many as forward for each gradient that is wanted; PyTorch's own formula forgets the groups."""
-    from torch.utils.flop_counter import flop_registry
-
     gradient, inputs, weight, _, *how = args[:8]
-    forward = flop_registry[torch.ops.aten.convolution]
+    forward = _formulas()[torch.ops.aten.convolution]
     once = forward(inputs, weight, None, *how, out_val=gradient)
     return int(once) * sum(args[10][:2])
 

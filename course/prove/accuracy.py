@@ -31,7 +31,7 @@ def measure_all(course: Course) -> Path:
     place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     inventory = hardware.list_devices()
     name = (inventory.main if place.type == "cuda" else inventory.cpu).short_name
-    others = [trial for trial in _kept("trials") if trial["device"] != name]
+    others = [asdict(trial) for trial in accuracy.trials() if trial.device != name]
     mine = []
     for trial in trials(name, place):
         print(
@@ -45,10 +45,6 @@ def measure_all(course: Course) -> Path:
     path = course.root / "colab_helpers" / "plan" / accuracy.FILE
     _files.write(path, text)
     return path
-
-
-def _kept(kind: str) -> list[dict]:
-    return [asdict(trial) for trial in getattr(accuracy, kind)()]
 
 
 def trials(name: str, place: torch.device) -> Iterator[accuracy.Trial]:
@@ -118,7 +114,7 @@ def runs() -> Iterator[accuracy.Run]:
     nano = _training(NANO, torch.bfloat16)
     tf32 = f"{training}, tf32"
     yield _run("resnet-a100-training", "tf32", a100_80, tf32, full, images)
-    what = "GPT of 10 million parameters, training, bf16, compiling counted"
+    what = "nanoGPT, training, bf16"
     steps = 5001 + EVALUATED / 3  # a forward pass is a third of a step
     yield _compare("gpt-a100", "", a100, what, nano, published.get("gpt-a100").value / steps)
 

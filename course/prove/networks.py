@@ -73,31 +73,31 @@ class Bottleneck(nn.Module):
 
 
 class Sentences(nn.Module):
-    """An LSTM between two tables."""
+    """An LSTM of `hidden` numbers between two tables of `width`."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
         super().__init__()
-        self.words = nn.Embedding(1000, 256)
-        self.lstm = nn.LSTM(256, 256, 2, batch_first=True)
-        self.out = nn.Linear(256, 1000)
+        self.words = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, hidden, 2, batch_first=True)
+        self.out = nn.Linear(hidden, vocabulary)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Map ids of (rows, moments) to (rows, moments, 1,000)."""
+        """Map ids of (rows, moments) to (rows, moments, vocabulary)."""
         return self.out(self.lstm(self.words(ids))[0])
 
 
 class Tied(nn.Module):
     """One table, read forwards and backwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
-        self.words = nn.Embedding(8000, 256)
-        self.hidden = nn.Linear(256, 256)
-        self.out = nn.Linear(256, 8000, bias=False)
+        self.words = nn.Embedding(vocabulary, width)
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, vocabulary, bias=False)
         self.out.weight = self.words.weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Map ids of (rows, moments) to (rows, moments, 8,000)."""
+        """Map ids of (rows, moments) to (rows, moments, vocabulary)."""
         return self.out(self.hidden(self.words(ids)).relu())
 
 
@@ -147,24 +147,28 @@ def resnet50() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-def _images(side: int) -> Callable[[int], torch.Tensor]:
+def images(side: int) -> Callable[[int], torch.Tensor]:
+    """Return what makes so many pictures of `side` by `side` pixels in three colours."""
     return lambda rows: torch.rand(rows, 3, side, side)
 
 
-def _ids(vocabulary: int, moments: int) -> Callable[[int], torch.Tensor]:
+def token_ids(vocabulary: int, moments: int) -> Callable[[int], torch.Tensor]:
+    """Return what makes so many rows of `moments` numbers below `vocabulary`."""
     return lambda rows: torch.randint(vocabulary, (rows, moments))
 
 
 LARGE_VOCABULARY = GPTConfig(vocabulary=16_000, context=128, width=256, heads=8, layers=2)
 NETWORKS = {
     "MLP": Network(mlp, lambda rows: torch.rand(rows, 784), 10, 256),
-    "CNN": Network(cnn, _images(32), 10, 128),
-    "ResNet with BatchNorm": Network(resnet, _images(32), 10, 64),
-    "LSTM": Network(Sentences, _ids(1000, 48), 1000, 32),
-    "GPT": Network(lambda: GPT(SMALL), _ids(96, 128), 96, 8),
-    "GPT, large vocabulary": Network(lambda: GPT(LARGE_VOCABULARY), _ids(16_000, 128), 16_000, 8),
-    "tied weights": Network(Tied, _ids(8000, 32), 8000, 32),
-    "activation checkpointing": Network(lambda: Recomputed(SMALL), _ids(96, 128), 96, 8),
+    "CNN": Network(cnn, images(32), 10, 128),
+    "ResNet with BatchNorm": Network(resnet, images(32), 10, 64),
+    "LSTM": Network(lambda: Sentences(1000, 256, 256), token_ids(1000, 48), 1000, 32),
+    "GPT": Network(lambda: GPT(SMALL), token_ids(96, 128), 96, 8),
+    "GPT, large vocabulary": Network(
+        lambda: GPT(LARGE_VOCABULARY), token_ids(16_000, 128), 16_000, 8
+    ),
+    "tied weights": Network(lambda: Tied(8000, 256), token_ids(8000, 32), 8000, 32),
+    "activation checkpointing": Network(lambda: Recomputed(SMALL), token_ids(96, 128), 96, 8),
 }
-RESNET50 = Network(resnet50, _images(224), 1000, 64)
-NANO = Network(GPT, _ids(96, 256), 96, 64)
+RESNET50 = Network(resnet50, images(224), 1000, 64)
+NANO = Network(GPT, token_ids(96, 256), 96, 64)

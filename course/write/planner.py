@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from colab_helpers import _units, plan, published
 from colab_helpers.plan import accuracy
 
@@ -9,35 +11,57 @@ from colab_helpers.plan import accuracy
 def trials_table() -> str:
     """Networks that were predicted and then measured, by device: peak and time, and by how much off."""
     head = (
-        "| device | network | optimiser | peak | off | step, predicted | measured | off | date |\n"
-        "|---|---|---|---|---|---|---|---|---|"
-    )
-    rows = [
-        f"| {trial.device} | {trial.network} | {trial.optimizer} | {_units.mib(trial.measured_peak)} "
-        f"| {trial.peak_off:+.2f} % | {_units.seconds(trial.predicted_seconds)} "
-        f"| {_units.seconds(trial.measured_seconds)} | {trial.time_off:+.0f} % | {trial.date} |"
+        "device", "network", "optimiser", "peak", "off", "step, predicted", "measured", "off", "date"
+    )  # fmt: skip
+    rows = (
+        (
+            trial.device,
+            trial.network,
+            trial.optimizer,
+            _units.mib(trial.measured_peak),
+            f"{trial.peak_off:+.2f} %",
+            _units.seconds(trial.predicted_seconds),
+            _units.seconds(trial.measured_seconds),
+            f"{trial.time_off:+.0f} %",
+            trial.date,
+        )
         for trial in accuracy.trials()
-    ]
-    return "\n".join([head, *rows])
+    )
+    return _table(head, rows)
 
 
 def runs_table() -> str:
     """Published runs beside what their data sheets allow, operation by operation."""
-    head = "| chip | what | at least | published | times | by |\n|---|---|---|---|---|---|"
-    rows = [
-        f"| {run.chip} | {run.what} | {_units.seconds(run.ceilings)} | {_units.seconds(run.measured)} "
-        f"| {run.factor:.2f} | [{published.get(run.row).credit}]({published.get(run.row).url}) |"
+    head = ("chip", "what", "at least", "published", "times", "by")
+    rows = (
+        (
+            run.chip,
+            run.what,
+            _units.seconds(run.ceilings),
+            _units.seconds(run.measured),
+            f"{run.factor:.2f}",
+            f"[{published.get(run.row).credit}]({published.get(run.row).url})",
+        )
         for run in accuracy.runs()
-    ]
-    return "\n".join([head, *rows])
+    )
+    return _table(head, rows)
 
 
 def terms_table() -> str:
     """What a plan adds to a rehearsal, with who says so."""
-    head = "| what | bytes | from compute capability 9.0 on | who says so |\n|---|---|---|---|"
-    rows = [
-        f"| {term.what} | {term.bytes:,} | {(term.hopper or term.bytes):,} "
-        f"| {term.text} [{term.source}]({term.url}), {term.seen} |"
+    head = ("what", "bytes", "from compute capability 9.0 on", "who says so")
+    rows = (
+        (
+            term.what,
+            f"{term.bytes:,}",
+            f"{term.hopper or term.bytes:,}",
+            f"{term.text} [{term.source}]({term.url}), {term.seen}",
+        )
         for term in plan.terms()
-    ]
-    return "\n".join([head, *rows])
+    )
+    return _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    first, *rest = ("| " + " | ".join(cells) + " |" for cells in (head, *rows))
+    return "\n".join([first, "|---" * len(head) + "|", *rest])

@@ -2,62 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers.lessons.models import GPT, GPTConfig
-
-
-@dataclass(frozen=True)
-class Network:
-    """How to make a network, its inputs for so many rows, and what it tells apart for each row."""
-
-    make: Callable[[], nn.Module]
-    inputs: Callable[[int], torch.Tensor]
-    classes: int
-    places: tuple[int, ...] = ()
-
-    def loss(self, model: nn.Module) -> Callable[[int], torch.Tensor]:
-        """Return the function from rows to loss."""
-
-        def forward(rows: int) -> torch.Tensor:
-            wanted = torch.randint(self.classes, (rows, *self.places))
-            found = model(self.inputs(rows)).reshape(-1, self.classes)
-            return F.cross_entropy(found, wanted.reshape(-1))
-
-        return forward
-
-
-class Sentences(nn.Module):
-    """An LSTM between two tables."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = nn.Embedding(100, 64)
-        self.lstm = nn.LSTM(64, 128, 2, batch_first=True)
-        self.out = nn.Linear(128, 100)
-
-    def forward(self, x):
-        return self.out(self.lstm(self.words(x))[0])
-
-
-class Tied(nn.Module):
-    """One table, read forwards and backwards."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = nn.Embedding(2000, 64)
-        self.hidden = nn.Linear(64, 64)
-        self.out = nn.Linear(64, 2000, bias=False)
-        self.out.weight = self.words.weight
-
-    def forward(self, x):
-        return self.out(self.hidden(self.words(x)).relu())
+from course.prove.networks import Network, Sentences, Tied, images, token_ids
 
 
 class Twice(nn.Module):
@@ -110,14 +60,12 @@ def pixels(rows):
 
 
 NETWORKS = {
-    "MLP": Network(mlp, pixels, 10),
-    "CNN with BatchNorm": Network(cnn, lambda n: torch.rand(n, 3, 24, 24), 10),
-    "LSTM": Network(Sentences, lambda n: torch.randint(100, (n, 24)), 100, (24,)),
-    "GPT": Network(lambda: gpt(96), lambda n: torch.randint(96, (n, 32)), 96, (32,)),
-    "GPT, large vocabulary": Network(
-        lambda: gpt(8000), lambda n: torch.randint(8000, (n, 32)), 8000, (32,)
-    ),
-    "tied weights": Network(Tied, lambda n: torch.randint(2000, (n, 16)), 2000, (16,)),
-    "a layer used twice": Network(Twice, pixels, 10),
-    "activation checkpointing": Network(Recomputed, pixels, 10),
+    "MLP": Network(mlp, pixels, 10, 8),
+    "CNN with BatchNorm": Network(cnn, images(24), 10, 8),
+    "LSTM": Network(lambda: Sentences(100, 64, 128), token_ids(100, 24), 100, 8),
+    "GPT": Network(lambda: gpt(96), token_ids(96, 32), 96, 8),
+    "GPT, large vocabulary": Network(lambda: gpt(8000), token_ids(8000, 32), 8000, 8),
+    "tied weights": Network(lambda: Tied(2000, 64), token_ids(2000, 16), 2000, 8),
+    "a layer used twice": Network(Twice, pixels, 10, 8),
+    "activation checkpointing": Network(Recomputed, pixels, 10, 8),
 }

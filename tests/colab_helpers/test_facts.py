@@ -1,3 +1,4 @@
+import re
 from datetime import date
 
 import pytest
@@ -37,3 +38,10 @@ def test_machines_name_chips_of_the_catalogue():
     known = {"", *hardware.catalogue()}
     assert {machine.chip for machine in table.machines} <= known
     assert "T4 GPU" in str(table) and "16 GB" in table._repr_html_()
+
+
+def test_price_of_a_unit_is_the_one_that_the_fact_tells():
+    [fact] = [fact for fact in facts.all_facts() if fact.id == "compute-units"]
+    units, dollars = re.search(r"(\d+) units cost (\d+\.\d+) US dollars", fact.text).groups()
+    price = facts.machine_table().dollars_per_unit
+    assert price == pytest.approx(float(dollars) / float(units))

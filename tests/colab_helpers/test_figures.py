@@ -434,3 +434,12 @@ def test_every_look_is_one_of_the_course():
     assert {look["marker"] for look in looks} <= set(figures.MARKERS)
     assert {look["color"] for look in looks} == set(figures.COLOURS)
     assert len({tuple(look.values()) for look in looks}) == 30
+
+
+@pytest.mark.parametrize("draw", [figures.bars, figures.grouped])
+def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
+    values = {"a network with a name that goes on and on and on, on a card": 2.4, "short": 1.0}
+    rows = values if draw is figures.bars else {name: {"x": v} for name, v in values.items()}
+    [axes] = axes_of(draw, rows, title="T", unit="times")
+    right = axes.bbox.x1
+    assert all(text.get_window_extent().x1 <= right for text in axes.texts)
