@@ -41,12 +41,13 @@ def clear_parts(folder: Path) -> None:
     """Remove what processes that are gone have left unfinished in `folder`."""
     for part in folder.glob(f".*{_PART}"):
         pid = part.name.removesuffix(_PART).rpartition(".")[2]
-        if pid.isdecimal() and not _runs(int(pid)):
+        if pid.isdecimal() and not runs(int(pid)):
             with contextlib.suppress(OSError):
                 part.unlink()
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Say whether a process of this number is there."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,0 +1,82 @@
+"""How does JAX training go on? Orbax's folder, in one archive."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from colab_helpers.checkpoints.store import CheckpointError, Saved, Store
+
+SUFFIX = ".orbax.tar"
+
+
+def save_jax(store: Store, step: int, state: Any) -> Saved:
+    """Write a tree of arrays as the checkpoint of `step`; return what became of it.
+
+    `state` holds whatever a step reads: parameters, optimiser, keys. Orbax writes a folder of a dozen
+    files or more, on the machine's own disk; one archive of them goes into `store`, since each file is
+    a journey to a Drive. What happens when the disk refuses is told at `Store.write`.
+    """
+    import orbax.checkpoint as ocp
+
+    with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
+        orbax.save(Path(folder, "state"), state)
+        orbax.wait_until_finished()
+
+        def write(path: Path) -> None:
+            with tarfile.open(path, "w") as archive:
+                archive.add(Path(folder, "state"), "state")
+
+        return store.write(step, SUFFIX, write)
+
+
+def resume_jax(store: Store, like: Any) -> tuple[int, Any]:
+    """Return how many steps are done and the tree of the newest checkpoint that is whole.
+
+    (0, `like`) where there is none. `like` is a tree of the same shapes, such as the state of a fresh
+    start; arrays go where its arrays are. Raises `CheckpointError` for another tree, and where no file of
+    `store` is whole.
+    """
+    found = store.read(SUFFIX, lambda path: _read(path, like))
+    return (0, like) if found is None else (found[0].step, found[1])
+
+
+def _read(path: Path, like: Any) -> Any:
+    import orbax.checkpoint as ocp
+
+    with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")  # nothing outside the folder
+        kept = orbax.metadata(Path(folder, "state")).item_metadata.tree
+        shapes = [_shapes(kept), _shapes(like)]
+        odd = [
+            key
+            for key in sorted({*shapes[0], *shapes[1]})
+            if shapes[0].get(key) != shapes[1].get(key)
+        ]
+        if odd:
+            there, here = (tree.get(odd[0], "missing") for tree in shapes)
+            raise CheckpointError(
+                f"{path.name} is of another tree: {odd[0]} is {there} there and {here} here, and "
+                f"{len(odd) - 1} more differ. Nothing was loaded."
+            )
+        return orbax.restore(Path(folder, "state"), like)
+
+
+def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each leaf by its place; of a random key that of its numbers, as Orbax keeps it."""
+    import jax
+
+    return {
+        jax.tree_util.keystr(place): getattr(_numbers(leaf), "shape", ())
+        for place, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def _numbers(leaf: Any) -> Any:
+    import jax
+
+    is_key = isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf

@@ -1,0 +1,217 @@
+"""How does PyTorch training go on to the last bit? Everything that a step reads, in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from colab_helpers.checkpoints.pack import Packer, unpack
+from colab_helpers.checkpoints.store import (
+    CheckpointError,
+    CheckpointWarning,
+    Resumed,
+    Saved,
+    Store,
+)
+
+SUFFIX = ".safetensors"
+#: Of what stands in the file. One that is newer or older is refused, never guessed at.
+FORMAT = "1"
+
+
+class RandomState:
+    """The generators that Python, NumPy and PyTorch draw from when nobody names one.
+
+    Dropout, shuffling and augmentation read them, so a resume without them takes another path.
+
+    >>> kept = RandomState().state_dict()
+    >>> first = torch.rand(1)
+    >>> RandomState().load_state_dict(kept)
+    >>> bool(torch.rand(1) == first)
+    True
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of each generator; of CUDA's and others only where they are in use."""
+        state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
+        if numpy := sys.modules.get("numpy"):
+            state["numpy"] = numpy.random.get_state()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+        if torch.backends.mps.is_available():
+            state["mps"] = torch.mps.get_rng_state()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put the generators back into `state`; a `CheckpointWarning` for those of absent devices."""
+        random.setstate(state["python"])
+        torch.set_rng_state(state["torch"].cpu())
+        if "numpy" in state:
+            import numpy
+
+            numpy.random.set_state(state["numpy"])
+        if "cuda" in state:
+            self._load_cuda(state["cuda"])
+        if "mps" in state and torch.backends.mps.is_available():
+            torch.mps.set_rng_state(state["mps"])
+
+    @staticmethod
+    def _load_cuda(states: list[torch.Tensor]) -> None:
+        if len(states) != torch.cuda.device_count():
+            warnings.warn(
+                f"Saved with {len(states)} GPUs and resumed with {torch.cuda.device_count()}: their random "
+                "numbers begin anew, so the run is not the same to the bit.",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+            return
+        torch.cuda.set_rng_state_all([state.cpu() for state in states])
+
+
+def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
+    """Write a checkpoint of `step`, the number of steps that are done; return what became of it.
+
+    `parts` maps names to what a step reads and changes: models, optimisers, schedulers, scalers and
+    whatever else has `state_dict`; `RandomState()`; generators of PyTorch, NumPy and Python; lists and
+    dicts, such as the losses so far. There is no pickle in the file: tensors in the safetensors format,
+    and the rest in JSON. Raises `CheckpointError` for state that neither can hold. What happens when the
+    disk refuses is told at `Store.write`.
+
+    >>> import tempfile
+    >>> store, model = Store(tempfile.mkdtemp()), torch.nn.Linear(2, 2)
+    >>> saved = save(store, 10, {"model": model})
+    >>> resume(store, {"model": model}).step
+    10
+    """
+    packer = Packer()
+    tree = {name: packer.pack(_state_of(part, name), name) for name, part in parts.items()}
+    about = {
+        "format": FORMAT,
+        "step": str(step),
+        "torch": torch.__version__,
+        "tree": json.dumps(tree),
+    }
+    return store.write(step, SUFFIX, lambda path: _write(path, packer.tensors, about))
+
+
+def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
+    """Put `parts` into the state of the newest checkpoint that is whole; return how many steps are done.
+
+    `parts` must have the names that were saved. All is looked at before anything is changed. Raises
+    `CheckpointError` for a file of other parts, of another model or in another format, and where no file
+    is whole (see `Store.read`).
+    """
+    found = store.read(SUFFIX, _read)
+    if found is None:
+        return Resumed(0, None)
+    file, state = found
+    _check(file.path, state, parts)
+    for name, part in parts.items():
+        try:
+            _load(part, state[name])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{file.path.name}: {name!r} does not fit what the program has now: {error}"
+            ) from error
+    return Resumed(file.step, file.path)
+
+
+def _write(path: Path, tensors: Mapping[str, torch.Tensor], about: dict[str, str]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(dict(tensors), path, about)
+    except SafetensorError as error:  # it tells of the disk in words only
+        raise _as_os_error(error) from error
+
+
+def _as_os_error(error: Exception) -> Exception:
+    """The disk's own error, which safetensors hides in a text such as "… (os error 28)"."""
+    _, _, number = str(error).partition("os error ")
+    digits = number.partition(")")[0]
+    return OSError(int(digits), str(error)) if digits.isdecimal() else error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("format") != FORMAT:
+                raise CheckpointError(
+                    f"{path.name} has format {about.get('format', 'unknown')}, and this version of "
+                    f"colab_helpers reads {FORMAT}. Resume with the version that wrote it, or begin from "
+                    "the start in an empty folder. The file was left as it is."
+                )
+            tree = json.loads(about["tree"])
+            return {name: unpack(node, file.get_tensor) for name, node in tree.items()}
+    except SafetensorError as error:
+        raise CheckpointError(f"{path.name} is no file of safetensors: {error}.") from error
+
+
+def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    """Raise `CheckpointError` where the file has other parts, or another model's tensors."""
+    lacking, unknown = sorted(set(parts) - set(state)), sorted(set(state) - set(parts))
+    if lacking or unknown:
+        raise CheckpointError(
+            f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
+            "Resume with the names that were saved: what is left out would begin anew."
+        )
+    for name, part in parts.items():
+        if not isinstance(part, torch.nn.Module):
+            continue
+        now, then = _shapes(part.state_dict()), _shapes(state[name])
+        odd = [key for key in sorted({*now, *then}) if now.get(key) != then.get(key)]
+        if odd:
+            raise CheckpointError(
+                f"{path.name} is of another model: {name}.{odd[0]} is {then.get(odd[0], 'missing')} there "
+                f"and {now.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded."
+            )
+
+
+def _shapes(state: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: f"{tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        for key, value in state.items()
+    }
+
+
+def _state_of(part: Any, name: str) -> Any:
+    if hasattr(part, "state_dict"):
+        return part.state_dict()
+    if isinstance(part, list | dict):
+        return part
+    if isinstance(part, torch.Generator):
+        return part.get_state()
+    if isinstance(part, random.Random):
+        return part.getstate()
+    if hasattr(part, "bit_generator"):  # NumPy's
+        return part.bit_generator.state
+    raise CheckpointError(
+        f"{name!r} is a {type(part).__name__}: it has no state_dict, and is no generator, list or dict."
+    )
+
+
+def _load(part: Any, state: Any) -> None:
+    if hasattr(part, "load_state_dict"):
+        part.load_state_dict(state)
+    elif isinstance(part, list):
+        part[:] = state
+    elif isinstance(part, dict):
+        part.clear()
+        part.update(state)
+    elif isinstance(part, torch.Generator):
+        part.set_state(state)
+    elif isinstance(part, random.Random):
+        part.setstate(state)
+    else:
+        part.bit_generator.state = state

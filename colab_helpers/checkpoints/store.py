@@ -1,0 +1,286 @@
+"""How does a checkpoint become a file that is whole or not there, and which one is the newest that is whole?
+
+A checkpoint is one file. Its name tells the step, its size and its checksum, so that a file that was cut
+off or changed gives itself away:
+
+    step-000000120-10485760-1f2e3d4c5b6a7988.safetensors
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from colab_helpers import _files, _units
+
+_NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
+_PART = ".part"  # a folder whose name begins with it was left in the middle
+_DRIVE = Path("/content/drive")
+_T = TypeVar("_T")
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be used: what was seen, and what to do. Nothing was deleted for it."""
+
+
+class CheckpointWarning(UserWarning):
+    """Something is wrong with a checkpoint, and the work goes on without it."""
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """A file that calls itself a checkpoint: what its name says, which need not be true."""
+
+    step: int
+    bytes: int
+    digest: str
+    path: Path
+
+    def problem(self) -> str:
+        """Say what is wrong with the file, "" where it is what its name says. It is read whole."""
+        try:
+            size = self.path.stat().st_size
+            if size != self.bytes:
+                return (
+                    f"{self.path.name} has {_size(size)} of {_size(self.bytes)}: it was cut off while it "
+                    "was written or copied"
+                )
+            if _digest(self.path) != self.digest:
+                return f"{self.path.name} was changed after it was written: its checksum is another one"
+        except OSError as error:
+            return f"{self.path.name} cannot be read: {_reason(error)}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What became of one attempt to save. `path` is None where it failed, and `problem` says why.
+
+    `problem` also tells of a first folder that failed where the spare one took the file.
+    """
+
+    step: int
+    path: Path | None
+    bytes: int
+    seconds: float
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return f"step {self.step} was NOT saved: {self.problem}"
+        told = f"step {self.step}: {_size(self.bytes)} in {_units.seconds(self.seconds)}"
+        return f"{told}, in {self.path.parent} ({self.problem})" if self.problem else told
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where to go on: the number of steps that are done, 0 for a fresh start, and from which file."""
+
+    step: int
+    path: Path | None
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return "no checkpoint here: a fresh start"
+        return f"{self.step} steps are done, by {self.path.name}"
+
+
+class Store:
+    """A folder of checkpoints, on a disk or on a mounted Drive; the newest `keep` stay.
+
+    `folder` is made where it is missing, but not its parents: they would hide a mount that is not there.
+    `spare`, such as a folder on the machine's own disk, takes what `folder` refuses. Raises
+    `CheckpointError` where `folder` cannot be used at all, and ValueError for `keep` below 1; below 2
+    nothing is left when the newest turns out to be spoilt.
+
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp())
+    >>> saved = store.write(120, ".txt", lambda path: path.write_text("weights"))
+    >>> [(found.step, found.bytes) for found in store.files()]
+    [(120, 7)]
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 2, spare: str | Path | None = None):
+        if keep < 1:
+            raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
+        self.keep = keep
+        self.folder = _ready(Path(folder))
+        self.spare = _ready(Path(spare)) if spare else None
+        self._disk = self.folder.stat().st_dev
+
+    def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> Saved:
+        """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
+
+        The file is written beside the others under a name that `files` does not see, flushed to the disk,
+        read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
+        they were. `suffix`, such as ".safetensors", says what is in it. A folder that is full, read-only
+        or gone does not raise: the spare one is tried, there is a `CheckpointWarning`, and the result says
+        what happened. Errors that are not the disk's are raised.
+        """
+        start = time.perf_counter()
+        problem = self._gone()
+        if not problem:
+            try:
+                path = self._write(self.folder, step, suffix, writer)
+                return Saved(step, path, path.stat().st_size, time.perf_counter() - start)
+            except OSError as error:
+                problem = f"{self.folder}: {_reason(error)}"
+        if self.spare:
+            try:
+                path = self._write(self.spare, step, suffix, writer)
+                took = time.perf_counter() - start
+                self._warn(f"{problem}. Saved in {self.spare} instead.")
+                return Saved(step, path, path.stat().st_size, took, problem)
+            except OSError as error:
+                problem += f"; and {self.spare}: {_reason(error)}"
+        self._warn(f"Step {step} was not saved. {problem}. Older checkpoints are as they were.")
+        return Saved(step, None, 0, time.perf_counter() - start, problem)
+
+    def files(self, suffix: str = "") -> list[Found]:
+        """Return the checkpoints of both folders, the newest first, without opening any.
+
+        `suffix` leaves out all other kinds. Raises `CheckpointError` where the folder is gone.
+        """
+        if problem := self._gone():
+            raise CheckpointError(f"{problem}. Nothing was resumed: it would begin from the start.")
+        folders = [self.folder, *([self.spare] if self.spare else [])]
+        found = [
+            one for folder in folders for one in _files_in(folder) if one.path.name.endswith(suffix)
+        ]
+        return sorted(found, reverse=True)
+
+    def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[Found, _T] | None:
+        """Return the newest checkpoint that is whole and what `reader(path)` returns of it; None for none.
+
+        Each that is not whole gets a `CheckpointWarning`, and the one before it is tried. `suffix` is as
+        in `write`. Raises `CheckpointError` where there are files and none is whole: to begin from the
+        start is then your decision. Errors of `reader` are raised.
+        """
+        problems = []
+        for found in self.files(suffix):
+            problem = found.problem()
+            if not problem:
+                return found, reader(found.path)
+            self._warn(f"{problem}. Trying the one before it.")
+            problems.append(problem)
+        if problems:
+            raise CheckpointError(
+                f"No checkpoint in {self.folder} is whole: {'; '.join(problems)}. Look for a copy, or "
+                "begin from the start in an empty folder. Nothing was deleted."
+            )
+        return None
+
+    def _write(
+        self, folder: Path, step: int, suffix: str, writer: Callable[[Path], object]
+    ) -> Path:
+        _clear_parts(folder)
+        part = (
+            folder / f"{_PART}-{os.getpid()}"
+        )  # a folder: writers have unfinished files of their own
+        part.mkdir(exist_ok=True)
+        try:
+            file = part / f"state{suffix}"
+            writer(file)
+            with file.open("rb+") as handle:
+                os.fsync(handle.fileno())
+            target = folder / f"step-{step:09d}-{file.stat().st_size}-{_digest(file)}{suffix}"
+            file.replace(target)
+            _flush(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        older = sorted((one for one in _files_in(folder) if one.path != target), reverse=True)
+        for one in older[self.keep - 1 :]:
+            with contextlib.suppress(OSError):  # one too many does no harm
+                one.path.unlink()
+        return target
+
+    def _gone(self) -> str:
+        """Say that the folder is not where it was: a mount dropped, or somebody removed it."""
+        remount = "If it is on Drive: drive.mount('/content/drive', force_remount=True)"
+        try:
+            disk = self.folder.stat().st_dev
+        except OSError as error:
+            return f"{self.folder} is gone ({_reason(error)}). {remount}"
+        if disk != self._disk:
+            return f"{self.folder} is on another disk than before: its mount dropped. {remount}"
+        return ""
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        warnings.warn(text, CheckpointWarning, stacklevel=4)
+
+
+def _ready(folder: Path) -> Path:
+    """The folder, made if need be, and tried by writing a file."""
+    folder = folder.absolute()
+    if folder.is_relative_to(_DRIVE) and not _DRIVE.is_mount():
+        raise CheckpointError(
+            f"{_DRIVE} is not mounted: what is written to {folder} would die with the machine. First run "
+            "drive.mount('/content/drive')."
+        )
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot hold checkpoints: {_reason(error)}.") from error
+    return folder
+
+
+def _files_in(folder: Path) -> Iterator[Found]:
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if match := _NAME.fullmatch(path.name):
+            yield Found(int(match[1]), int(match[2]), match[3], path)
+
+
+def _clear_parts(folder: Path) -> None:
+    """Remove what writers that are gone have left unfinished."""
+    for part in folder.glob(f"{_PART}-*"):
+        pid = part.name.rpartition("-")[2]
+        if pid.isdecimal() and not _files.runs(int(pid)):
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _flush(folder: Path) -> None:
+    """Have the new name on the disk too, where a folder can be flushed."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    known = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the storage quota is used up",
+        errno.EROFS: "it is read-only",
+        errno.EACCES: "no permission to write or read there",
+        errno.ENOENT: "no such folder or file",
+        errno.ENOTCONN: "the mount has dropped",
+        errno.EIO: "the disk or the mount fails",
+    }
+    return known.get(error.errno or 0, error.strerror or str(error))
+
+
+def _size(count: int) -> str:
+    return _units.quantity(count, "B") if count >= 1000 else f"{count} B"

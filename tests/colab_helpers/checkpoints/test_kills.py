@@ -1,0 +1,33 @@
+"""A training that is killed a hundred times ends with the very same weights as one that was let be."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.colab_helpers.checkpoints import job
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork, no SIGKILL")
+
+
+def run(folder, kills, seed=0):
+    store, done = folder / "store", folder / "done"
+    command = [sys.executable, "-m", job.__name__, store, done, str(kills), str(seed)]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    assert told.returncode == 0 and "Traceback" not in told.stderr, told.stderr
+    starts = [int(line) for line in (folder / "starts").read_text().split()]
+    return done.read_text(), starts
+
+
+def test_a_hundred_kills_change_not_one_bit(tmp_path):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    for folder in (undisturbed, killed):
+        folder.mkdir()
+    wanted, _ = run(undisturbed, kills=0)
+    told, starts = run(killed, kills=100)
+    assert told == wanted
+    assert starts == sorted(starts)  # no save is ever lost
+    assert len(set(starts)) > 20  # they died at many places
+    left = sorted(path.name for path in (killed / "store").iterdir())
+    assert len(left) == 2 and all(name.startswith("step-") for name in left)

@@ -1,0 +1,76 @@
+"""JAX's trees and Keras's models go through the same files."""
+
+import numpy
+import pytest
+
+from colab_helpers import checkpoints
+from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
+
+jax = pytest.importorskip("jax")
+
+
+def tree(seed=0, width=3):
+    weights = jax.random.normal(jax.random.key(seed), (4, width))
+    return {
+        "w": weights,
+        "key": jax.random.key(seed),
+        "half": weights.astype("bfloat16"),
+        "step": 3,
+    }
+
+
+def test_a_tree_comes_back_to_the_last_bit_in_one_file(tmp_path):
+    store = Store(tmp_path)
+    assert checkpoints.resume_jax(store, tree(1))[0] == 0
+    saved = checkpoints.save_jax(store, 7, tree())
+    assert [path.name for path in tmp_path.iterdir()] == [saved.path.name]
+    step, back = checkpoints.resume_jax(store, tree(1))
+    assert step == 7 and back["step"] == 3
+    for name in ("w", "half"):
+        assert numpy.array_equal(numpy.asarray(back[name]), numpy.asarray(tree()[name]))
+    assert (jax.random.key_data(back["key"]) == jax.random.key_data(tree()["key"])).all()
+
+
+def test_another_tree_is_named(tmp_path):
+    store = Store(tmp_path)
+    checkpoints.save_jax(store, 7, tree())
+    with pytest.raises(
+        CheckpointError, match=r"another tree: \['half'\] is \(4, 3\) there and \(4, 5\)"
+    ):
+        checkpoints.resume_jax(store, tree(width=5))
+    with pytest.raises(CheckpointError, match="missing here"):
+        checkpoints.resume_jax(store, {"w": tree()["w"]})
+
+
+def test_half_an_archive_is_named_and_the_one_before_it_is_read(tmp_path):
+    store = Store(tmp_path)
+    checkpoints.save_jax(store, 7, tree())
+    path = checkpoints.save_jax(store, 8, tree(1)).path
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.warns(CheckpointWarning, match="it was cut off"):
+        assert checkpoints.resume_jax(store, tree(2))[0] == 7
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Keras's own
+def test_keras_goes_on_with_its_optimiser_and_its_dropout(tmp_path):
+    keras = pytest.importorskip("keras")
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            keras.Input((8,)),
+            keras.layers.Dense(16),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse")
+    x, y = numpy.ones((32, 8), "float32"), numpy.ones((32, 1), "float32")
+    fit = {"epochs": 1, "shuffle": False, "verbose": 0}
+    model.fit(x, y, **fit)
+    store = Store(tmp_path)
+    assert checkpoints.resume_keras(store) == (0, None)
+    checkpoints.save_keras(store, 1, model)
+    wanted = model.fit(x, y, **fit).history["loss"]
+    step, back = checkpoints.resume_keras(store)
+    assert step == 1
+    assert back.fit(x, y, **fit).history["loss"] == wanted

@@ -1,0 +1,257 @@
+"""PyTorch's state goes into a file without pickle and comes back to the last bit, or not at all."""
+
+import json
+import random
+
+import numpy
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from colab_helpers import checkpoints
+from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
+from tests.colab_helpers.checkpoints import job
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "run")
+
+
+def equal(one, other):
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, numpy.ndarray):
+        return one.dtype == other.dtype and numpy.array_equal(one, other)
+    return type(one) is type(other) and one == other
+
+
+def test_a_resumed_run_is_the_same_to_the_last_bit(store):
+    there = job.parts()
+    for number in range(20):
+        job.step(number, there)
+        if number == 9:
+            checkpoints.save(store, 10, there)
+    here = job.parts()
+    told = checkpoints.resume(store, here)
+    assert told.step == 10 and "10 steps are done" in str(told)
+    for number in range(told.step, 20):
+        job.step(number, here)
+    assert job.fingerprint(here) == job.fingerprint(there)
+    state = {name: job_state(part) for name, part in there.items() if name != "random"}
+    assert all(equal(value, job_state(here[name])) for name, value in state.items())
+
+
+def job_state(part):
+    from colab_helpers.checkpoints.pytorch import _state_of
+
+    return _state_of(part, "part")
+
+
+@pytest.mark.parametrize(
+    "left_out", ["optimizer", "scheduler", "noise", "random", "torch", "python"]
+)
+def test_each_forgotten_state_changes_the_run(store, left_out):
+    there, here = job.parts(), job.parts()
+    for number in range(20):
+        if number == 10:
+            checkpoints.save(store, 10, {n: p for n, p in there.items() if n != left_out})
+        job.step(number, there)
+    fresh = {name: part for name, part in here.items() if name != left_out}
+    checkpoints.resume(store, fresh)
+    for number in range(10, 20):
+        job.step(number, here)
+    assert here["losses"][:10] == there["losses"][:10] and here["losses"] != there["losses"]
+
+
+def test_nothing_in_the_file_is_pickled(store):
+    path = checkpoints.save(store, 1, job.parts()).path
+    content = path.read_bytes()
+    assert b"cpickle" not in content.lower() and not content.startswith(b"PK")
+    with safe_open(path, framework="pt") as file:
+        assert json.loads(file.metadata()["tree"])["losses"] == {"list": []}
+
+
+def test_kinds_of_values_come_back_as_they_were(store):
+    kept = {
+        "numbers": [1, 2.5, float("inf"), True, None, 2**70, 1e-300],
+        "nested": {1: (1, (2, [3])), "text": "ä"},
+        "half": torch.tensor([1.0, 3e-5], dtype=torch.bfloat16),
+        "empty": torch.zeros(0, 3),
+        "scalar": torch.tensor(3),
+        "bool": torch.tensor([True, False]),
+        "slanted": torch.arange(12.0).reshape(3, 4).T,
+        "array": numpy.arange(4, dtype=numpy.uint32),
+    }
+    base = torch.arange(10.0)
+    kept["views"] = [base[:5], base[5:], base, base]
+    checkpoints.save(store, 1, {"kept": kept})
+    here = {"kept": {}}
+    checkpoints.resume(store, here)
+    assert equal(here["kept"], kept)
+
+
+def test_tied_weights_are_written_once(store):
+    model = torch.nn.ModuleDict({"in": torch.nn.Linear(300, 300), "out": torch.nn.Linear(300, 300)})
+    apart = checkpoints.save(store, 1, {"model": model}).bytes
+    model["out"].weight = model["in"].weight
+    assert checkpoints.save(store, 2, {"model": model}).bytes < 0.6 * apart
+    before = model["in"].weight.clone()
+    model["in"].weight.data.zero_()
+    checkpoints.resume(store, {"model": model})
+    assert torch.equal(model["out"].weight, before) and model["out"].weight is model["in"].weight
+
+
+def test_names_with_dots_do_not_run_into_each_other(store):
+    parts = {
+        "a": {"b.c": torch.zeros(1), "b": {"c": torch.ones(1)}},
+        "a.b": {"c": torch.full((1,), 2.0)},
+    }
+    checkpoints.save(store, 1, parts)
+    here = {"a": {}, "a.b": {}}
+    checkpoints.resume(store, here)
+    assert equal(here, parts)
+
+
+def test_temporary_tensors_are_not_taken_for_each_other(store):
+    class Drawn:
+        def state_dict(self):
+            return {str(i): torch.full((4, 4), float(i)).T[:2] for i in range(50)}
+
+        def load_state_dict(self, state):
+            self.seen = [float(value[0, 0]) for value in state.values()]
+
+    checkpoints.save(store, 1, {"drawn": Drawn()})
+    there = Drawn()
+    checkpoints.resume(store, {"drawn": there})
+    assert there.seen == list(range(50))
+
+
+def test_a_file_of_another_model_changes_nothing(store):
+    torch.manual_seed(0)
+    checkpoints.save(store, 1, {"model": torch.nn.Linear(4, 2), "losses": [1.0]})
+    other, losses = torch.nn.Linear(4, 3), []
+    before = other.weight.clone()
+    with pytest.raises(
+        CheckpointError, match=r"another model: model.bias is \(2,\) there and \(3,\) here"
+    ):
+        checkpoints.resume(store, {"losses": losses, "model": other})
+    assert torch.equal(other.weight, before) and losses == []
+    with pytest.raises(CheckpointError, match=r"model\.0\.bias is missing there"):
+        checkpoints.resume(store, {"model": torch.nn.Sequential(other), "losses": []})
+
+
+def test_an_optimiser_that_does_not_fit_is_named(store):
+    one, two = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2, bias=False)
+    checkpoints.save(store, 1, {"optimizer": torch.optim.SGD(one.parameters())})
+    with pytest.raises(CheckpointError, match="'optimizer' does not fit"):
+        checkpoints.resume(store, {"optimizer": torch.optim.SGD(two.parameters())})
+
+
+@pytest.mark.parametrize("asked", [("model",), ("model", "losses", "scaler")])
+def test_parts_that_would_begin_anew_are_named(store, asked):
+    model = torch.nn.Linear(2, 2)
+    checkpoints.save(store, 1, {"model": model, "losses": []})
+    parts = {"model": model, "losses": [], "scaler": torch.amp.GradScaler("cpu")}
+    with pytest.raises(CheckpointError, match=r"has losses, model; you asked for .* begin anew"):
+        checkpoints.resume(store, {name: parts[name] for name in asked})
+
+
+@pytest.mark.parametrize("about", [None, {"format": "0", "tree": "{}"}])
+def test_an_older_format_is_refused_and_left_as_it_is(store, about):
+    written = store.write(
+        1, ".safetensors", lambda path: save_file({"w": torch.zeros(1)}, path, about)
+    )
+    with pytest.raises(
+        CheckpointError, match=r"has format (0|unknown), and this version .* reads 1"
+    ):
+        checkpoints.resume(store, {"model": torch.nn.Linear(1, 1)})
+    assert written.path.exists()
+
+
+def test_what_is_no_safetensors_file_is_named(store):
+    store.write(1, ".safetensors", lambda path: path.write_bytes(b"\0" * 64))
+    with pytest.raises(CheckpointError, match="is no file of safetensors"):
+        checkpoints.resume(store, {})
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (object(), "is a object: it has no state_dict"),
+        ({"now": object()}, "part.now is a object, .* a pickle runs whatever"),
+        ({(1, 2): 3}, "has a key that is a tuple"),
+        ([torch.zeros(2).to_sparse()], "part.0 is sparse"),
+    ],
+)
+def test_what_cannot_be_kept_is_named_before_anything_is_written(store, part, words):
+    with pytest.raises(CheckpointError, match=words):
+        checkpoints.save(store, 1, {"part": part})
+    assert not list(store.folder.iterdir())
+
+
+def test_other_numbers_of_gpus_are_told(monkeypatch):
+    state = checkpoints.RandomState().state_dict() | {"cuda": [torch.zeros(16, dtype=torch.uint8)]}
+    with pytest.warns(CheckpointWarning, match="Saved with 1 GPUs and resumed with 0"):
+        checkpoints.RandomState().load_state_dict(state)
+
+
+def test_generators_of_python_and_numpy_go_on():
+    random.seed(3)
+    numpy.random.seed(3)
+    kept = checkpoints.RandomState().state_dict()
+    drawn = random.random(), numpy.random.rand(), float(torch.rand(1))
+    checkpoints.RandomState().load_state_dict(kept)
+    assert drawn == (random.random(), numpy.random.rand(), float(torch.rand(1)))
+
+
+def test_batches_from_anywhere_are_those_of_the_whole_run():
+    batches = checkpoints.Batches(rows=103, size=10, seed=4)
+    whole = [rows for _, rows in zip(range(45), batches.starting_at(0), strict=False)]
+    assert whole == [batches[step] for step in range(45)]
+    for begin in (1, 9, 10, 11, 37):
+        assert next(iter(batches.starting_at(begin))) == whole[begin]
+    for epoch in range(4):
+        seen = [row for rows in whole[10 * epoch : 10 * epoch + 10] for row in rows]
+        assert len(set(seen)) == 100
+    assert whole[0] != whole[10] and whole[:10] != [
+        checkpoints.Batches(103, 10, seed=5)[step] for step in range(10)
+    ]
+    with pytest.raises(ValueError, match="no batch at all"):
+        checkpoints.Batches(rows=3, size=4)
+
+
+def test_a_loader_takes_them_as_its_batch_sampler():
+    data = torch.utils.data.TensorDataset(torch.arange(64))
+    batches = checkpoints.Batches(rows=64, size=8)
+    loader = torch.utils.data.DataLoader(data, batch_sampler=_first(batches, 5, 4))
+    assert [rows.tolist() for (rows,) in loader] == [batches[step] for step in range(5, 9)]
+
+
+def _first(batches, begin, count):
+    return [rows for _, rows in zip(range(count), batches.starting_at(begin), strict=False)]
+
+
+def test_best_interval_is_the_one_that_loses_least():
+    cost, between = 3.0, 5000.0
+    best = checkpoints.best_interval(cost, between)
+    least = checkpoints.lost_share(best, cost, between)
+    assert all(checkpoints.lost_share(best * f, cost, between) > least for f in (0.5, 0.9, 1.1, 2))
+    with pytest.raises(ValueError, match="cost is 0"):
+        checkpoints.best_interval(0, 5)
+
+
+def test_a_request_to_stop_is_noted_and_a_second_one_acts():
+    import signal
+
+    with pytest.raises(KeyboardInterrupt), checkpoints.StopRequest() as stop:
+        assert not stop.asked
+        signal.raise_signal(signal.SIGINT)
+        assert stop.asked
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

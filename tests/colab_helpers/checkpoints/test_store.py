@@ -1,0 +1,217 @@
+"""Files that are whole or not there: what is kept, what is refused, and what a person is told."""
+
+import errno
+import os
+import subprocess
+import warnings
+
+import pytest
+
+from colab_helpers import checkpoints
+from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
+
+
+def put(store, step, text="weights"):
+    return store.write(step, ".txt", lambda path: path.write_text(text))
+
+
+def newest(store):
+    told = store.read(".txt", lambda path: path.read_text())
+    return None if told is None else (told[0].step, told[1])
+
+
+def refuse(number):
+    def write(path):
+        path.write_bytes(b"half")
+        raise OSError(number, os.strerror(number))
+
+    return write
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "run")
+
+
+def names(store):
+    return sorted(path.name for path in store.folder.iterdir())
+
+
+def test_the_newest_are_kept_and_the_newest_is_read(store):
+    assert newest(store) is None
+    for step in (5, 10, 15):
+        assert put(store, step, f"of {step}").problem == ""
+    assert [found.step for found in store.files()] == [15, 10]
+    assert newest(store) == (15, "of 15")
+
+
+def test_going_back_to_an_older_step_keeps_what_was_just_written(store):
+    put(store, 100)
+    put(store, 200)
+    put(store, 50, "begun again")
+    assert [found.step for found in store.files()] == [200, 50]
+
+
+def test_other_files_in_the_folder_are_left_alone(store):
+    (store.folder / "notes.txt").write_text("mine")
+    (store.folder / "step-12.txt").write_text("not ours")
+    for step in range(4):
+        put(store, step)
+    assert {"notes.txt", "step-12.txt"} <= set(names(store))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda path: path.write_text("wei"), "has 3 B of 7 B: it was cut off"),
+        (lambda path: path.write_text("weighty"), "its checksum is another one"),
+        (lambda path: path.write_text(""), "has 0 B of 7 B"),
+    ],
+)
+def test_a_spoilt_file_is_named_and_the_one_before_it_is_read(store, spoil, words):
+    put(store, 1, "before ")
+    spoil(put(store, 2).path)
+    with pytest.warns(CheckpointWarning, match=words):
+        assert newest(store) == (1, "before ")
+    assert len(names(store)) == 2  # nothing is deleted for it
+
+
+def test_when_none_is_whole_nobody_begins_anew_by_mistake(store):
+    put(store, 1).path.write_text("")
+    with (
+        pytest.warns(CheckpointWarning),
+        pytest.raises(CheckpointError, match=r"is whole: .* 0 B of 7 B.* Nothing was deleted"),
+    ):
+        newest(store)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EROFS, "it is read-only"),
+        (errno.EDQUOT, "the storage quota is used up"),
+        (errno.ENOTCONN, "the mount has dropped"),
+        (errno.EACCES, "no permission"),
+    ],
+)
+def test_a_disk_that_refuses_is_named_and_the_work_goes_on(store, number, words):
+    put(store, 1)
+    with pytest.warns(CheckpointWarning, match=f"Step 2 was not saved.*{words}.*as they were"):
+        saved = store.write(2, ".txt", refuse(number))
+    assert saved.path is None and words in saved.problem and "NOT saved" in str(saved)
+    assert newest(store) == (1, "weights") and len(names(store)) == 1
+
+
+def test_the_spare_folder_takes_what_the_first_refuses(tmp_path):
+    store = Store(tmp_path / "drive", spare=tmp_path / "local")
+    put(store, 1)
+
+    def only_local(path):
+        if path.is_relative_to(tmp_path / "drive"):
+            raise OSError(errno.ENOSPC, "full")
+        path.write_text("second")
+
+    with pytest.warns(CheckpointWarning, match=r"the disk is full. Saved in .*local instead"):
+        saved = store.write(2, ".txt", only_local)
+    assert saved.path.parent.name == "local" and "disk is full" in str(saved)
+    assert newest(store) == (2, "second")
+
+
+def test_when_the_spare_refuses_too_both_are_named(tmp_path):
+    store = Store(tmp_path / "drive", spare=tmp_path / "local")
+    with pytest.warns(CheckpointWarning, match=r"drive: .*full; and .*local: .*full"):
+        assert store.write(2, ".txt", refuse(errno.ENOSPC)).path is None
+
+
+def test_errors_that_are_not_the_disks_are_raised(store):
+    def broken(path):
+        raise TypeError("a bug of mine")
+
+    with pytest.raises(TypeError, match="a bug"):
+        store.write(1, ".txt", broken)
+    assert names(store) == []
+
+
+def test_a_folder_that_vanished_is_named(store):
+    put(store, 1).path.unlink()
+    store.folder.rmdir()
+    with pytest.warns(CheckpointWarning, match=r"is gone .*force_remount=True"):
+        assert put(store, 2).path is None
+    with pytest.raises(CheckpointError, match="would begin from the start"):
+        store.files()
+    assert not store.folder.exists()  # not made anew where the mount was
+
+
+def test_a_mount_is_never_taken_for_granted(tmp_path, monkeypatch):
+    monkeypatch.setattr("colab_helpers.checkpoints.store._DRIVE", tmp_path)
+    with pytest.raises(CheckpointError, match=r"is not mounted.*would die with the machine"):
+        Store(tmp_path / "MyDrive")
+    with pytest.raises(CheckpointError, match="cannot hold checkpoints: no such folder"):
+        Store("/no-such-mount/run")
+
+
+def test_what_writers_that_are_gone_have_left_is_cleared_away(store):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for owner in (dead.pid, os.getppid()):
+        part = store.folder / f".part-{owner}"
+        part.mkdir()
+        (part / "state.txt").write_text("half")
+    put(store, 1)
+    assert [name for name in names(store) if name.startswith(".")] == [f".part-{os.getppid()}"]
+
+
+def test_at_least_one_has_to_stay(tmp_path):
+    with pytest.raises(ValueError, match="keep is 0"):
+        Store(tmp_path, keep=0)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of 256 KiB, where this machine lets us mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("file systems cannot be mounted here; the same errors are tested by name above")
+    yield folder
+    subprocess.run(["umount", "-l", folder], capture_output=True, check=False)
+
+
+def test_real_disks_that_are_full_read_only_and_gone(small_disk):
+    import torch
+
+    store = Store(small_disk / "run")
+    model = torch.nn.Linear(100, 100)  # 40 kB
+    assert checkpoints.save(store, 1, {"model": model}).path
+    with pytest.warns(CheckpointWarning, match="the disk is full"):
+        checkpoints.save(store, 2, {"model": torch.nn.Linear(300, 300)})
+    assert checkpoints.resume(store, {"model": model}).step == 1
+    assert len(names(store)) == 1  # and no half file takes its room
+
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.warns(CheckpointWarning, match="it is read-only"):
+        checkpoints.save(store, 3, {"model": model})
+    with pytest.raises(CheckpointError, match="cannot hold checkpoints: it is read-only"):
+        Store(small_disk / "other")
+    assert checkpoints.resume(store, {"model": model}).step == 1
+
+    subprocess.run(["umount", small_disk], check=True)
+    with pytest.warns(CheckpointWarning, match="is gone"):
+        checkpoints.save(store, 4, {"model": model})
+    (small_disk / "run").mkdir()  # somebody makes the folder below the mount that dropped
+    with pytest.warns(CheckpointWarning, match="on another disk than before"):
+        checkpoints.save(store, 4, {"model": model})
+    assert not list((small_disk / "run").iterdir())
+
+
+def test_a_sound_save_warns_of_nothing(store):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        put(store, 1)
+        assert newest(store) == (1, "weights")
