@@ -17,9 +17,10 @@ def save_keras(store: Store, step: int, model: Any) -> Saved:
     """Write `model` with `Model.save` as the checkpoint of `step`; return what became of it.
 
     `step` is the number of steps, or epochs, that are done. Architecture, weights and optimiser are in
-    Keras's file (3.15), and the seeds of layers such as Dropout are not: they are added. The order of the
-    data is not in it either: let it follow from `step`. What happens when the disk refuses is told at
-    `Store.write`.
+    Keras's file (3.15), and the seeds of layers such as Dropout are not: they are added. Where Keras
+    runs on PyTorch, give such layers a `seed`: without one they draw from PyTorch's generator, and so does
+    a loaded model when it is built. The order of the data is not in the file either: let it follow from
+    `step`. What happens when the disk refuses is told at `Store.write`.
     """
 
     def write(path: Path) -> None:
@@ -51,8 +52,8 @@ def _read(path: Path) -> Any:
         raise CheckpointError(
             f"{path.name} has {len(kept)} seeds and its model {len(seeds)}: save with save_keras."
         )
-    for seed, numbers in zip(seeds, kept, strict=True):
-        seed.assign(numbers)
+    for seed, value in zip(seeds, kept, strict=True):
+        seed.assign(value)
     return model
 
 

@@ -52,27 +52,23 @@ class RandomState:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put the generators back into `state`; a `CheckpointWarning` for those of absent devices."""
         random.setstate(state["python"])
-        torch.set_rng_state(state["torch"].cpu())
         if "numpy" in state:
             import numpy
 
             numpy.random.set_state(state["numpy"])
-        if "cuda" in state:
-            self._load_cuda(state["cuda"])
+        torch.set_rng_state(state["torch"].cpu())
         if "mps" in state and torch.backends.mps.is_available():
             torch.mps.set_rng_state(state["mps"])
-
-    @staticmethod
-    def _load_cuda(states: list[torch.Tensor]) -> None:
-        if len(states) != torch.cuda.device_count():
+        kept, here = state.get("cuda", []), torch.cuda.device_count()
+        if kept and len(kept) != here:
             warnings.warn(
-                f"Saved with {len(states)} GPUs and resumed with {torch.cuda.device_count()}: their random "
-                "numbers begin anew, so the run is not the same to the bit.",
+                f"Saved with {len(kept)} GPUs and resumed with {here}: their random numbers begin anew, so "
+                "the run is not the same to the bit.",
                 CheckpointWarning,
                 stacklevel=3,
             )
-            return
-        torch.cuda.set_rng_state_all([state.cpu() for state in states])
+        elif kept:
+            torch.cuda.set_rng_state_all([one.cpu() for one in kept])
 
 
 def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
@@ -92,12 +88,8 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     """
     packer = Packer()
     tree = {name: packer.pack(_state_of(part, name), name) for name, part in parts.items()}
-    about = {
-        "format": FORMAT,
-        "step": str(step),
-        "torch": torch.__version__,
-        "tree": json.dumps(tree),
-    }
+    # One entry: several would stand in another order in each file, and equal states in unequal files.
+    about = {"checkpoint": json.dumps({"format": FORMAT, "torch": torch.__version__, "tree": tree})}
     return store.write(step, SUFFIX, lambda path: _write(path, packer.tensors, about))
 
 
@@ -145,15 +137,14 @@ def _read(path: Path) -> dict[str, Any]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get("checkpoint", "{}"))
             if about.get("format") != FORMAT:
                 raise CheckpointError(
                     f"{path.name} has format {about.get('format', 'unknown')}, and this version of "
                     f"colab_helpers reads {FORMAT}. Resume with the version that wrote it, or begin from "
                     "the start in an empty folder. The file was left as it is."
                 )
-            tree = json.loads(about["tree"])
-            return {name: unpack(node, file.get_tensor) for name, node in tree.items()}
+            return {name: unpack(node, file.get_tensor) for name, node in about["tree"].items()}
     except SafetensorError as error:
         raise CheckpointError(f"{path.name} is no file of safetensors: {error}.") from error
 

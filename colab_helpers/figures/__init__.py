@@ -16,6 +16,7 @@ from colab_helpers.figures.plots import Roof, lanes, lines, roofline, spans
 from colab_helpers.figures.race import race
 from colab_helpers.figures.ranges import ranges
 from colab_helpers.figures.ratios import ratios, trade
+from colab_helpers.figures.resumes import lives, resumes
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
 
 __all__ = [
@@ -33,9 +34,11 @@ __all__ = [
     "histogram",
     "lanes",
     "lines",
+    "lives",
     "race",
     "ranges",
     "ratios",
+    "resumes",
     "roofline",
     "spans",
     "systolic",

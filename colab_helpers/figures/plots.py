@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -44,7 +44,8 @@ def lines(
 ) -> Picture:
     """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
-    `curves` and `ideal` map a name to one y for each x; `published` have their own x. `log` takes both
+    `curves` and `ideal` map a name to one y for each x, NaN where there is none; `published` have their
+    own x. `log` takes both
     axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B", "B/s", "s" …) for x
     and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
@@ -64,6 +65,11 @@ def lines(
         else:
             axes.set_ylim(bottom=0)
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
+            if (
+                unit and axis is axes.yaxis and (log or log_y)
+            ):  # less than two decades: more numbers
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+                axis.set_minor_formatter(NullFormatter())
             if unit:
                 axis.set_major_formatter(
                     FuncFormatter(lambda value, _, unit=unit: with_unit(value, unit, short=True))
@@ -78,9 +84,10 @@ def lines(
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         if drawn > 1:  # a single curve is named by its axis
             axes.legend(**(outside if many else {"loc": "best"}))
+        known = {name: [value for value in y if value == value] for name, y in curves.items()}
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
-            for name, y in curves.items()
+            for name, y in known.items()
         )
         credit = give_credit(figure, published)
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")

@@ -89,10 +89,13 @@ class Picture:
 
 
 @contextmanager
-def canvas(width: float = 7.2, height: float = 4.0, columns: int = 1) -> Iterator[Any]:
+def canvas(
+    width: float = 7.2, height: float = 4.0, columns: int = 1, rows: int = 1
+) -> Iterator[Any]:
     """Give a figure and its axes in the course's style; sizes in inches.
 
-    `width` and `height` are of the whole figure; with `columns` above 1 there is an array of axes.
+    `width` and `height` are of the whole figure; with `columns` or `rows` above 1 there is an array of
+    axes.
 
     >>> with canvas(3, 2) as (figure, axes):
     ...     _ = axes.plot([1, 2], [3, 4])
@@ -102,7 +105,7 @@ def canvas(width: float = 7.2, height: float = 4.0, columns: int = 1) -> Iterato
     """
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(1, columns)
+        axes = figure.subplots(rows, columns)
         yield figure, axes
 
 

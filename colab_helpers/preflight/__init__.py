@@ -14,7 +14,8 @@ from colab_helpers import _traces as traces
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
-from colab_helpers.preflight.explain import IN_NOTEBOOKS, explain_error, explain_notebook
+from colab_helpers.preflight.explain import explain_error
+from colab_helpers.preflight.notebooks import IN_NOTEBOOKS, explain_notebook
 from colab_helpers.preflight.problems import PAGE, Finding, Problem, known_problems, page
 from colab_helpers.preflight.state import State, Wants
 

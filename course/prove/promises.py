@@ -71,6 +71,20 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
         "checkpoint_saved": (1, 90),
         "seven_seconds": (0, 60),
     },
+    "09_survive": {
+        "differ": (0, 0),  # a kill changes not one bit
+        "differ_after": (0, 0),
+        "forgot_optimizer": (1.5, INFINITY),
+        "forgot_scheduler": (1.2, INFINITY),
+        "forgot_scaler": (1.2, INFINITY),
+        "forgot_noise": (1.2, INFINITY),
+        "forgot_random": (1.2, INFINITY),
+        "forgot_position": (1.2, INFINITY),
+        "left_over": (0, 0),
+        "left_beside": (1, 1),
+        "flipped": (30, 39),  # powers of ten: torch.load says nothing
+        "went_on_from": (10, 10),
+    },
 }
 
 

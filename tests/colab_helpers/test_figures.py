@@ -441,5 +441,28 @@ def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
     values = {"a network with a name that goes on and on and on, on a card": 2.4, "short": 1.0}
     rows = values if draw is figures.bars else {name: {"x": v} for name, v in values.items()}
     [axes] = axes_of(draw, rows, title="T", unit="times")
+    axes.figure.draw_without_rendering()
     right = axes.bbox.x1
     assert all(text.get_window_extent().x1 <= right for text in axes.texts)
+
+
+def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
+    whole = {step: 2.0**-step for step in range(10)}
+    first, second = dict(list(whole.items())[:6]), dict(list(whole.items())[4:])
+    [axes] = axes_of(figures.lives, whole, {"first": first, "second": second}, title="T")
+    drawn = by_label(axes)
+    assert list(drawn["second"].get_xdata()) == [4, 5, 6, 7, 8, 9]
+    assert list(drawn["killed"].get_xdata()) == [5] and axes.get_yscale() == "log"
+    picture = figures.lives(whole, {"first": first, "second": second}, title="T")
+    assert "first from step 0 to 5; second from step 4 to 9" in picture.alt
+
+
+def test_resumed_curves_say_how_far_they_are_apart(axes_of):
+    whole = [8.0, 4.0, 2.0, 1.0]
+    resumed = {"forgot": [4.0, 1.0], "kept": [2.0, 1.0], "a": [2.0, 2.0], "b": [2.0, 1.5]}
+    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2)
+    told = [one.get_title(loc="left") for one in axes]
+    assert told[:2] == ["forgot: 2.0 times apart", "kept: the same to the last bit"]
+    assert list(axes[0].lines[1].get_xdata()) == [2, 3] and len(told) == 6
+    [alone] = axes_of(figures.resumes, whole, {"kept": [2.0, 1.0]}, title="T", since=2)
+    assert len(alone.lines) == 3

@@ -20,6 +20,20 @@ ERRORS = {
     "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU "
     "and installed a driver from http://www.nvidia.com/Download/index.aspx": "no-accelerator",
     "RuntimeError: No CUDA GPUs are available": "no-accelerator",
+    "OSError: [Errno 5] Input/output error: '/content/drive/MyDrive/images/3.png'": "drive-small-files",
+    "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory. "
+    "This is an internal miniz error.": "checkpoint-broken",
+    "RuntimeError: unexpected EOF, expected 2304 more bytes. The file might be corrupted.":
+    "checkpoint-broken",
+    "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata, file not "
+    "fully covered": "checkpoint-broken",
+    'RuntimeError: Error(s) in loading state_dict for Linear:\n\tMissing key(s) in state_dict: "weight".':
+    "checkpoint-of-another",
+    "ValueError: loaded state dict contains a parameter group that doesn't match the size of "
+    "optimizer's group": "checkpoint-of-another",
+    "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you "
+    "have two options": "pickle-refused",
+    "What is left out would begin anew.": "resume-anew",
     "CUDA driver initialization failed, you might not have a CUDA gpu.": "no-accelerator",
     "/bin/bash: line 1: nvidia-smi: command not found": "no-accelerator",
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
@@ -170,6 +184,34 @@ def test_old_lines_are_found_with_their_cell_and_what_replaces_them():
     assert [text.split(" has ")[0] for text in seen] == [
         f"Cell {number}, text cells counted too," for number in (2, 2, 3, 4, 5)
     ]
+
+
+READS_DRIVE = (
+    "for f in os.listdir('/content/drive/MyDrive/train'):\n    images.append(cv2.imread(f))"
+)
+TRAINS = "loss.backward()\noptimizer.step()\ntorch.save(model.state_dict(), path)"
+LOADS = "model.load_state_dict(torch.load(path))"
+
+
+def test_notebook_that_reads_each_file_from_drive():
+    [finding] = preflight.explain_notebook(notebook("import cv2", READS_DRIVE))
+    assert finding.id == "drive-small-files" and finding.seen.startswith("Cell 2")
+    assert preflight.explain_notebook(notebook(READS_DRIVE.replace("drive/MyDrive", "data"))) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "optimizer.load_state_dict(state)",
+        "self.opt.load_state_dict(s)",
+        "optim['a'].load_state_dict(s)",
+    ],
+)
+def test_notebook_that_resumes_without_its_optimiser(line):
+    [finding] = preflight.explain_notebook(notebook(TRAINS, LOADS))
+    assert finding.id == "resume-anew" and "lesson 09" in finding.remedy
+    assert preflight.explain_notebook(notebook(TRAINS, LOADS, line.replace("['a']", "[a]"))) == ()
+    assert preflight.explain_notebook(notebook(LOADS)) == ()  # it does not train
 
 
 def test_todays_notebook_is_left_alone():

@@ -1,11 +1,19 @@
 """JAX's trees and Keras's models go through the same files."""
 
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy
 import pytest
 
 from colab_helpers import checkpoints
 from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
 
+ROOT = Path(__file__).parents[3]
 jax = pytest.importorskip("jax")
 
 
@@ -51,26 +59,57 @@ def test_half_an_archive_is_named_and_the_one_before_it_is_read(tmp_path):
         assert checkpoints.resume_jax(store, tree(2))[0] == 7
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Keras's own
-def test_keras_goes_on_with_its_optimiser_and_its_dropout(tmp_path):
-    keras = pytest.importorskip("keras")
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
-        [
-            keras.Input((8,)),
-            keras.layers.Dense(16),
-            keras.layers.Dropout(0.5),
-            keras.layers.Dense(1),
-        ]
-    )
-    model.compile("adam", "mse")
-    x, y = numpy.ones((32, 8), "float32"), numpy.ones((32, 1), "float32")
-    fit = {"epochs": 1, "shuffle": False, "verbose": 0}
-    model.fit(x, y, **fit)
+KERAS = """
+import numpy, sys, warnings
+import keras
+from colab_helpers import checkpoints
+
+keras.utils.set_random_seed(0)
+free = keras.layers.Dropout(0.5, seed=None if keras.config.backend() != "torch" else 1)
+drop = free, keras.layers.Dense(16), keras.layers.Dropout(0.5, seed=3)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16), *drop, keras.layers.Dense(1)])
+model.compile("adam", "mse")
+x, y = numpy.ones((32, 8), "float32"), numpy.ones((32, 1), "float32")
+fit = {"epochs": 1, "shuffle": False, "verbose": 0}
+model.fit(x, y, **fit)
+store = checkpoints.Store(sys.argv[1])
+assert checkpoints.resume_keras(store) == (0, None)
+checkpoints.save_keras(store, 1, model)
+wanted = model.fit(x, y, **fit).history["loss"]
+step, back = checkpoints.resume_keras(store)
+assert step == 1
+found = back.fit(x, y, **fit).history["loss"]
+assert found == wanted, (found, wanted)
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
+def test_keras_goes_on_with_its_optimiser_and_its_dropout(tmp_path, backend):
+    environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", KERAS, str(tmp_path)]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr[-2000:]
+
+
+def test_a_file_of_keras_alone_is_told_from_ours(tmp_path):
+    from colab_helpers.checkpoints import keras as ours
+
+    class Model:
+        variables = (SimpleNamespace(path="dropout/seed_generator_state"),)
+
+    def write(path):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("config.json", "{}")
+
     store = Store(tmp_path)
-    assert checkpoints.resume_keras(store) == (0, None)
-    checkpoints.save_keras(store, 1, model)
-    wanted = model.fit(x, y, **fit).history["loss"]
-    step, back = checkpoints.resume_keras(store)
-    assert step == 1
-    assert back.fit(x, y, **fit).history["loss"] == wanted
+    store.write(1, ".keras", write)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(CheckpointError, match="has 0 seeds and its model 1: save with save_keras"),
+    ):
+        patch.setitem(
+            sys.modules,
+            "keras",
+            SimpleNamespace(saving=SimpleNamespace(load_model=lambda _: Model)),
+        )
+        ours.resume_keras(store)

@@ -160,6 +160,28 @@ def count_devices():
 
 
 #: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
+MISSING = {"A": "optimizer", "B": "scaler", "C": "position"}
+
+
+def each_once(store, take, steps, ahead=1):
+    for step in range(store.newest() or 0, steps):
+        take(step)
+        store.save(step + ahead)
+
+
+def one_behind(store, take, steps):
+    each_once(store, take, steps, ahead=0)
+
+
+def one_ahead(store, take, steps):
+    each_once(store, take, steps, ahead=2)
+
+
+def from_the_start(store, take, steps):
+    for step in range(steps):
+        take(step)
+
+
 CASES = {
     "01.speedup": (
         {"race": RACE}, ..., 1.6,
@@ -364,6 +386,23 @@ CASES = {
     "08.modest": (
         {"hungry": hungry}, lambda network, x, y: ..., modest,
         [(hungry, "Half is wanted"), (half_as_much, "differ"), (3, "cannot be read")],
+    ),
+    "09.missing": (
+        {}, dict.fromkeys(MISSING, ...), MISSING,
+        [({**MISSING, "A": "scheduler"}, "small steps"), ({**MISSING, "A": "scaler"}, "nothing jumps"),
+         ({**MISSING, "B": "optimizer"}, "too far"), ({**MISSING, "B": "scheduler"}, "still changes"),
+         ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "which ones come"),
+         (3, "cannot be read")],
+    ),
+    "09.minutes": (
+        {}, ..., 20,
+        [(1200, "Those are the seconds"), (14.14, "2 below the root"), (2.58, "18,000"),
+         (60, "The root of twice"), ("often", "A number is wanted")],
+    ),
+    "09.off_by_one": (
+        {}, lambda store, take, steps: ..., each_once,
+        [(one_behind, "after 1 step, it takes step 0 twice"), (one_ahead, "it never takes step"),
+         (from_the_start, "twice"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 

@@ -1,0 +1,98 @@
+"""Did a resumed run go on where it was? Each curve over the one that was never interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.ticker import FuncFormatter
+
+from colab_helpers.figures.style import COLOURS, GREY, INK, Picture, canvas, finish
+
+
+def lives(
+    whole: Mapping[int, float],
+    lived: Mapping[str, Mapping[int, float]],
+    *,
+    title: str,
+    xlabel: str = "step",
+    ylabel: str = "loss",
+) -> Picture:
+    """Plot the lives of one run over a run that was left in peace, which is the broad grey band.
+
+    `whole` and each of `lived` map steps to values; a cross stands where a life ends before the last step.
+    """
+    with canvas() as (figure, axes):
+        axes.plot(list(whole), list(whole.values()), color="#cbd5e1", lw=7, label="left in peace")
+        for i, (name, life) in enumerate(lived.items()):
+            axes.plot(
+                list(life),
+                list(life.values()),
+                color=COLOURS[i],
+                lw=1.6,
+                ls=("-", "--")[i % 2],
+                label=name,
+            )
+            if max(life) < max(whole):
+                axes.plot(
+                    max(life),
+                    life[max(life)],
+                    "X",
+                    ms=13,
+                    color=COLOURS[i],
+                    mec="white",
+                    label="killed",
+                )
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        axes.legend()
+        parts = "; ".join(
+            f"{name} from step {min(life)} to {max(life)}" for name, life in lived.items()
+        )
+        return finish(figure, f"Line plot, {ylabel} over {xlabel}. {title}. {parts}.")
+
+
+def resumes(
+    whole: Sequence[float],
+    resumed: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    since: int,
+    xlabel: str = "step",
+    ylabel: str = "loss",
+) -> Picture:
+    """Plot each resumed curve over the one that was never interrupted, on a log axis.
+
+    `whole` has a value for each step from 0 on; `resumed` maps a name to its values from step `since` to
+    the same end. Below each name stands how far apart the curves are where they are farthest.
+    """
+    steps, columns = range(len(whole)), min(3, len(resumed))
+    rows = -(-len(resumed) // columns)
+    with canvas(8.4, 0.7 + 2.1 * rows, columns=columns, rows=rows) as (figure, grid):
+        worst = {}
+        shown = [value for curve in (whole[since // 2 :], *resumed.values()) for value in curve]
+        for axes, (name, curve) in zip(_flat(grid), resumed.items(), strict=False):
+            ratio = max(max(a / b, b / a) for a, b in zip(curve, whole[since:], strict=True))
+            worst[name] = f"{ratio:.1f} times apart" if ratio > 1 else "the same to the last bit"
+            axes.plot(steps, whole, color=GREY, lw=1.2, label="never interrupted")
+            axes.plot(steps[since:], curve, color=COLOURS[1], lw=1.8, label="resumed")
+            axes.axvline(since, color=INK, lw=0.8, ls=":")
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.set_xlim(since / 2, len(whole) - 1)
+            axes.set_ylim(0.8 * min(shown), 1.4 * max(shown))
+            axes.set_title(f"{name}: {worst[name]}", fontsize=9.5)
+            axes.label_outer()
+        for axes in _flat(grid)[len(resumed) :]:
+            axes.axis("off")
+        first = _flat(grid)[0]
+        first.legend(loc="upper right", fontsize=8)
+        figure.supxlabel(xlabel, fontsize=10)
+        figure.supylabel(ylabel, fontsize=10)
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        parts = "; ".join(f"{name}: {text}" for name, text in worst.items())
+        return finish(figure, f"Small line plots, {ylabel} over {xlabel}. {title}. {parts}.")
+
+
+def _flat(grid: Sequence) -> list:
+    return list(getattr(grid, "flat", [grid]))
