@@ -62,7 +62,7 @@ class RandomState:
         kept, here = state.get("cuda", []), torch.cuda.device_count()
         if kept and len(kept) != here:
             warnings.warn(
-                f"Saved with {len(kept)} GPUs and resumed with {here}: their random numbers begin anew, so "
+                f"Saved with {len(kept)} GPUs and resumed with {here}: their random numbers start over, so "
                 "the run is not the same to the bit.",
                 CheckpointWarning,
                 stacklevel=3,
@@ -155,7 +155,7 @@ def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> No
     if lacking or unknown:
         raise CheckpointError(
             f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
-            "Resume with the names that were saved: what is left out would begin anew."
+            "Resume with the names that were saved: what is left out would start over."
         )
     for name, part in parts.items():
         if not isinstance(part, torch.nn.Module):

@@ -57,7 +57,7 @@ class Found:
                     "was written or copied"
                 )
             if _digest(self.path) != self.digest:
-                return f"{self.path.name} was changed after it was written: its checksum is another one"
+                return f"{self.path.name} was changed after it was written: its checksum does not match"
         except OSError as error:
             return f"{self.path.name} cannot be read: {_reason(error)}"
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from colab_helpers.figures.style import COLOURS, GREY, INK, Picture, canvas, finish
 
@@ -17,12 +17,12 @@ def lives(
     xlabel: str = "step",
     ylabel: str = "loss",
 ) -> Picture:
-    """Plot the lives of one run over a run that was left in peace, which is the broad grey band.
+    """Plot the lives of one run over an uninterrupted one, which is the broad grey band.
 
     `whole` and each of `lived` map steps to values; a cross stands where a life ends before the last step.
     """
     with canvas() as (figure, axes):
-        axes.plot(list(whole), list(whole.values()), color="#cbd5e1", lw=7, label="left in peace")
+        axes.plot(list(whole), list(whole.values()), color="#cbd5e1", lw=7, label="uninterrupted")
         for i, (name, life) in enumerate(lived.items()):
             axes.plot(
                 list(life),
@@ -58,39 +58,47 @@ def resumes(
     *,
     title: str,
     since: int,
+    luck: Sequence[Sequence[float]] = (),
     xlabel: str = "step",
     ylabel: str = "loss",
 ) -> Picture:
     """Plot each resumed curve over the one that was never interrupted, on a log axis.
 
     `whole` has a value for each step from 0 on; `resumed` maps a name to its values from step `since` to
-    the same end. Below each name stands how far apart the curves are where they are farthest.
+    the same end. `luck` are such curves of runs that differ by chance alone: a grey band from the least to
+    the most. Beside each name stands its average, that of the uninterrupted run being 1.
     """
-    steps, columns = range(len(whole)), min(3, len(resumed))
+    columns = min(4, len(resumed))
     rows = -(-len(resumed) // columns)
-    with canvas(8.4, 0.7 + 2.1 * rows, columns=columns, rows=rows) as (figure, grid):
-        worst = {}
-        shown = [value for curve in (whole[since // 2 :], *resumed.values()) for value in curve]
+    reference = sum(whole[since:])
+    steps = range(len(whole))
+    shown = [value for curve in (whole[since // 2 :], *resumed.values()) for value in curve]
+    told = {}
+    with canvas(9.2, 0.7 + 2.0 * rows, columns=columns, rows=rows) as (figure, grid):
         for axes, (name, curve) in zip(_flat(grid), resumed.items(), strict=False):
-            ratio = max(max(a / b, b / a) for a, b in zip(curve, whole[since:], strict=True))
-            worst[name] = f"{ratio:.1f} times apart" if ratio > 1 else "the same to the last bit"
-            axes.plot(steps, whole, color=GREY, lw=1.2, label="never interrupted")
+            same = list(curve) == list(whole[since:])
+            told[name] = "the same to the bit" if same else f"{sum(curve) / reference:.2f} ×"
+            if luck:
+                band = list(zip(*luck, strict=True))
+                low, high = [min(one) for one in band], [max(one) for one in band]
+                axes.fill_between(steps[since:], low, high, color="#d1d5db", lw=0, label="luck")
+            axes.plot(steps, whole, color=GREY, lw=1.2, label="uninterrupted")
             axes.plot(steps[since:], curve, color=COLOURS[1], lw=1.8, label="resumed")
             axes.axvline(since, color=INK, lw=0.8, ls=":")
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.set_xlim(since / 2, len(whole) - 1)
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.set_xlim(since - (len(whole) - since) / 3, len(whole) - 1)
             axes.set_ylim(0.8 * min(shown), 1.4 * max(shown))
-            axes.set_title(f"{name}: {worst[name]}", fontsize=9.5)
+            axes.set_title(f"{name}: {told[name]}", fontsize=9)
             axes.label_outer()
         for axes in _flat(grid)[len(resumed) :]:
             axes.axis("off")
-        first = _flat(grid)[0]
-        first.legend(loc="upper right", fontsize=8)
+        _flat(grid)[len(resumed) - 1].legend(loc="upper right", fontsize=7.5, borderaxespad=0.2)
         figure.supxlabel(xlabel, fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
-        parts = "; ".join(f"{name}: {text}" for name, text in worst.items())
+        parts = "; ".join(f"{name}: {text}" for name, text in told.items())
         return finish(figure, f"Small line plots, {ylabel} over {xlabel}. {title}. {parts}.")
 
 

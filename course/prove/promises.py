@@ -74,12 +74,14 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
     "09_survive": {
         "differ": (0, 0),  # a kill changes not one bit
         "differ_after": (0, 0),
-        "forgot_optimizer": (1.5, INFINITY),
-        "forgot_scheduler": (1.2, INFINITY),
-        "forgot_scaler": (1.2, INFINITY),
-        "forgot_noise": (1.2, INFINITY),
-        "forgot_random": (1.2, INFINITY),
-        "forgot_position": (1.2, INFINITY),
+        "weights_differ": (0, 0),
+        "forgot_most": (1.3, INFINITY),
+        "forgot_optimizer": (1.2, INFINITY),
+        "apart_scheduler": (1.1, INFINITY),  # each is seen in its curve
+        "apart_scaler": (1.05, INFINITY),
+        "apart_noise": (1.05, INFINITY),
+        "apart_random": (1.05, INFINITY),
+        "apart_position": (1.05, INFINITY),
         "left_over": (0, 0),
         "left_beside": (1, 1),
         "flipped": (30, 39),  # powers of ten: torch.load says nothing

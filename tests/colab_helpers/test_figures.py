@@ -460,9 +460,11 @@ def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
 def test_resumed_curves_say_how_far_they_are_apart(axes_of):
     whole = [8.0, 4.0, 2.0, 1.0]
     resumed = {"forgot": [4.0, 1.0], "kept": [2.0, 1.0], "a": [2.0, 2.0], "b": [2.0, 1.5]}
-    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2)
+    luck = [[3.0, 2.0], [1.0, 1.0]]
+    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2, luck=luck)
     told = [one.get_title(loc="left") for one in axes]
-    assert told[:2] == ["forgot: 2.0 times apart", "kept: the same to the last bit"]
-    assert list(axes[0].lines[1].get_xdata()) == [2, 3] and len(told) == 6
+    assert told[:2] == ["forgot: 1.67 ×", "kept: the same to the bit"]
+    assert list(axes[0].lines[1].get_xdata()) == [2, 3] and len(told) == 4
+    assert axes[0].collections[0].get_paths()[0].get_extents().ymax == 3.0
     [alone] = axes_of(figures.resumes, whole, {"kept": [2.0, 1.0]}, title="T", since=2)
     assert len(alone.lines) == 3

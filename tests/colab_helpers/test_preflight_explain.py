@@ -33,7 +33,7 @@ ERRORS = {
     "optimizer's group": "checkpoint-of-another",
     "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you "
     "have two options": "pickle-refused",
-    "What is left out would begin anew.": "resume-anew",
+    "Resume with the names that were saved: what is left out would start over.": "resume-anew",
     "CUDA driver initialization failed, you might not have a CUDA gpu.": "no-accelerator",
     "/bin/bash: line 1: nvidia-smi: command not found": "no-accelerator",
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "

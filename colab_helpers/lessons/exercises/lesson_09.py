@@ -7,12 +7,10 @@ from typing import Any
 
 from colab_helpers.lessons.exercises import NotYet, choices, exercise, number
 
-_STEPS = 12
-
 
 @exercise(
     "09.missing",
-    hint="Look at the six pictures again. Which of the pieces decides whether weights change at all?",
+    hint="Look at the small pictures again. Which piece decides whether the weights change at all?",
 )
 def missing(answer: Mapping[str, Any]) -> str:
     """The piece that was forgotten, from what it does to a curve."""
@@ -37,71 +35,77 @@ def missing(answer: Mapping[str, Any]) -> str:
 def minutes(answer: float) -> str:
     """The interval by Young's formula, in minutes."""
     given = number(answer)
-    if 19 <= given <= 21:
-        return "20 minutes: 3.3 % of the time goes into saving, and as much into doing again."
-    if 1190 <= given <= 1210:
+    if 13.5 <= given <= 14.5:
+        return "14 minutes: 4.7 % of the time goes into saving, and as much into repeating."
+    if 840 <= given <= 860:
         raise NotYet("Those are the seconds: how many minutes?")
-    if 14.1 <= given <= 14.2:
+    if 9.9 <= given <= 10.1:
         raise NotYet("The 2 below the root is missing.")
-    if 2.5 <= given <= 2.7:
-        raise NotYet("Five hours in seconds are 18,000: all times in the same unit.")
+    if 1.8 <= given <= 1.9 or 0.2 <= given <= 0.3:
+        raise NotYet("Both times in seconds: 2½ hours are 9,000.")
     raise NotYet("The root of twice the cost times the time between, both in seconds.")
 
 
-class _Store:
-    """Keeps the last number, as a store of checkpoints would."""
-
-    def __init__(self) -> None:
-        self.kept: int | None = None
-
-    def save(self, step: int) -> None:
-        self.kept = step
-
-    def newest(self) -> int | None:
-        return self.kept
-
-
-class _Died(Exception):
-    """The machine is gone."""
+def _put_back(run: Any, state: Mapping[str, Any]) -> None:
+    """Give a fresh run the state, as a checkpoint does."""
+    for name, kept in state.items():
+        part: Any = getattr(run, name, None)
+        if hasattr(part, "load_state_dict"):
+            part.load_state_dict(kept)
+        elif hasattr(part, "set_state"):
+            part.set_state(kept)
+        else:
+            setattr(run, name, kept)
 
 
-def _steps_taken(run: Callable, dies_at: int) -> list[int]:
-    """Run until the machine dies after `dies_at` steps were done, then resume; return the steps taken."""
-    store = _Store()
-    taken: list[int] = []
-    died: set[int] = set()
+def _found(run: Any) -> dict[str, Any]:
+    """Everything that a step changes, as plain numbers."""
+    return {
+        "model": [p.tolist() for p in run.model.parameters()],
+        "average": [p.tolist() for p in run.average.parameters()],
+        "optimizer": str(run.optimizer.state_dict()["state"]),
+        "generator": run.generator.get_state().tolist(),
+        "best": run.best,
+    }
 
-    def take(step: int) -> None:
-        if len(taken) == dies_at and dies_at not in died:
-            died.add(dies_at)
-            raise _Died
-        taken.append(step)
 
-    try:
-        run(store, take, _STEPS)
-    except _Died:
-        run(store, take, _STEPS)
-    return taken
+def _fresh(run_class: Callable, seed: int) -> Any:
+    import torch
+
+    torch.manual_seed(seed)
+    return run_class()
 
 
 @exercise(
-    "09.off_by_one",
-    hint="After step 0 one step is done. Which number says so, and where does range begin with it?",
+    "09.keep",
+    hint="What does `step` change? Five attributes. And does `state_dict` return copies?",
 )
-def off_by_one(answer: Callable) -> str:
-    """Whether a loop takes each step once, wherever it is interrupted."""
-    if answer(_Store(), lambda step: None, _STEPS) is ...:
-        raise NotYet("run_mended returns the dots. Replace them.")
-    for dies_at in range(_STEPS):
-        taken = _steps_taken(answer, dies_at)
-        if taken == list(range(_STEPS)):
-            continue
-        when = f"Interrupted after {dies_at} step{'s' if dies_at != 1 else ''}"
-        twice = sorted({step for step in taken if taken.count(step) > 1})
-        never = sorted(set(range(_STEPS)) - set(taken))
-        if twice:
-            raise NotYet(f"{when}, it takes step {twice[0]} twice.")
-        if never:
-            raise NotYet(f"{when}, it never takes step {never[0]}.")
-        raise NotYet(f"{when}, it takes steps that nobody asked for.")
-    return f"Interrupted at {_STEPS} places, each step taken exactly once."
+def keep(answer: Callable, run_class: Callable) -> str:
+    """Whether a state holds all that a run changes, and is a copy: kept, put back and compared."""
+    run = _fresh(run_class, 0)
+    for _ in range(5):
+        run.step()
+    state, wanted = answer(run), _found(run)
+    if state is ...:
+        raise NotYet("keep returns the dots. Replace them.")
+    if not isinstance(state, Mapping):
+        raise NotYet("A dict is wanted: the name of each attribute, and its state.")
+    for _ in range(5):
+        run.step()
+    resumed = _fresh(run_class, 1)
+    _put_back(resumed, state)
+    found = _found(resumed)
+    missing = [name for name in wanted if name not in state]
+    if missing:
+        raise NotYet(f"{len(missing)} of five attributes would begin anew. One is {missing[0]}.")
+    changed = [name for name in wanted if found[name] != wanted[name]]
+    if changed:
+        raise NotYet(
+            f"The state of {changed[0]} is not that of the moment when it was kept: it went on with the run. "
+            "Keep a copy."
+        )
+    for _ in range(5):
+        resumed.step()
+    if _found(resumed) != _found(run):
+        raise NotYet("It resumes, and then goes another way than the uninterrupted run.")
+    return "Kept, put back, and the same to the last bit five steps later."

@@ -159,7 +159,7 @@ def test_parts_that_would_begin_anew_are_named(store, asked):
     model = torch.nn.Linear(2, 2)
     checkpoints.save(store, 1, {"model": model, "losses": []})
     parts = {"model": model, "losses": [], "scaler": torch.amp.GradScaler("cpu")}
-    with pytest.raises(CheckpointError, match=r"has losses, model; you asked for .* begin anew"):
+    with pytest.raises(CheckpointError, match=r"has losses, model; you asked for .* start over"):
         checkpoints.resume(store, {name: parts[name] for name in asked})
 
 

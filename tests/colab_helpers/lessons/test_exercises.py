@@ -1,5 +1,6 @@
 """For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
 
+import copy
 import importlib
 import os
 import pkgutil
@@ -163,23 +164,29 @@ def count_devices():
 MISSING = {"A": "optimizer", "B": "scaler", "C": "position"}
 
 
-def each_once(store, take, steps, ahead=1):
-    for step in range(store.newest() or 0, steps):
-        take(step)
-        store.save(step + ahead)
+class Run:
+    """As in the lesson."""
+
+    def __init__(self):
+        self.model, self.average = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9)
+        self.generator = torch.Generator().manual_seed(0)
+        self.best = float("inf")
+
+    def step(self):
+        x = torch.rand(16, 8, generator=self.generator)
+        loss = (self.model(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
+            kept.data.lerp_(new.data, 0.1)
+        self.best = min(self.best, loss.item())
 
 
-def one_behind(store, take, steps):
-    each_once(store, take, steps, ahead=0)
-
-
-def one_ahead(store, take, steps):
-    each_once(store, take, steps, ahead=2)
-
-
-def from_the_start(store, take, steps):
-    for step in range(steps):
-        take(step)
+def keep(run, copy=copy.deepcopy):
+    state = {name: getattr(run, name).state_dict() for name in ("model", "average", "optimizer")}
+    return copy(state | {"generator": run.generator.get_state(), "best": run.best})
 
 
 CASES = {
@@ -395,14 +402,16 @@ CASES = {
          (3, "cannot be read")],
     ),
     "09.minutes": (
-        {}, ..., 20,
-        [(1200, "Those are the seconds"), (14.14, "2 below the root"), (2.58, "18,000"),
+        {}, ..., 14,
+        [(849, "Those are the seconds"), (10, "2 below the root"), (1.83, "9,000"), (0.24, "9,000"),
          (60, "The root of twice"), ("often", "A number is wanted")],
     ),
-    "09.off_by_one": (
-        {}, lambda store, take, steps: ..., each_once,
-        [(one_behind, "after 1 step, it takes step 0 twice"), (one_ahead, "it never takes step"),
-         (from_the_start, "twice"), (3, "cannot be read")],
+    "09.keep": (
+        {"run_class": Run}, lambda run: ..., keep,
+        [(lambda run: {"model": run.model.state_dict()}, "4 of five attributes"),
+         (lambda run: keep(run, copy=lambda state: state), "The state of model is not that of the moment"),
+         (lambda run: {**keep(run), "best": 0.0}, "The state of best"),
+         (lambda run: 3, "A dict is wanted"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 
