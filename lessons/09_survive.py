@@ -119,7 +119,7 @@ def restore(now, state, forget=()):
         now["noise"].bit_generator.state = state["noise"]
     if "random" not in forget:
         torch.set_rng_state(state["random"])
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() and "random on GPU" in state:
             torch.cuda.set_rng_state_all(state["random on GPU"])
 
 
@@ -132,7 +132,7 @@ def main(path):
     torch.use_deterministic_algorithms(True)
     now, begin = fresh(), 0
     if path.exists():
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)  # loads without a GPU too
         restore(now, state)
         begin = state["done"]
     for step in range(begin, STEPS):
@@ -463,11 +463,12 @@ if USE_DRIVE:
 
     drive.mount("/content/drive")
 place = Path("/content/drive/MyDrive/lesson-09") if USE_DRIVE else work / "drive"
-store = checkpoints.Store(place, spare=work / "spare")
+store = checkpoints.Store(place, keep=3, spare=work / "spare")
 str(store.folder)
 
 # %% [markdown]
-# Two things go wrong there. If the mount is missing when your program starts, `mkdir -p` happily creates a folder of that name on the machine's own disk, the program finds
+# Three things go wrong there. Drive takes a file into a cache on the machine first and sends it later, so the last minutes before a disconnect may never
+# arrive: keep more than one checkpoint, and end a run with `drive.flush_and_unmount()`. If the mount is missing when your program starts, `mkdir -p` happily creates a folder of that name on the machine's own disk, the program finds
 # no checkpoint in it and starts over: a `Store` refuses. And the mount may drop in the middle of a run. A failed save should not kill the run as well,
 # so a `Store` warns, goes on, and writes to the `spare` folder if you gave it one. Take the folder away, as a dropped mount would:
 
@@ -658,7 +659,7 @@ for name, tree in {"the original": state, "resumed": back}.items():
 #
 # | gone with the machine | stays |
 # |---|---|
-# | everything in memory | the notebook, with its outputs |
+# | everything in memory | the notebook itself |
 # | `/content` and the rest of the machine's disk | files on Drive, in a bucket, on the Hub |
 # | packages that you installed | Secrets |
 #
@@ -697,14 +698,14 @@ exercises.check("09.missing", missing)
 # %% [markdown]
 # ### 2 · How often, on Drive?
 #
-# A checkpoint of 4 GB takes 40 seconds to reach Drive, and your sessions live 2½ hours on average. Every how many minutes should you save?
+# A checkpoint of 4 GB takes 40 seconds to reach Drive, and your sessions live 2½ hours on average. Every how many seconds should you save?
 
 # %% tags=["exercise"]
-minutes = ...
+seconds = ...
 ### BEGIN SOLUTION
-minutes = (2 * 40 * 2.5 * 3600) ** 0.5 / 60  # Young: about 14 minutes, and 10 or 20 are hardly worse
+seconds = (2 * 40 * 2.5 * 3600) ** 0.5  # Young: about 14 minutes, and 10 or 20 are hardly worse
 ### END SOLUTION
-exercises.check("09.minutes", minutes)
+exercises.check("09.interval", seconds)
 
 # %% [markdown]
 # ### 3 · Open task: make it resume

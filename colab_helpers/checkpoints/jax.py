@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -21,15 +23,19 @@ def save_jax(store: Store, step: int, state: Any) -> Saved:
     """
     import orbax.checkpoint as ocp
 
-    with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
-        orbax.save(Path(folder, "state"), state)
-        orbax.wait_until_finished()
-
-        def write(path: Path) -> None:
+    def write(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
+            try:
+                orbax.save(Path(folder, "state"), state)
+                orbax.wait_until_finished()
+            except ValueError as error:
+                if "RESOURCE_EXHAUSTED" in str(error):  # TensorStore's word for a full disk
+                    raise OSError(errno.ENOSPC, str(error)) from error
+                raise
             with tarfile.open(path, "w") as archive:
                 archive.add(Path(folder, "state"), "state")
 
-        return store.write(step, SUFFIX, write)
+    return store.write(step, SUFFIX, write)
 
 
 def resume_jax(store: Store, like: Any) -> tuple[int, Any]:
@@ -47,8 +53,7 @@ def _read(path: Path, like: Any) -> Any:
     import orbax.checkpoint as ocp
 
     with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
-        with tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")  # nothing outside the folder
+        _unpack(path, Path(folder))
         kept = orbax.metadata(Path(folder, "state")).item_metadata.tree
         shapes = [_shapes(kept), _shapes(like)]
         odd = [
@@ -65,14 +70,39 @@ def _read(path: Path, like: Any) -> Any:
         return orbax.restore(Path(folder, "state"), like)
 
 
-def _shapes(tree: Any) -> dict[str, tuple[int, ...]]:
+def _unpack(path: Path, folder: Path) -> None:
+    """Unpack plain files and folders below `folder`, and nothing else: an archive may hold worse."""
+    with tarfile.open(path) as archive:
+        for member in archive:
+            target = (folder / member.name).resolve()
+            if not target.is_relative_to(folder.resolve()) or not (
+                member.isreg() or member.isdir()
+            ):
+                raise CheckpointError(
+                    f"{path.name} holds {member.name!r}, which Orbax does not write."
+                )
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as file:
+                shutil.copyfileobj(archive.extractfile(member), file)  # type: ignore[arg-type]
+
+
+def _shapes(tree: Any) -> dict[str, str]:
     """The shape of each leaf by its place; of a random key that of its numbers, as Orbax keeps it."""
     import jax
 
+    # Orbax keeps named tuples and classes as dicts: all are told by their path alone.
     return {
-        jax.tree_util.keystr(place): getattr(_numbers(leaf), "shape", ())
+        jax.tree_util.keystr(place, simple=True, separator="/"): _shape(_numbers(leaf))
         for place, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
+
+
+def _shape(leaf: Any) -> str:
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    return f"{shape} {dtype}" if shape else "a number"
 
 
 def _numbers(leaf: Any) -> Any:

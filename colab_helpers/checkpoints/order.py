@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,14 +40,18 @@ class Batches:
         return self.rows // self.size
 
     def __getitem__(self, step: int) -> list[int]:
-        """Return the rows of a step, counted from 0 over all epochs."""
+        """Return the rows of a step, counted from 0 over all epochs. Raises IndexError below 0."""
+        if step < 0:
+            raise IndexError(f"step {step}: steps are counted from 0.")
         epoch, place = divmod(step, self.an_epoch)
         return self._order(epoch)[place * self.size : (place + 1) * self.size]
 
     def starting_at(self, step: int) -> Iterator[list[int]]:
         """Give the batches from `step` on, without end: the `batch_sampler` of a DataLoader.
 
-        A loader's workers fetch ahead of the training, so what *it* has read is no position to save.
+        A loader's workers fetch ahead of the training, so what *it* has read is no position to save. Give
+        the loader a `generator` of its own: without one, it draws a seed from PyTorch's whenever it begins,
+        and a resumed run begins once more.
         """
         epoch, place = divmod(step, self.an_epoch)
         while True:
@@ -56,6 +61,10 @@ class Batches:
             epoch, place = epoch + 1, 0
 
     def _order(self, epoch: int) -> list[int]:
-        # PyTorch's generator takes 32 bits of a seed.
-        generator = torch.Generator().manual_seed((_APART * self.seed + epoch) % 2**32)
-        return torch.randperm(self.rows, generator=generator).tolist()
+        return _shuffled(self.rows, (_APART * self.seed + epoch) % 2**32)
+
+
+@functools.lru_cache(maxsize=2)
+def _shuffled(rows: int, seed: int) -> list[int]:
+    # PyTorch's generator takes 32 bits of a seed.
+    return torch.randperm(rows, generator=torch.Generator().manual_seed(seed)).tolist()

@@ -44,14 +44,25 @@ class Packer:
             inside = [self.pack(one, f"{where}.{i}") for i, one in enumerate(value)]
             return {"tuple" if isinstance(value, tuple) else "list": inside}
         if hasattr(value, "__array__"):  # NumPy's
-            if not getattr(value, "shape", ()):
-                return value.item()
-            return {"array": str(value.dtype), "values": value.tolist()}
+            return self._array(value, where)
         raise CheckpointError(
             f"{where} is a {type(value).__name__}, and only tensors, numbers, text, lists and dicts are "
             "kept: anything else needs pickle, and a pickle runs whatever was put into it. Keep it in the "
             "code."
         )
+
+    def _array(self, value: Any, where: str) -> Any:
+        if value.dtype.kind not in "biuf":
+            raise CheckpointError(
+                f"{where} is an array of {value.dtype}: only real numbers are kept."
+            )
+        if not hasattr(value, "ndim") or value.ndim == 0:
+            return value.item()
+        return {
+            "array": str(value.dtype),
+            "shape": list(value.shape),
+            "values": value.ravel().tolist(),
+        }
 
     def _entry(self, key: Any, value: Any, where: str) -> list[Any]:
         if type(key) not in _PLAIN:
@@ -66,6 +77,9 @@ class Packer:
             raise CheckpointError(
                 f"{where} is sparse, which safetensors cannot hold: keep it dense."
             )
+        tensor = (
+            tensor.resolve_conj().resolve_neg()
+        )  # of a view that says so, the numbers themselves
         shape = tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         place = (tensor.data_ptr(), *shape) if tensor.numel() else (where,)
         if place in self._seen:
@@ -94,7 +108,7 @@ def unpack(node: Any, tensor: Callable[[str], torch.Tensor]) -> Any:
     if "array" in node:
         import numpy
 
-        return numpy.array(node["values"], dtype=node["array"])
+        return numpy.array(node["values"], dtype=node["array"]).reshape(node["shape"])
     [(kind, inside)] = node.items()
     values = [unpack(one, tensor) for one in inside]
     return tuple(values) if kind == "tuple" else values

@@ -19,6 +19,7 @@ from colab_helpers.checkpoints.store import (
     Resumed,
     Saved,
     Store,
+    UnreadableError,
 )
 
 SUFFIX = ".safetensors"
@@ -59,6 +60,12 @@ class RandomState:
         torch.set_rng_state(state["torch"].cpu())
         if "mps" in state and torch.backends.mps.is_available():
             torch.mps.set_rng_state(state["mps"])
+        elif "mps" in state:
+            warnings.warn(
+                "Saved on a Mac's GPU and resumed without one: its random numbers start over.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
         kept, here = state.get("cuda", []), torch.cuda.device_count()
         if kept and len(kept) != here:
             warnings.warn(
@@ -87,6 +94,9 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     10
     """
     packer = Packer()
+    for name in parts:
+        if not isinstance(name, str) or name.startswith("__"):
+            raise CheckpointError(f"A part is called {name!r}: give it a word for a name.")
     tree = {name: packer.pack(_state_of(part, name), name) for name, part in parts.items()}
     # One entry: several would stand in another order in each file, and equal states in unequal files.
     about = {"checkpoint": json.dumps({"format": FORMAT, "torch": torch.__version__, "tree": tree})}
@@ -96,9 +106,9 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
 def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     """Put `parts` into the state of the newest checkpoint that is whole; return how many steps are done.
 
-    `parts` must have the names that were saved. All is looked at before anything is changed. Raises
-    `CheckpointError` for a file of other parts, of another model or in another format, and where no file
-    is whole (see `Store.read`).
+    `parts` must have the names that were saved. Names, kinds, shapes and an optimiser's groups are looked
+    at before anything is changed. Raises `CheckpointError` for a file of other parts, of another model or
+    in another format, and where no file is whole (see `Store.read`).
     """
     found = store.read(SUFFIX, _read)
     if found is None:
@@ -108,7 +118,7 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     for name, part in parts.items():
         try:
             _load(part, state[name])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{file.path.name}: {name!r} does not fit what the program has now: {error}"
             ) from error
@@ -121,6 +131,8 @@ def _write(path: Path, tensors: Mapping[str, torch.Tensor], about: dict[str, str
 
     try:
         save_file(dict(tensors), path, about)
+    except KeyError as error:
+        raise CheckpointError(f"safetensors has no format for {error}: convert it.") from error
     except SafetensorError as error:  # it tells of the disk in words only
         raise _as_os_error(error) from error
 
@@ -129,7 +141,11 @@ def _as_os_error(error: Exception) -> Exception:
     """The disk's own error, which safetensors hides in a text such as "… (os error 28)"."""
     _, _, number = str(error).partition("os error ")
     digits = number.partition(")")[0]
-    return OSError(int(digits), str(error)) if digits.isdecimal() else error
+    if digits.isdecimal():
+        return OSError(int(digits), str(error))
+    return CheckpointError(
+        f"safetensors refuses to write it: {error}. Are there very long lists in it?"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -144,34 +160,66 @@ def _read(path: Path) -> dict[str, Any]:
                     f"colab_helpers reads {FORMAT}. Resume with the version that wrote it, or begin from "
                     "the start in an empty folder. The file was left as it is."
                 )
-            return {name: unpack(node, file.get_tensor) for name, node in about["tree"].items()}
+            # Copies: what is read stays a window into the file, which may vanish or change.
+            tensor = lambda name: file.get_tensor(name).clone()  # noqa: E731
+            return {name: unpack(node, tensor) for name, node in about["tree"].items()}
     except SafetensorError as error:
-        raise CheckpointError(f"{path.name} is no file of safetensors: {error}.") from error
+        raise UnreadableError(f"{path.name} is no file of safetensors: {error}") from error
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UnreadableError(f"{path.name} does not say what is in it ({error!r})") from error
 
 
 def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
     """Raise `CheckpointError` where the file has other parts, or another model's tensors."""
-    lacking, unknown = sorted(set(parts) - set(state)), sorted(set(state) - set(parts))
-    if lacking or unknown:
+    if set(parts) != set(state):
         raise CheckpointError(
             f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
             "Resume with the names that were saved: what is left out would start over."
         )
     for name, part in parts.items():
-        if not isinstance(part, torch.nn.Module):
-            continue
-        now, then = _shapes(part.state_dict()), _shapes(state[name])
-        odd = [key for key in sorted({*now, *then}) if now.get(key) != then.get(key)]
-        if odd:
+        kept = state[name]
+        if isinstance(part, torch.nn.Module):
+            _check_model(path, name, part.state_dict(), kept)
+        elif hasattr(part, "param_groups"):
+            now, then = _groups(part.state_dict()), _groups(kept)
+            if now != then:
+                raise CheckpointError(
+                    f"{path.name}: {name!r} does not fit: it has {then} weights in each group there, and "
+                    f"{now} here. Nothing was loaded."
+                )
+        elif isinstance(part, list | dict) and not isinstance(kept, type(part)):
             raise CheckpointError(
-                f"{path.name} is of another model: {name}.{odd[0]} is {then.get(odd[0], 'missing')} there "
-                f"and {now.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded."
+                f"{path.name}: {name!r} is a {type(kept).__name__} there and a {type(part).__name__} here. "
+                "Nothing was loaded."
             )
+
+
+def _check_model(path: Path, name: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    here, there = _shapes(now), _shapes(then)
+    odd = [key for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
+    if not odd:
+        return
+    wrapped = any(key.startswith(("_orig_mod.", "module.")) for key in odd)
+    hint = (
+        " Save and load the model inside its wrapper: model._orig_mod or model.module."
+        if wrapped
+        else ""
+    )
+    raise CheckpointError(
+        f"{path.name} is of another model: {name}.{odd[0]} is {there.get(odd[0], 'missing')} there and "
+        f"{here.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded.{hint}"
+    )
+
+
+def _groups(state: Mapping[str, Any]) -> list[int]:
+    return [len(group["params"]) for group in state.get("param_groups", [])]
 
 
 def _shapes(state: Mapping[str, Any]) -> dict[str, str]:
     return {
-        key: f"{tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        key: f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+        if isinstance(value, torch.Tensor)
+        else "a value"
         for key, value in state.items()
     }
 

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import platform
 import re
 import shutil
 import tempfile
@@ -26,6 +27,8 @@ from colab_helpers import _files, _units
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
 _PART = ".part"  # a folder whose name begins with it was left in the middle
+_HOST = re.sub(r"\W", "", platform.node())  # process numbers are a machine's own
+_DAY = 86_400  # seconds
 _DRIVE = Path("/content/drive")
 _T = TypeVar("_T")
 
@@ -38,11 +41,19 @@ class CheckpointWarning(UserWarning):
     """Something is wrong with a checkpoint, and the work goes on without it."""
 
 
+class UnreadableError(CheckpointError):
+    """A file is what its name says, and still cannot be read: the one before it may be."""
+
+
 @dataclass(frozen=True, order=True)
 class Found:
-    """A file that calls itself a checkpoint: what its name says, which need not be true."""
+    """A file that calls itself a checkpoint: what its name says, which need not be true.
+
+    `written` is when, in seconds since 1970: of two files of one step the later one is the newer.
+    """
 
     step: int
+    written: float
     bytes: int
     digest: str
     path: Path
@@ -100,9 +111,13 @@ class Store:
     """A folder of checkpoints, on a disk or on a mounted Drive; the newest `keep` stay.
 
     `folder` is made where it is missing, but not its parents: they would hide a mount that is not there.
-    `spare`, such as a folder on the machine's own disk, takes what `folder` refuses. Raises
-    `CheckpointError` where `folder` cannot be used at all, and ValueError for `keep` below 1; below 2
-    nothing is left when the newest turns out to be spoilt.
+    `spare`, such as a folder on the machine's own disk, takes what `folder` refuses; both are for one run
+    alone. Raises `CheckpointError` where a folder cannot be used at all, and ValueError for `keep` below 1;
+    below 2 nothing is left when the newest turns out to be spoilt.
+
+    A mounted Drive first takes a file into a cache on the machine, and sends it later: what was written in
+    the last minutes before a disconnect may never arrive. Keep 3 there, and end with
+    `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
@@ -117,7 +132,8 @@ class Store:
         self.keep = keep
         self.folder = _ready(Path(folder))
         self.spare = _ready(Path(spare)) if spare else None
-        self._disk = self.folder.stat().st_dev
+        self._mount = _mount_of(self.folder)
+        self._rejected: set[Path] = set()
 
     def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> Saved:
         """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
@@ -126,8 +142,13 @@ class Store:
         read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
         they were. `suffix`, such as ".safetensors", says what is in it. A folder that is full, read-only
         or gone does not raise: the spare one is tried, there is a `CheckpointWarning`, and the result says
-        what happened. Errors that are not the disk's are raised.
+        what happened. Errors that are not the disk's are raised, and ValueError for a step below 0 or a
+        suffix without its dot.
         """
+        if step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
+            raise ValueError(
+                f"step is {step}, suffix {suffix!r}: give 0 or more, and a name such as '.pt'."
+            )
         start = time.perf_counter()
         problem = self._gone()
         if not problem:
@@ -140,7 +161,7 @@ class Store:
             try:
                 path = self._write(self.spare, step, suffix, writer)
                 took = time.perf_counter() - start
-                self._warn(f"{problem}. Saved in {self.spare} instead.")
+                self._warn(f"{problem}. Step {step} was saved in {self.spare} instead.")
                 return Saved(step, path, path.stat().st_size, took, problem)
             except OSError as error:
                 problem += f"; and {self.spare}: {_reason(error)}"
@@ -171,7 +192,11 @@ class Store:
         for found in self.files(suffix):
             problem = found.problem()
             if not problem:
-                return found, reader(found.path)
+                try:
+                    return found, reader(found.path)
+                except UnreadableError as error:
+                    problem = str(error)
+            self._rejected.add(found.path)
             self._warn(f"{problem}. Trying the one before it.")
             problems.append(problem)
         if problems:
@@ -185,10 +210,8 @@ class Store:
         self, folder: Path, step: int, suffix: str, writer: Callable[[Path], object]
     ) -> Path:
         _clear_parts(folder)
-        part = (
-            folder / f"{_PART}-{os.getpid()}"
-        )  # a folder: writers have unfinished files of their own
-        part.mkdir(exist_ok=True)
+        # A folder, since writers have unfinished files of their own; nobody else's, on no machine.
+        part = Path(tempfile.mkdtemp(prefix=f"{_PART}-{_HOST}-{os.getpid()}-", dir=folder))
         try:
             file = part / f"state{suffix}"
             writer(file)
@@ -199,21 +222,37 @@ class Store:
             _flush(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-        older = sorted((one for one in _files_in(folder) if one.path != target), reverse=True)
-        for one in older[self.keep - 1 :]:
-            with contextlib.suppress(OSError):  # one too many does no harm
-                one.path.unlink()
+        self._rejected.discard(target)
+        self._prune(folder, target, suffix)
         return target
+
+    def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
+        """Remove all of this kind that are older than the `keep` newest ones that seem to be whole."""
+        others = sorted(
+            (
+                one
+                for one in _files_in(folder)
+                if one.path != newest and one.path.name.endswith(suffix)
+            ),
+            reverse=True,
+        )
+        kept = 1
+        for one in others:
+            if kept >= self.keep:
+                with contextlib.suppress(OSError):  # one too many does no harm
+                    one.path.unlink()
+            elif one.path not in self._rejected and one.path.stat().st_size == one.bytes:
+                kept += 1
 
     def _gone(self) -> str:
         """Say that the folder is not where it was: a mount dropped, or somebody removed it."""
         remount = "If it is on Drive: drive.mount('/content/drive', force_remount=True)"
+        if not self._mount.is_mount():
+            return f"{self._mount} is no longer mounted, and {self.folder} was on it. {remount}"
         try:
-            disk = self.folder.stat().st_dev
+            self.folder.stat()
         except OSError as error:
             return f"{self.folder} is gone ({_reason(error)}). {remount}"
-        if disk != self._disk:
-            return f"{self.folder} is on another disk than before: its mount dropped. {remount}"
         return ""
 
     @staticmethod
@@ -223,7 +262,7 @@ class Store:
 
 def _ready(folder: Path) -> Path:
     """The folder, made if need be, and tried by writing a file."""
-    folder = folder.absolute()
+    folder = folder.resolve()
     if folder.is_relative_to(_DRIVE) and not _DRIVE.is_mount():
         raise CheckpointError(
             f"{_DRIVE} is not mounted: what is written to {folder} would die with the machine. First run "
@@ -243,15 +282,24 @@ def _files_in(folder: Path) -> Iterator[Found]:
         return
     for path in folder.iterdir():
         if match := _NAME.fullmatch(path.name):
-            yield Found(int(match[1]), int(match[2]), match[3], path)
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                yield Found(int(match[1]), path.stat().st_mtime, int(match[2]), match[3], path)
+
+
+def _mount_of(folder: Path) -> Path:
+    while not folder.is_mount():
+        folder = folder.parent
+    return folder
 
 
 def _clear_parts(folder: Path) -> None:
-    """Remove what writers that are gone have left unfinished."""
+    """Remove what writers that are gone have left unfinished: of this machine, and of others after a day."""
     for part in folder.glob(f"{_PART}-*"):
-        pid = part.name.rpartition("-")[2]
-        if pid.isdecimal() and not _files.runs(int(pid)):
-            shutil.rmtree(part, ignore_errors=True)
+        host, _, pid = part.name.removeprefix(f"{_PART}-").rpartition("-")[0].rpartition("-")
+        with contextlib.suppress(OSError):
+            ours_and_gone = host == _HOST and pid.isdecimal() and not _files.runs(int(pid))
+            if ours_and_gone or time.time() - part.stat().st_mtime > _DAY:
+                shutil.rmtree(part, ignore_errors=True)
 
 
 def _digest(path: Path) -> str:

@@ -29,20 +29,18 @@ def missing(answer: Mapping[str, Any]) -> str:
     return "Two of them you would see in the curve. The third one only a count finds."
 
 
-@exercise(
-    "09.minutes", hint="Young's formula, with both times in seconds; then turn it into minutes."
-)
-def minutes(answer: float) -> str:
-    """The interval by Young's formula, in minutes."""
+@exercise("09.interval", hint="Young's formula, with both times in seconds.")
+def interval(answer: float) -> str:
+    """The interval by Young's formula, in seconds."""
     given = number(answer)
-    if 13.5 <= given <= 14.5:
+    if 840 <= given <= 857:
         return "14 minutes: 4.7 % of the time goes into saving, and as much into repeating."
-    if 840 <= given <= 860:
-        raise NotYet("Those are the seconds: how many minutes?")
-    if 9.9 <= given <= 10.1:
+    if 599 <= given <= 601:
         raise NotYet("The 2 below the root is missing.")
-    if 1.8 <= given <= 1.9 or 0.2 <= given <= 0.3:
-        raise NotYet("Both times in seconds: 2½ hours are 9,000.")
+    if 14 <= given <= 14.3:
+        raise NotYet(
+            "Are those minutes, or are hours below the root? Seconds are wanted, of seconds."
+        )
     raise NotYet("The root of twice the cost times the time between, both in seconds.")
 
 

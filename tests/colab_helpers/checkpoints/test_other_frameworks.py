@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy
 import pytest
@@ -43,11 +45,58 @@ def test_another_tree_is_named(tmp_path):
     store = Store(tmp_path)
     checkpoints.save_jax(store, 7, tree())
     with pytest.raises(
-        CheckpointError, match=r"another tree: \['half'\] is \(4, 3\) there and \(4, 5\)"
+        CheckpointError, match=r"another tree: half is \(4, 3\) bfloat16 there and \(4, 5\)"
     ):
         checkpoints.resume_jax(store, tree(width=5))
     with pytest.raises(CheckpointError, match="missing here"):
         checkpoints.resume_jax(store, {"w": tree()["w"]})
+
+
+class Adam(NamedTuple):
+    """As the states of optax are: named tuples in named tuples."""
+
+    count: object
+    mu: dict
+
+
+def test_states_of_optimisers_are_told_by_their_paths(tmp_path):
+    def state(fill, dtype="float32"):
+        mu = {"w": jax.numpy.full((2, 3), fill, dtype)}
+        return {
+            "params": {0: jax.numpy.ones(3)},
+            "opt": (Adam(jax.numpy.array(fill, "int32"), mu), ()),
+        }
+
+    store = Store(tmp_path)
+    checkpoints.save_jax(store, 7, state(4))
+    _, back = checkpoints.resume_jax(store, state(0))
+    assert isinstance(back["opt"][0], Adam) and int(back["opt"][0].count) == 4
+    assert float(back["opt"][0].mu["w"].sum()) == 24
+    with pytest.raises(
+        CheckpointError, match=r"opt/0/mu/w is .* float32 there and .* bfloat16 here"
+    ):
+        checkpoints.resume_jax(store, state(0, "bfloat16"))
+
+
+@pytest.mark.parametrize("kind", ["outside", "link", "device"])
+def test_an_archive_that_orbax_did_not_write_is_refused(tmp_path, kind):
+    def write(path):
+        member = tarfile.TarInfo(
+            {"outside": "../out", "link": "state/l", "device": "state/d"}[kind]
+        )
+        member.type = {
+            "outside": tarfile.REGTYPE,
+            "link": tarfile.SYMTYPE,
+            "device": tarfile.FIFOTYPE,
+        }[kind]
+        member.linkname = "/etc"
+        with tarfile.open(path, "w") as archive:
+            archive.addfile(member)
+
+    store = Store(tmp_path / "run")
+    store.write(1, ".orbax.tar", write)
+    with pytest.raises(CheckpointError, match="which Orbax does not write"):
+        checkpoints.resume_jax(store, tree())
 
 
 def test_half_an_archive_is_named_and_the_one_before_it_is_read(tmp_path):

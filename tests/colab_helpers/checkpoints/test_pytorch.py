@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -27,7 +29,9 @@ def equal(one, other):
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, numpy.ndarray):
-        return one.dtype == other.dtype and numpy.array_equal(one, other)
+        return (
+            one.dtype == other.dtype and one.shape == other.shape and numpy.array_equal(one, other)
+        )
     return type(one) is type(other) and one == other
 
 
@@ -88,6 +92,7 @@ def test_kinds_of_values_come_back_as_they_were(store):
         "bool": torch.tensor([True, False]),
         "slanted": torch.arange(12.0).reshape(3, 4).T,
         "array": numpy.arange(4, dtype=numpy.uint32),
+        "no rows": numpy.zeros((0, 3)),
     }
     base = torch.arange(10.0)
     kept["views"] = [base[:5], base[5:], base, base]
@@ -139,7 +144,7 @@ def test_a_file_of_another_model_changes_nothing(store):
     other, losses = torch.nn.Linear(4, 3), []
     before = other.weight.clone()
     with pytest.raises(
-        CheckpointError, match=r"another model: model.bias is \(2,\) there and \(3,\) here"
+        CheckpointError, match=r"another model: model.bias is \(2,\) float32 there and \(3,\)"
     ):
         checkpoints.resume(store, {"losses": losses, "model": other})
     assert torch.equal(other.weight, before) and losses == []
@@ -147,11 +152,54 @@ def test_a_file_of_another_model_changes_nothing(store):
         checkpoints.resume(store, {"model": torch.nn.Sequential(other), "losses": []})
 
 
-def test_an_optimiser_that_does_not_fit_is_named(store):
-    one, two = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2, bias=False)
-    checkpoints.save(store, 1, {"optimizer": torch.optim.SGD(one.parameters())})
-    with pytest.raises(CheckpointError, match="'optimizer' does not fit"):
-        checkpoints.resume(store, {"optimizer": torch.optim.SGD(two.parameters())})
+def test_an_optimiser_that_does_not_fit_is_named_before_anything_is_loaded(store):
+    one, two = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+    checkpoints.save(store, 1, {"model": one, "optimizer": torch.optim.SGD(one.parameters())})
+    before = two.weight.clone()
+    with pytest.raises(
+        CheckpointError, match=r"'optimizer' does not fit: .*\[2\] weights .* \[1\] here"
+    ):
+        checkpoints.resume(store, {"model": two, "optimizer": torch.optim.SGD([two.weight])})
+    assert torch.equal(two.weight, before)
+
+
+def test_other_kinds_and_formats_of_numbers_are_refused(store):
+    checkpoints.save(store, 1, {"model": torch.nn.Linear(2, 2), "log": {"a": 1}})
+    with pytest.raises(CheckpointError, match="'log' is a dict there and a list here"):
+        checkpoints.resume(store, {"model": torch.nn.Linear(2, 2), "log": []})
+    with pytest.raises(CheckpointError, match=r"float32 there and \(2,\) bfloat16 here"):
+        checkpoints.resume(store, {"model": torch.nn.Linear(2, 2).bfloat16(), "log": {}})
+
+
+def test_a_wrapped_model_gets_a_hint(store):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    checkpoints.save(store, 1, {"model": torch.nn.ModuleDict({"module": model})})
+    with pytest.raises(
+        CheckpointError, match=r"inside its wrapper: model._orig_mod or model.module"
+    ):
+        checkpoints.resume(store, {"model": model})
+
+
+def test_what_was_read_lives_on_without_its_file(store):
+    model = torch.nn.Linear(300, 300)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 300)).sum().backward()
+    optimizer.step()
+    path = checkpoints.save(store, 1, {"optimizer": optimizer}).path
+    checkpoints.resume(store, {"optimizer": optimizer})
+    wanted = optimizer.state[model.weight]["exp_avg"].clone()
+    with path.open("rb+") as file:
+        file.truncate(0)  # a mapping into it would now be a bus error
+    assert torch.equal(optimizer.state[model.weight]["exp_avg"], wanted)
+
+
+def test_views_that_conjugate_or_negate_are_kept_as_their_numbers(store):
+    z = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex64)
+    kept = {"as it is": z, "conjugate": z.conj(), "negative": z.conj().imag}
+    checkpoints.save(store, 1, {"kept": kept})
+    here = {"kept": {}}
+    checkpoints.resume(store, here)
+    assert all(torch.equal(here["kept"][name], kept[name].clone()) for name in kept)
 
 
 @pytest.mark.parametrize("asked", [("model",), ("model", "losses", "scaler")])
@@ -177,8 +225,22 @@ def test_an_older_format_is_refused_and_left_as_it_is(store, about):
 
 def test_what_is_no_safetensors_file_is_named(store):
     store.write(1, ".safetensors", lambda path: path.write_bytes(b"\0" * 64))
-    with pytest.raises(CheckpointError, match="is no file of safetensors"):
+    with (
+        pytest.warns(CheckpointWarning),
+        pytest.raises(CheckpointError, match="is no file of safetensors"),
+    ):
         checkpoints.resume(store, {})
+
+
+@pytest.mark.parametrize(
+    "about", [{"checkpoint": "{"}, {"checkpoint": "[1]"}, {"checkpoint": '{"format": "1"}'}]
+)
+def test_a_description_that_cannot_be_read_leads_to_the_one_before(store, about):
+    model = torch.nn.Linear(1, 1)
+    checkpoints.save(store, 1, {"model": model})
+    store.write(2, ".safetensors", lambda path: save_file({"w": torch.zeros(1)}, path, about))
+    with pytest.warns(CheckpointWarning, match="does not say what is in it"):
+        assert checkpoints.resume(store, {"model": model}).step == 1
 
 
 @pytest.mark.parametrize(
@@ -188,6 +250,8 @@ def test_what_is_no_safetensors_file_is_named(store):
         ({"now": object()}, "part.now is a object, .* a pickle runs whatever"),
         ({(1, 2): 3}, "has a key that is a tuple"),
         ([torch.zeros(2).to_sparse()], "part.0 is sparse"),
+        ([torch.zeros(2, dtype=torch.complex128)], "no format for torch.complex128"),
+        ([numpy.zeros(2, "complex64")], "only real numbers"),
     ],
 )
 def test_what_cannot_be_kept_is_named_before_anything_is_written(store, part, words):
@@ -234,6 +298,19 @@ def test_a_loader_takes_them_as_its_batch_sampler():
     assert [rows.tolist() for (rows,) in loader] == [batches[step] for step in range(5, 9)]
 
 
+def test_a_loader_with_a_generator_of_its_own_draws_from_no_other():
+    batches = checkpoints.Batches(rows=64, size=8)
+    data = torch.utils.data.TensorDataset(torch.arange(64))
+    before = torch.get_rng_state()
+    for _ in torch.utils.data.DataLoader(
+        data, batch_sampler=_first(batches, 5, 4), generator=torch.Generator()
+    ):
+        pass
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(IndexError, match="counted from 0"):
+        batches[-1]
+
+
 def _first(batches, begin, count):
     return [rows for _, rows in zip(range(count), batches.starting_at(begin), strict=False)]
 
@@ -256,3 +333,23 @@ def test_a_request_to_stop_is_noted_and_a_second_one_acts():
         assert stop.asked
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+FORKED = """
+import os, signal, time
+from colab_helpers.checkpoints import StopRequest
+
+with StopRequest():
+    child = os.fork()
+    if child == 0:
+        time.sleep(20)
+        os._exit(0)
+    time.sleep(0.1)
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+assert os.WTERMSIG(status) == signal.SIGTERM, status
+"""
+
+
+def test_a_child_that_was_forked_inside_can_be_ended(root):
+    subprocess.run([sys.executable, "-c", FORKED], cwd=root, check=True, timeout=60)

@@ -1,5 +1,6 @@
 """Files that are whole or not there: what is kept, what is refused, and what a person is told."""
 
+import concurrent.futures
 import errno
 import os
 import subprocess
@@ -112,7 +113,9 @@ def test_the_spare_folder_takes_what_the_first_refuses(tmp_path):
             raise OSError(errno.ENOSPC, "full")
         path.write_text("second")
 
-    with pytest.warns(CheckpointWarning, match=r"the disk is full. Saved in .*local instead"):
+    with pytest.warns(
+        CheckpointWarning, match=r"the disk is full. Step 2 was saved in .*local instead"
+    ):
         saved = store.write(2, ".txt", only_local)
     assert saved.path.parent.name == "local" and "disk is full" in str(saved)
     assert newest(store) == (2, "second")
@@ -152,14 +155,83 @@ def test_a_mount_is_never_taken_for_granted(tmp_path, monkeypatch):
 
 
 def test_what_writers_that_are_gone_have_left_is_cleared_away(store):
+    from colab_helpers.checkpoints.store import _HOST
+
     dead = subprocess.Popen(["true"])
     dead.wait()
-    for owner in (dead.pid, os.getppid()):
-        part = store.folder / f".part-{owner}"
-        part.mkdir()
-        (part / "state.txt").write_text("half")
+    names_of_parts = (
+        f".part-{_HOST}-{dead.pid}-a", f".part-{_HOST}-{os.getppid()}-b",
+        f".part-elsewhere-{dead.pid}-c", f".part-elsewhere-{dead.pid}-d",
+    )  # fmt: skip
+    for name in names_of_parts:
+        (store.folder / name).mkdir()
+        (store.folder / name / "state.txt").write_text("half")
+    os.utime(store.folder / names_of_parts[3], (0, 0))  # so old that nobody writes it any more
     put(store, 1)
-    assert [name for name in names(store) if name.startswith(".")] == [f".part-{os.getppid()}"]
+    assert [name for name in names(store) if name.startswith(".")] == sorted(names_of_parts[1:3])
+
+
+def test_two_threads_in_one_folder_do_not_meet(store):
+    def save(thread):
+        for step in range(20):
+            store.write(
+                1000 * thread + step, f".{thread}", lambda path: path.write_text(f"{thread}" * 9999)
+            )
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(save, range(1, 5)))
+    assert [found.step for found in store.files()] == [
+        4019,
+        4018,
+        3019,
+        3018,
+        2019,
+        2018,
+        1019,
+        1018,
+    ]
+    assert all(not found.problem() for found in store.files())
+
+
+def test_another_kind_of_file_pushes_none_out(store):
+    put(store, 1000)
+    for step in (1001, 1002, 1003):
+        store.write(step, ".keras", lambda path: path.write_text("k"))
+    assert newest(store) == (1000, "weights")
+
+
+@pytest.mark.parametrize("spoil", ["", "weighty"])
+def test_a_spoilt_file_does_not_push_out_a_good_one(store, spoil):
+    put(store, 10, "good   ")
+    put(store, 20).path.write_text(spoil)
+    with pytest.warns(CheckpointWarning):
+        assert newest(store) == (10, "good   ")
+    put(store, 15, "later  ")
+    with pytest.warns(CheckpointWarning):
+        assert newest(store) == (15, "later  ")
+    assert 10 in [found.step for found in store.files()]
+
+
+def test_of_two_files_of_one_step_the_later_is_read(store):
+    for i in range(6):
+        path = put(store, 5, f"take {i}").path
+        os.utime(path, (1000 + i, 1000 + i))
+        assert newest(store) == (5, f"take {i}")
+
+
+@pytest.mark.parametrize(("step", "suffix"), [(-1, ".txt"), (1, "txt"), (1, ""), (1, "./../x")])
+def test_names_that_could_not_be_found_again_are_refused(store, step, suffix):
+    with pytest.raises(ValueError, match="give 0 or more"):
+        store.write(step, suffix, lambda path: path.write_text("x"))
+
+
+def test_a_link_to_drive_is_drive(tmp_path, monkeypatch):
+    monkeypatch.setattr("colab_helpers.checkpoints.store._DRIVE", tmp_path / "drive")
+    (tmp_path / "drive").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "drive")
+    for way in (tmp_path / "link" / "run", tmp_path / "x" / ".." / "drive" / "run"):
+        with pytest.raises(CheckpointError, match="is not mounted"):
+            Store(way)
 
 
 def test_at_least_one_has_to_stay(tmp_path):
@@ -202,10 +274,10 @@ def test_real_disks_that_are_full_read_only_and_gone(small_disk):
     assert checkpoints.resume(store, {"model": model}).step == 1
 
     subprocess.run(["umount", small_disk], check=True)
-    with pytest.warns(CheckpointWarning, match="is gone"):
+    with pytest.warns(CheckpointWarning, match="no longer mounted"):
         checkpoints.save(store, 4, {"model": model})
     (small_disk / "run").mkdir()  # somebody makes the folder below the mount that dropped
-    with pytest.warns(CheckpointWarning, match="on another disk than before"):
+    with pytest.warns(CheckpointWarning, match="no longer mounted"):
         checkpoints.save(store, 4, {"model": model})
     assert not list((small_disk / "run").iterdir())
 

@@ -401,10 +401,10 @@ CASES = {
          ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "which ones come"),
          (3, "cannot be read")],
     ),
-    "09.minutes": (
-        {}, ..., 14,
-        [(849, "Those are the seconds"), (10, "2 below the root"), (1.83, "9,000"), (0.24, "9,000"),
-         (60, "The root of twice"), ("often", "A number is wanted")],
+    "09.interval": (
+        {}, ..., 849,
+        [(600, "2 below the root"), (14.14, "hours below the root"), (60, "The root of twice"),
+         ("often", "A number is wanted")],
     ),
     "09.keep": (
         {"run_class": Run}, lambda run: ..., keep,
