@@ -467,10 +467,16 @@ store = checkpoints.Store(place, keep=3, spare=work / "spare")
 str(store.folder)
 
 # %% [markdown]
-# Three things go wrong there. Drive takes a file into a cache on the machine first and sends it later, so the last minutes before a disconnect may never
-# arrive: keep more than one checkpoint, and end a run with `drive.flush_and_unmount()`. If the mount is missing when your program starts, `mkdir -p` happily creates a folder of that name on the machine's own disk, the program finds
-# no checkpoint in it and starts over: a `Store` refuses. And the mount may drop in the middle of a run. A failed save should not kill the run as well,
-# so a `Store` warns, goes on, and writes to the `spare` folder if you gave it one. Take the folder away, as a dropped mount would:
+# Three things go wrong there. The first is that a file which has been written has not yet arrived:
+
+# %%
+facts.quote("drive-cache")
+
+# %% [markdown]
+# So keep more than one checkpoint, and end a run with that call. The second: if the mount is missing when your program starts, `mkdir -p` happily creates a folder of that
+# name on the machine's own disk, the program finds no checkpoint in it, and starts over. A `Store` refuses to begin there. The third: the mount drops in the middle of a run. A failed
+# save should not kill the run as well, so a `Store` warns, goes on, and writes to the `spare` folder if you gave it one. Take the folder away, as a dropped mount
+# would:
 
 # %%
 checkpoints.save(store, 10, now)
