@@ -14,7 +14,7 @@ _MEMBER = "generators.json"  # beside Keras's own members of the archive, which 
 
 
 def save_keras(store: Store, step: int, model: Any) -> Saved:
-    """Write `model` with `Model.save` as the checkpoint of `step`; return what became of it.
+    """Write `model` with `Model.save` into `store` as the checkpoint of `step`; return what became of it.
 
     `step` is the number of steps, or epochs, that are done. Architecture, weights and optimiser are in
     Keras's file (3.15), and the seeds of layers such as Dropout are not: they are added. Where Keras

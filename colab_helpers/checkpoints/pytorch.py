@@ -104,7 +104,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
 
 
 def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
-    """Put `parts` into the state of the newest checkpoint that is whole; return how many steps are done.
+    """Put `parts` into the state of the newest whole checkpoint of `store`; return how many steps are done.
 
     `parts` must have the names that were saved. Names, kinds, shapes and an optimiser's groups are looked
     at before anything is changed. Raises `CheckpointError` for a file of other parts, of another model or

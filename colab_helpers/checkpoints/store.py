@@ -121,9 +121,9 @@ class Store:
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
-    >>> saved = store.write(120, ".txt", lambda path: path.write_text("weights"))
+    >>> saved = store.write(120, ".txt", lambda path: path.touch())
     >>> [(found.step, found.bytes) for found in store.files()]
-    [(120, 7)]
+    [(120, 0)]
     """
 
     def __init__(self, folder: str | Path, keep: int = 2, spare: str | Path | None = None):

@@ -20,6 +20,7 @@ def lives(
     """Plot the lives of one run over an uninterrupted one, which is the broad grey band.
 
     `whole` and each of `lived` map steps to values; a cross stands where a life ends before the last step.
+    `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
     with canvas() as (figure, axes):
         axes.plot(list(whole), list(whole.values()), color="#cbd5e1", lw=7, label="uninterrupted")
@@ -67,6 +68,7 @@ def resumes(
     `whole` has a value for each step from 0 on; `resumed` maps a name to its values from step `since` to
     the same end. `luck` are such curves of runs that differ by chance alone: a grey band from the least to
     the most. Beside each name stands its average, that of the uninterrupted run being 1.
+    `xlabel` and `ylabel` say what the axes are; `title` holds the finding.
     """
     columns = min(4, len(resumed))
     rows = -(-len(resumed) // columns)

@@ -66,7 +66,11 @@ class Leg:
 
 
 #: Step -> what is run; lessons in the order in which they are missed most.
-LESSONS = {"lessons": ("06", "07", "01"), "more": ("03", "02", "05", "04")}
+LESSONS = {
+    "lessons": ("06", "07", "01"),
+    "more": ("03", "02", "05", "04"),
+    "plans": ("08", "09"),
+}
 STEPS = ("install", *LESSONS, "compare", "tests", "pack")
 
 

@@ -17,7 +17,8 @@ from course.table import CourseError
 #: What runs and checks the lessons, without TensorFlow: its build for CUDA is no pure affair.
 ROOTS = """
     coverage hypothesis ipykernel jinja2 jupyter-client jupytext keras matplotlib nbclient nbformat nbval
-    nvidia-ml-py packaging papermill psutil pytest pytest-timeout pytest-xdist pyyaml scikit-learn
+    nvidia-ml-py packaging papermill psutil pytest pytest-timeout pytest-xdist pyyaml safetensors
+    scikit-learn
 """.split()
 #: What a machine made for PyTorch and JAX usually has; `make wheels THERE=file` takes its own `pip list`.
 THERE = """

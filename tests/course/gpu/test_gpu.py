@@ -188,3 +188,8 @@ def test_two_figures_agree_or_are_named():
     close, far = Agreement("a", 1.01, 1.0, 0.02), Agreement("b", 1.3, 1.0, 0.1)
     assert close.holds and not far.holds
     assert "MORE THAN 10%" in str(far) and "MORE" not in str(close)
+
+
+def test_every_lesson_has_its_place_in_the_leg(course):
+    places = [number for numbers in leg.LESSONS.values() for number in numbers]
+    assert sorted(places) == [lesson.slug[:2] for lesson in course.lessons]
