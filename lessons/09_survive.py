@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import checkpoints, facts, figures, hardware, published, runtime
+from colab_helpers import benchmark, checkpoints, facts, figures, hardware, published, runtime
 from colab_helpers.lessons import exercises, reference
 from colab_helpers.lessons.predictions import said
 
@@ -31,6 +31,7 @@ from colab_helpers.lessons.predictions import said
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 STEPS = 84 if FAST else 112  # of the training run; an epoch has 28
 RESUMED = 42  # the step from which it is resumed with something missing: in the middle of an epoch
+SEEDS = 2 if FAST else 5  # runs with other luck
 MEGABYTES = 100 if FAST else 200  # of the file that is cut off while it is being written
 FILES = 500 if FAST else 3000  # small files
 
@@ -128,6 +129,7 @@ def restore(now, state, forget=()):
 # you will see below. `use_deterministic_algorithms` makes a GPU add up in the same order every time; where an operation cannot, PyTorch raises an error.
 
 # %%
+# runs in a process of its own
 def main(path):
     torch.use_deterministic_algorithms(True)
     now, begin = fresh(), 0
@@ -182,6 +184,7 @@ def live(name, kill_at=None):
             losses[int(step)] = float(loss)
             if int(step) == kill_at:
                 process.kill()
+    assert kill_at or process.returncode == 0, "The run failed: read what it wrote above."
     return losses
 
 
@@ -271,7 +274,7 @@ forgotten |= {piece: resume_without(piece) for piece in pieces}
 forgotten["nothing"] = resume_without()
 
 # %% [markdown]
-# Curves of training runs differ by luck alone. How much? Five more runs forget nothing, but draw other noise and other dropout: they are the grey band.
+# Curves of training runs differ by luck alone. How much? A few more runs forget nothing, but draw other noise and other dropout: they are the grey band.
 
 # %%
 def resume_with_other_luck(seed):
@@ -282,7 +285,7 @@ def resume_with_other_luck(seed):
     return train(now, RESUMED, STEPS)
 
 
-luck = [whole[RESUMED:], *(resume_with_other_luck(seed) for seed in range(1, 6))]
+luck = [whole[RESUMED:], *(resume_with_other_luck(seed) for seed in range(1, SEEDS + 1))]
 
 # %%
 times = {piece: sum(scores) / sum(whole[RESUMED:]) for piece, scores in forgotten.items()}
@@ -317,6 +320,7 @@ f"{differ_after} of {STEPS - RESUMED} scores differ"
 # This process saves its weights under the same name over and over, as most notebooks do.
 
 # %%
+# runs in a process of its own
 def save_over(path, weights):
     torch.save(weights, path)
 
@@ -374,6 +378,7 @@ f"{'neither' if not usable_after_over else 'one'} can be loaded{said(left)}"
 # the bytes from its memory to the disk. A killed process does not need that; a machine that loses its power does.
 
 # %%
+# runs in a process of its own
 def save_beside(path, weights):
     part = path.with_suffix(".part")
     with part.open("wb") as file:
@@ -440,9 +445,7 @@ except checkpoints.CheckpointError as error:
 newest = store.files()[0].path
 content = bytearray(newest.read_bytes())
 content[-7] ^= 0b01000000
-_ = newest.write_bytes(content)
-
-# %%
+newest.write_bytes(content)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     went_on_from = checkpoints.resume(store, now).step
@@ -590,11 +593,13 @@ for path in (*folder.iterdir(), work / "pictures.npy"):
 # %%
 start = time.perf_counter()
 one_by_one = np.stack([np.load(folder / f"{number}.npy") for number in range(FILES)])
+benchmark.synchronize()  # a habit: nothing here runs on a device
 small_seconds = time.perf_counter() - start
 
 # %%
 start = time.perf_counter()
 together = np.load(work / "pictures.npy")
+benchmark.synchronize()
 one_file_seconds = time.perf_counter() - start
 assert np.array_equal(one_by_one, together)
 

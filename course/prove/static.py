@@ -281,7 +281,7 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
 
 
 def _is_code(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith("# needs:")
+    return bool(line.strip()) and not line.startswith(("# needs:", "# runs in a process"))
 
 
 def _times_without_waiting(cell: NotebookNode) -> bool:

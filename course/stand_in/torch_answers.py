@@ -88,6 +88,8 @@ def _answer_cuda(places: Places) -> None:
         "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda device="cuda": torch.get_rng_state(),
         "set_rng_state": lambda state, device="cuda": None,
+        "get_rng_state_all": lambda: [torch.get_rng_state()] * torch.cuda.device_count(),
+        "set_rng_state_all": lambda states: None,
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
     }

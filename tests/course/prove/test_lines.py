@@ -104,3 +104,14 @@ def test_marks_change_no_result(cell, tmp_path):
     )  # fmt: skip
     assert ran([cell], tmp_path) == plain.stdout.strip().splitlines()[-1]
     assert json.loads(next(tmp_path.glob("*.json")).read_text())
+
+
+def test_functions_that_run_in_a_process_of_their_own_count_where_they_are_defined(tmp_path):
+    (tmp_path / "cpu").mkdir()
+    apart = "# runs in a process of its own\ndef main(path):\n    print(path)\n    return 3"
+    entry = [{"source": source, "places": [(source.count("def", 0, 40) and source.count("#") + 1, 0)]}
+             for source in (apart, apart.partition("\n")[2])]  # fmt: skip
+    (tmp_path / "cpu" / "1.json").write_text(json.dumps(entry))
+    for source, left in zip((apart, apart.partition("\n")[2]), (0, 2), strict=True):
+        needed, _ = lines.judge("09_a", [source], tmp_path / "cpu", tmp_path / "cpu")
+        assert len(needed) == left
