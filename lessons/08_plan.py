@@ -67,7 +67,7 @@ work = plan.rehearse(model, loss, ROWS, optimizer)
 work
 
 # %% [markdown]
-# Now run it for real, and let `memory.track` watch.
+# (The parts add up to more than the peak: they are not all there at the same moment.) Now run it for real, and let `memory.track` watch.
 #
 # **Predict.** By how many per cent was the rehearsed peak wrong?
 
@@ -169,7 +169,7 @@ launch = published.get("launch-a100")
 f"{in_half.calls} calls, each launched in {1e6 * launch.value:.1f} µs on an {launch.chip} ({launch.credit})"
 
 # %% [markdown]
-# That is why a small model on a large GPU disappoints, and why fusing calls (`torch.compile`, lesson 03) helps it most.
+# And that is the bare launch; PyTorch's own work for a call takes longer still. That is why a small model on a large GPU disappoints, and why fusing calls (`torch.compile`, lesson 03) helps it most.
 #
 # ## A model that you never build
 #
@@ -195,6 +195,8 @@ longer, slower = (of[DEEP] / of[SMALL.layers] for of in (took, foretold))
 f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step takes {slower:.1f} times as long"
 
 # %% [markdown]
+# Six times the layers should take about six times as long. What differs from that is the noise of two timings on a shared machine.
+#
 # ## How good is that?
 #
 # One hit proves little. `make accuracy` tries eight networks with two optimisers on a machine and keeps the table; this is what it
@@ -221,7 +223,7 @@ f"peak: off by {abs(worst.peak_off):.2g} % at most, over {len(trials)} trials on
 # a step that runs call by call. (Fused calls and caches can get below it.) How far above the floor real training stays, others have published.
 # Rehearse *their* networks, and compare. A factor of 1 would be perfect.
 #
-# **Predict.** How many times as long as its floor did ResNet-50's training take on an A100?
+# **Predict.** How many times as long as its floor did ResNet-50's training in fp16 take on an A100?
 
 # %%
 times_the_ceilings = None  # @param {type:"number"}
@@ -232,15 +234,15 @@ factors = {f"{run.what}, {run.chip}": run.factor for run in runs}
 resnet = next(run for run in runs if run.row == "resnet-a100-training")
 figures.bars(
     factors, unit="×", paper=factors,
-    title=f"ResNet-50 on an A100 took {resnet.factor:.1f} times what its ceilings allow{said(times_the_ceilings)}",
+    title=f"ResNet-50, fp16, on an A100 took {resnet.factor:.1f} times its floor{said(times_the_ceilings)}",
 )
 
 # %%
 for run in runs:
-    print(f"{run.chip:>7}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} ms measured ({published.get(run.row).credit})")
+    print(f"{run.chip:>7}, {run.what:26}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} measured ({published.get(run.row).source})")
 
 # %% [markdown]
-# Seven runs, all within a factor of 2.5 of a data sheet and somebody's code; yours may lie outside. The last one is partly our count: its authors write
+# Seven runs, all within 2.5 times the floor of the data sheet; most of them are NVIDIA's own, tuned code, and yours may lie outside. The last one is partly our count: its authors write
 # "about 3 minutes" for 5,000 steps with evaluations and a minute of compiling, and we took an evaluated batch for a third of a step. So a plan gives a range: from the
 # floor to as far above it as the slowest of these runs, and what PyTorch adds for each call.
 #
@@ -299,7 +301,7 @@ best = plan.cheapest(gpus, STEPS, deadline=HOURS)
 figures.ranges(
     {offer.choice: offer.hours(STEPS) for offer in table}, unit="h", xlabel=f"{STEPS:,} steps",
     out=[offer.choice for offer in table if not offer.fits], limit=(f"{HOURS} hours", HOURS),
-    title=f"Cheapest in time: {best.choice if best else 'none'}{said(your_choice)}",
+    title=f"Cheapest that meets the deadline: {best.choice if best else 'none'}{said(your_choice)}",
 )
 
 # %%
@@ -312,8 +314,8 @@ for offer in (offer for offer in table if offer.fits and offer.units(STEPS)):
 facts.quote("compute-units")
 
 # %% [markdown]
-# An hour on the A100 costs three times what one on the L4 does, and still the whole job costs less there, since it ends four times sooner. The two
-# ranges overlap, but not by chance: what makes the one slow makes the other slow. Compare the price of jobs, not of hours.
+# An hour on the A100 costs three times what one on the L4 does, and still the whole job costs no more there, since it finishes in a quarter of the time. The two
+# ranges overlap, so call the price a draw and the time a win. Compare the price of jobs, not of hours.
 #
 # ## How many rows?
 #

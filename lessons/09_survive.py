@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ facts.quote("session-length")
 # ## A run worth saving
 #
 # This small training run has everything that a large one has. The model has *dropout*, which draws random numbers. AdamW keeps two averages for every
-# weight. The learning rate follows a schedule. fp16 needs a loss scaler (lesson 07), and the pixels are left at 0 to 255 so that it has work to do. NumPy adds
+# weight. The learning rate follows a schedule. fp16 needs a loss scaler (lesson 07), and the pixels go up to 255 so that it has work to do. NumPy adds
 # noise to the pictures. All of these change from step to step, and later you will forget each of them once.
 
 # %%
@@ -126,7 +127,7 @@ def restore(now, state, forget=()):
 
 # %% [markdown]
 # The program starts from the checkpoint, if there is one, and otherwise from the beginning. It saves every ten steps, and not straight to the file, for a reason that
-# you will see below. `use_deterministic_algorithms` makes a GPU add up in the same order every time; where an operation cannot, PyTorch raises an error.
+# you will see below. `use_deterministic_algorithms` makes a GPU add up in the same order every time; where an operation cannot, PyTorch raises an error. (CUDA's products also want the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`.)
 
 # %%
 # runs in a process of its own
@@ -189,7 +190,7 @@ def live(name, kill_at=None):
 
 
 # %% [markdown]
-# One run is left alone. The other is killed at a step drawn at random, and then started again by the very same command.
+# One run is left alone. The other is killed at a step drawn at random, somewhere between two saves, and then started again by the very same command.
 #
 # **Predict.** Of all the losses that the killed run prints, in both of its lives, how many differ from those of the uninterrupted run?
 
@@ -198,7 +199,7 @@ will_differ = None  # @param {type:"integer"}
 
 # %%
 uninterrupted = live("uninterrupted")
-victim = random.SystemRandom().randrange(STEPS // 3, STEPS - 5)
+victim = random.SystemRandom().choice([step for step in range(STEPS // 3, STEPS - 5) if step % 10 > 3])
 first_life = live("killed", kill_at=victim)
 second_life = live("killed")
 resumed_at = min(second_life)
@@ -227,7 +228,7 @@ f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights
 #
 # Most tutorials save `model.state_dict()` and load it again. Training goes on, after all. How much does it matter?
 #
-# **Predict.** All of it is there but one piece. Which single piece hurts most when it is forgotten?
+# **Predict.** Everything is restored except one piece. Which single piece hurts most when it is forgotten?
 
 # %%
 worst_to_forget = None  # @param ["optimizer", "scheduler", "scaler", "noise", "random", "position"]
@@ -296,12 +297,12 @@ figures.resumes(
 )
 
 # %% [markdown]
-# The number beside each name is the average loss since the resume; the uninterrupted run has 1. Loading the model alone is the worst, and most of that comes from
-# the optimiser: without its averages AdamW takes its first steps as if it had never seen a gradient, at full learning rate. A forgotten schedule warms
-# up a second time, and is still at a high rate when it should be settling down. A forgotten scaler leaves a flat piece: steps that it skips until it has found its factor
-# again.
+# The number beside each name is the average loss since the resume; the uninterrupted run has 1. Without the optimiser's averages AdamW jumps at once: it takes its
+# first steps as if it had never seen a gradient, at full learning rate. A forgotten schedule warms up a second time, and its rate is high when it should be settling down. With all but the
+# model forgotten both happen: the run looks fine until the second warm-up is over, and is then the worst of all. A forgotten scaler skips its first steps until it has found its factor again, so
+# the curve stands still for a moment.
 #
-# The others stay within the band, or nearly so, and some even end lower: that is luck and no merit. Nothing in such a curve warns you, and yet the run is no longer the one that you could repeat: with the
+# The others stay near the band, some a little below it: a handful of seeds does not cover all luck. Nothing in such a curve warns you, and yet the run is no longer the one that you could repeat: with the
 # position lost, some pictures come twice in an epoch and others not at all.
 #
 # ### RIGHT: forget nothing
@@ -416,10 +417,11 @@ try:
     largest, did = torch.load(work / "flipped.pt")["w"].max().item(), "loads it and says nothing"
 except RuntimeError:
     largest, did = 0.5, "raises an error"
-f"torch.load {did}{said(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}"
+print(f"torch.load {did}{said(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
+print("the zip archive finds a bad checksum in", zipfile.ZipFile(work / "flipped.pt").testzip())
 
 # %% [markdown]
-# A weight like that ruins the model in one step, and nobody was told. Only a checksum finds it. So here is the list for a checkpoint that you can rely on: all that changes,
+# A weight like that ruins the model in one step, and nobody was told. The checksum was there, in the archive; `torch.load` does not look at it, since that would cost time. So here is the list for a checkpoint that you can rely on: all that changes,
 # written next to the old one, flushed, renamed, checked when it is read, and the one before it kept. In your own notebooks `colab_helpers.checkpoints` does all of it. (The
 # first cell of this notebook has the line that installs it.)
 
@@ -534,7 +536,7 @@ figures.lines(
 
 # %% [markdown]
 # The valley is wide: at half the interval or at twice, you lose only a quarter more. So a rough guess of the MTBF will do. (Where saving takes most of the time, the simple formula overstates
-# what is lost; nobody works there.) Measure the cost where you save: with Drive it is another one.
+# what is lost; nobody works there.) Measure the cost where you save: Drive will give a different number.
 #
 # ## A pickle is a program
 #
@@ -577,7 +579,7 @@ except pickle.UnpicklingError as error:
 one_file_faster = None  # @param {type:"number"}
 
 # %%
-# @title Write pictures both ways, and empty the memory that the system keeps of them { display-mode: "form" }
+# @title Write pictures both ways, and drop them from the page cache { display-mode: "form" }
 folder = work / "pictures"
 folder.mkdir()
 pictures = np.random.default_rng(0).integers(0, 256, (FILES, 64, 64), "uint8")
@@ -613,11 +615,11 @@ figures.bars(
 
 # %% [markdown]
 # Here every file has to be looked up, opened and closed. On a mounted Drive each of them is a network round trip as well; the hollow rates are what users of Colab
-# published, on good days and on bad ones.
+# published in 2020, with and without a GPU, on a good day and on a bad one.
 
 # %%
 for row in on_drive:
-    print(f"60,000 files at {row.value:.0f} a second: {60_000 / row.value / 60:,.0f} minutes ({row.credit})")
+    print(f"60,000 {row.conditions}: {60_000 / row.value / 60:,.0f} minutes at {row.value:.0f} a second ({row.credit})")
 facts.quote("drive-small-files")
 
 # %% [markdown]
@@ -769,7 +771,7 @@ exercises.check("09.keep", keep, run_class=Run)
 takeaways = {
     "Save everything that changes, and nothing is lost": f"killed at step {victim}, resumed at {resumed_at}: {differ} losses and {weights_differ} weights differ. With the model alone: {times['all but the model']:.1f} times the loss.",
     "Write next to it, rename, verify": f"killed while writing, {usable_after_over} checkpoints were left when overwriting, {usable_after_beside} when renaming; of a flipped bit torch.load {'said nothing' if 'nothing' in did else 'complained'}.",
-    "How often follows from one measurement": f"{cost:.2f} s for a checkpoint, so one every {best / 60:.1f} minutes.",
+    "How often follows from one measurement and one guess": f"{cost:.2f} s for a checkpoint, {MTBF / 3600:.0f} hours for a session: so one every {best / 60:.1f} minutes.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
