@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 import warnings
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -413,6 +412,8 @@ content[place + 7] ^= 0b01000000  # one bit of the second number's exponent
 _ = (work / "flipped.pt").write_bytes(content)
 
 # %%
+import zipfile
+
 try:
     largest, did = torch.load(work / "flipped.pt")["w"].max().item(), "loads it and says nothing"
 except RuntimeError:
