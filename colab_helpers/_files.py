@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import re
 import shutil
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _PART = ".part"
+HOST = re.sub(r"\W", "", platform.node())  # process numbers are a machine's own
+_DAY = 86_400  # seconds
 
 
 def write(path: str | Path, content: str | bytes) -> Path:
@@ -44,6 +51,36 @@ def clear_parts(folder: Path) -> None:
         if pid.isdecimal() and not runs(int(pid)):
             with contextlib.suppress(OSError):
                 part.unlink()
+
+
+@contextlib.contextmanager
+def private_folder(folder: Path) -> Iterator[Path]:
+    """Give a new folder in `folder` to this process alone, for what is unfinished; it goes at the end.
+
+    Those that others have left go before: of processes of this machine that are gone, and of other
+    machines after a day. Raises OSError.
+    """
+    for part in folder.glob(f"{_PART}-*"):
+        host, _, pid = part.name.removeprefix(f"{_PART}-").rpartition("-")[0].rpartition("-")
+        with contextlib.suppress(OSError):
+            ours_and_gone = host == HOST and pid.isdecimal() and not runs(int(pid))
+            if ours_and_gone or time.time() - part.stat().st_mtime > _DAY:
+                shutil.rmtree(part, ignore_errors=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{_PART}-{HOST}-{os.getpid()}-", dir=folder))
+    try:
+        yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in `folder` on the disk too, where a folder can be flushed."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def runs(pid: int) -> bool:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from colab_helpers.checkpoints.store import CheckpointError, Saved, Store
+from colab_helpers.checkpoints.store import CheckpointError, Saved, Store, refuse_another
 
 SUFFIX = ".orbax.tar"
 
@@ -55,18 +55,7 @@ def _read(path: Path, like: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as orbax:
         _unpack(path, Path(folder))
         kept = orbax.metadata(Path(folder, "state")).item_metadata.tree
-        shapes = [_shapes(kept), _shapes(like)]
-        odd = [
-            key
-            for key in sorted({*shapes[0], *shapes[1]})
-            if shapes[0].get(key) != shapes[1].get(key)
-        ]
-        if odd:
-            there, here = (tree.get(odd[0], "missing") for tree in shapes)
-            raise CheckpointError(
-                f"{path.name} is of another tree: {odd[0]} is {there} there and {here} here, and "
-                f"{len(odd) - 1} more differ. Nothing was loaded."
-            )
+        refuse_another(path, "tree", _shapes(kept), _shapes(like))
         return orbax.restore(Path(folder, "state"), like)
 
 

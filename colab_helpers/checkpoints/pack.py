@@ -56,7 +56,7 @@ class Packer:
             raise CheckpointError(
                 f"{where} is an array of {value.dtype}: only real numbers are kept."
             )
-        if not hasattr(value, "ndim") or value.ndim == 0:
+        if value.ndim == 0:
             return value.item()
         return {
             "array": str(value.dtype),
@@ -77,9 +77,8 @@ class Packer:
             raise CheckpointError(
                 f"{where} is sparse, which safetensors cannot hold: keep it dense."
             )
-        tensor = (
-            tensor.resolve_conj().resolve_neg()
-        )  # of a view that says so, the numbers themselves
+        # Of a view that only says "conjugate" or "negative", the numbers themselves.
+        tensor = tensor.resolve_conj().resolve_neg()
         shape = tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         place = (tensor.data_ptr(), *shape) if tensor.numel() else (where,)
         if place in self._seen:

@@ -20,6 +20,7 @@ from colab_helpers.checkpoints.store import (
     Saved,
     Store,
     UnreadableError,
+    refuse_another,
 )
 
 SUFFIX = ".safetensors"
@@ -72,7 +73,7 @@ class RandomState:
                 f"Saved with {len(kept)} GPUs and resumed with {here}: their random numbers start over, so "
                 "the run is not the same to the bit.",
                 CheckpointWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         elif kept:
             torch.cuda.set_rng_state_all([one.cpu() for one in kept])
@@ -179,7 +180,8 @@ def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> No
     for name, part in parts.items():
         kept = state[name]
         if isinstance(part, torch.nn.Module):
-            _check_model(path, name, part.state_dict(), kept)
+            there, here = _shapes(name, kept), _shapes(name, part.state_dict())
+            refuse_another(path, "model", there, here, _hint(name, there, here))
         elif hasattr(part, "param_groups"):
             now, then = _groups(part.state_dict()), _groups(kept)
             if now != then:
@@ -194,30 +196,22 @@ def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> No
             )
 
 
-def _check_model(path: Path, name: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
-    here, there = _shapes(now), _shapes(then)
-    odd = [key for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
-    if not odd:
-        return
-    wrapped = any(key.startswith(("_orig_mod.", "module.")) for key in odd)
-    hint = (
-        " Save and load the model inside its wrapper: model._orig_mod or model.module."
-        if wrapped
-        else ""
-    )
-    raise CheckpointError(
-        f"{path.name} is of another model: {name}.{odd[0]} is {there.get(odd[0], 'missing')} there and "
-        f"{here.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded.{hint}"
-    )
+def _hint(name: str, *shapes: Mapping[str, str]) -> str:
+    """What to do where one side has the names of a wrapper and the other has not."""
+    wrapped = tuple(f"{name}.{wrapper}" for wrapper in ("_orig_mod.", "module."))
+    there, here = ({key for key in one if key.startswith(wrapped)} for one in shapes)
+    if there == here:
+        return ""
+    return " Save and load the model inside its wrapper: model._orig_mod or model.module."
 
 
 def _groups(state: Mapping[str, Any]) -> list[int]:
     return [len(group["params"]) for group in state.get("param_groups", [])]
 
 
-def _shapes(state: Mapping[str, Any]) -> dict[str, str]:
+def _shapes(name: str, state: Mapping[str, Any]) -> dict[str, str]:
     return {
-        key: f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+        f"{name}.{key}": f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
         if isinstance(value, torch.Tensor)
         else "a value"
         for key, value in state.items()

@@ -12,24 +12,19 @@ import contextlib
 import errno
 import hashlib
 import os
-import platform
 import re
-import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from colab_helpers import _files, _units
+from colab_helpers import _files, _units, runtime
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
-_PART = ".part"  # a folder whose name begins with it was left in the middle
-_HOST = re.sub(r"\W", "", platform.node())  # process numbers are a machine's own
-_DAY = 86_400  # seconds
-_DRIVE = Path("/content/drive")
+_DRIVE = Path(runtime.DRIVE)
 _T = TypeVar("_T")
 
 
@@ -150,21 +145,20 @@ class Store:
                 f"step is {step}, suffix {suffix!r}: give 0 or more, and a name such as '.pt'."
             )
         start = time.perf_counter()
-        problem = self._gone()
-        if not problem:
+        gone = self._gone()
+        problems = [gone] if gone else []
+        for folder in self._folders[1 if gone else 0 :]:
             try:
-                path = self._write(self.folder, step, suffix, writer)
-                return Saved(step, path, path.stat().st_size, time.perf_counter() - start)
+                path = self._write(folder, step, suffix, writer)
+                size = path.stat().st_size
             except OSError as error:
-                problem = f"{self.folder}: {_reason(error)}"
-        if self.spare:
-            try:
-                path = self._write(self.spare, step, suffix, writer)
-                took = time.perf_counter() - start
-                self._warn(f"{problem}. Step {step} was saved in {self.spare} instead.")
-                return Saved(step, path, path.stat().st_size, took, problem)
-            except OSError as error:
-                problem += f"; and {self.spare}: {_reason(error)}"
+                problems.append(f"{folder}: {_reason(error)}")
+                continue
+            problem = "; and ".join(problems)
+            if problem:
+                self._warn(f"{problem}. Step {step} was saved in {folder} instead.")
+            return Saved(step, path, size, time.perf_counter() - start, problem)
+        problem = "; and ".join(problems)
         self._warn(f"Step {step} was not saved. {problem}. Older checkpoints are as they were.")
         return Saved(step, None, 0, time.perf_counter() - start, problem)
 
@@ -175,10 +169,7 @@ class Store:
         """
         if problem := self._gone():
             raise CheckpointError(f"{problem}. Nothing was resumed: it would begin from the start.")
-        folders = [self.folder, *([self.spare] if self.spare else [])]
-        found = [
-            one for folder in folders for one in _files_in(folder) if one.path.name.endswith(suffix)
-        ]
+        found = [one for folder in self._folders for one in _files_in(folder, suffix)]
         return sorted(found, reverse=True)
 
     def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[Found, _T] | None:
@@ -209,40 +200,33 @@ class Store:
     def _write(
         self, folder: Path, step: int, suffix: str, writer: Callable[[Path], object]
     ) -> Path:
-        _clear_parts(folder)
-        # A folder, since writers have unfinished files of their own; nobody else's, on no machine.
-        part = Path(tempfile.mkdtemp(prefix=f"{_PART}-{_HOST}-{os.getpid()}-", dir=folder))
-        try:
+        with _files.private_folder(folder) as part:  # writers have unfinished files of their own
             file = part / f"state{suffix}"
             writer(file)
             with file.open("rb+") as handle:
                 os.fsync(handle.fileno())
             target = folder / f"step-{step:09d}-{file.stat().st_size}-{_digest(file)}{suffix}"
             file.replace(target)
-            _flush(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+            _files.flush_folder(folder)
         self._rejected.discard(target)
         self._prune(folder, target, suffix)
         return target
 
     def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
         """Remove all of this kind that are older than the `keep` newest ones that seem to be whole."""
-        others = sorted(
-            (
-                one
-                for one in _files_in(folder)
-                if one.path != newest and one.path.name.endswith(suffix)
-            ),
-            reverse=True,
-        )
         kept = 1
-        for one in others:
+        for one in sorted(_files_in(folder, suffix), reverse=True):
+            if one.path == newest:
+                continue
             if kept >= self.keep:
                 with contextlib.suppress(OSError):  # one too many does no harm
                     one.path.unlink()
             elif one.path not in self._rejected and one.path.stat().st_size == one.bytes:
                 kept += 1
+
+    @property
+    def _folders(self) -> list[Path]:
+        return [self.folder, *([self.spare] if self.spare else [])]
 
     def _gone(self) -> str:
         """Say that the folder is not where it was: a mount dropped, or somebody removed it."""
@@ -277,13 +261,28 @@ def _ready(folder: Path) -> Path:
     return folder
 
 
-def _files_in(folder: Path) -> Iterator[Found]:
+def _files_in(folder: Path, suffix: str) -> Iterator[Found]:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        if match := _NAME.fullmatch(path.name):
+        if (match := _NAME.fullmatch(path.name)) and path.name.endswith(suffix):
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                 yield Found(int(match[1]), path.stat().st_mtime, int(match[2]), match[3], path)
+
+
+def refuse_another(
+    path: Path, what: str, there: Mapping[str, str], here: Mapping[str, str], hint: str = ""
+) -> None:
+    """Raise `CheckpointError` where the file at `path` is of another `what`, such as "model".
+
+    `there` and `here` are the shapes in the file and in the program, by name; `hint` ends the message.
+    """
+    odd = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    if odd:
+        raise CheckpointError(
+            f"{path.name} is of another {what}: {odd[0]} is {there.get(odd[0], 'missing')} there and "
+            f"{here.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded.{hint}"
+        )
 
 
 def _mount_of(folder: Path) -> Path:
@@ -292,29 +291,9 @@ def _mount_of(folder: Path) -> Path:
     return folder
 
 
-def _clear_parts(folder: Path) -> None:
-    """Remove what writers that are gone have left unfinished: of this machine, and of others after a day."""
-    for part in folder.glob(f"{_PART}-*"):
-        host, _, pid = part.name.removeprefix(f"{_PART}-").rpartition("-")[0].rpartition("-")
-        with contextlib.suppress(OSError):
-            ours_and_gone = host == _HOST and pid.isdecimal() and not _files.runs(int(pid))
-            if ours_and_gone or time.time() - part.stat().st_mtime > _DAY:
-                shutil.rmtree(part, ignore_errors=True)
-
-
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def _flush(folder: Path) -> None:
-    """Have the new name on the disk too, where a folder can be flushed."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _reason(error: OSError) -> str:

@@ -45,9 +45,8 @@ def lines(
     """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
     `curves` and `ideal` map a name to one y for each x, NaN where there is none; `published` have their
-    own x. `log` takes both
-    axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B", "B/s", "s" …) for x
-    and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
+    own x. `log` takes both axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B",
+    "B/s", "s" …) for x and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
     # Where there are many the legend stands beside the curves.
     drawn = len(curves) + len(ideal or {}) + len(published)
@@ -65,15 +64,14 @@ def lines(
         else:
             axes.set_ylim(bottom=0)
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
-            if (
-                unit and axis is axes.yaxis and (log or log_y)
-            ):  # less than two decades: more numbers
-                axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-                axis.set_minor_formatter(NullFormatter())
             if unit:
                 axis.set_major_formatter(
                     FuncFormatter(lambda value, _, unit=unit: with_unit(value, unit, short=True))
                 )
+        low, high = axes.get_ylim()
+        if units[1] and (log or log_y) and high < 100 * low:  # powers of ten alone would be too few
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         if doubling:
             axes.set_xscale("log", base=2)
             ticks = sorted({*x, *(float(value) for row in published for value in row.x)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from colab_helpers.figures.style import COLOURS, GREY, INK, Picture, canvas, finish
@@ -43,8 +44,7 @@ def lives(
                     mec="white",
                     label="killed",
                 )
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _log(axes)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         axes.legend()
         parts = "; ".join(
@@ -75,28 +75,29 @@ def resumes(
     reference = sum(whole[since:])
     steps = range(len(whole))
     shown = [value for curve in (whole[since // 2 :], *resumed.values()) for value in curve]
+    band = list(zip(*luck, strict=True))
     told = {}
     with canvas(9.2, 0.7 + 2.0 * rows, columns=columns, rows=rows) as (figure, grid):
-        for axes, (name, curve) in zip(_flat(grid), resumed.items(), strict=False):
+        panels = list(getattr(grid, "flat", [grid]))  # a single one is no array
+        for axes, (name, curve) in zip(panels, resumed.items(), strict=False):
             same = list(curve) == list(whole[since:])
             told[name] = "the same to the bit" if same else f"{sum(curve) / reference:.2f} ×"
-            if luck:
-                band = list(zip(*luck, strict=True))
-                low, high = [min(one) for one in band], [max(one) for one in band]
-                axes.fill_between(steps[since:], low, high, color="#d1d5db", lw=0, label="luck")
+            if band:
+                low, high = map(min, band), map(max, band)
+                axes.fill_between(
+                    steps[since:], [*low], [*high], color="#d1d5db", lw=0, label="luck"
+                )
             axes.plot(steps, whole, color=GREY, lw=1.2, label="uninterrupted")
             axes.plot(steps[since:], curve, color=COLOURS[1], lw=1.8, label="resumed")
             axes.axvline(since, color=INK, lw=0.8, ls=":")
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_formatter(NullFormatter())
+            _log(axes)
             axes.set_xlim(since - (len(whole) - since) / 3, len(whole) - 1)
             axes.set_ylim(0.8 * min(shown), 1.4 * max(shown))
             axes.set_title(f"{name}: {told[name]}", fontsize=9)
             axes.label_outer()
-        for axes in _flat(grid)[len(resumed) :]:
+        for axes in panels[len(resumed) :]:
             axes.axis("off")
-        _flat(grid)[len(resumed) - 1].legend(loc="upper right", fontsize=7.5, borderaxespad=0.2)
+        panels[len(resumed) - 1].legend(loc="upper right", fontsize=7.5, borderaxespad=0.2)
         figure.supxlabel(xlabel, fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
@@ -104,5 +105,8 @@ def resumes(
         return finish(figure, f"Small line plots, {ylabel} over {xlabel}. {title}. {parts}.")
 
 
-def _flat(grid: Sequence) -> list:
-    return list(getattr(grid, "flat", [grid]))
+def _log(axes: Axes) -> None:
+    """A vertical axis in steps of ten, with plain numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -23,7 +23,7 @@ from colab_helpers.lessons import replay
 from course.run.after_import import after_import
 
 _DEVICE = re.compile(r"\b(device|chip|gpus?|on_gpu|cuda)\b")
-_APART = "# runs in a process of its own"
+APART = "# runs in a process of its own"  # the first line of a cell
 ENOUGH = 0.95  # of the lines that need an accelerator have to run under a stand-in
 
 
@@ -164,7 +164,7 @@ def ran(folder: Path, path: str, cells: Iterable[str]) -> tuple[set[Line], set[L
     `path` names the lesson. Cells that are no plain Python, such as the set-up cell's, are left out.
     What TensorFlow's AutoGraph rewrites runs under another name: the bodies of functions in cells that
     need TensorFlow count as run where their `def` did, and so do those of a cell that begins with
-    "# runs in a process of its own": the lesson sees what they did there.
+    `APART`: the lesson sees what they did there.
     """
     by_source: dict[str, set[tuple[int, int]]] = {}
     for file in sorted(folder.glob("*.json")):
@@ -179,7 +179,7 @@ def ran(folder: Path, path: str, cells: Iterable[str]) -> tuple[set[Line], set[L
         except SyntaxError:
             continue
         passed = by_source.get(source, set())
-        if "tensorflow" in replay.needs(source) or source.startswith(_APART):
+        if "tensorflow" in replay.needs(source) or source.startswith(APART):
             passed = passed | _in_functions(source)
         whole |= {Line(path, place, text) for place, text in found.items()}
         done |= {Line(path, place, text) for place, text in found.items() if place in passed}

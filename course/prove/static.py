@@ -15,6 +15,7 @@ import statistics
 from nbformat import NotebookNode
 
 from colab_helpers.lessons import replay
+from course.prove.lines import APART
 from course.run import execute
 from course.table import Course, Lesson
 from course.write import assemble
@@ -281,7 +282,7 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
 
 
 def _is_code(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith(("# needs:", "# runs in a process"))
+    return bool(line.strip()) and not line.startswith(("# needs:", APART))
 
 
 def _times_without_waiting(cell: NotebookNode) -> bool:

@@ -20,6 +20,7 @@ from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
 from course.write import assemble, planner
+from course.write.tables import table
 
 
 @dataclass(frozen=True)
@@ -118,13 +119,17 @@ def write_picture(course: Course, path: Path) -> Path | None:
 
 def lesson_table(course: Course) -> str:
     """The table of lessons: badge, title, hardware, minutes, what the reader measures."""
-    rows = [
-        f"| {course.badge(lesson)} | [{lesson.number:02d} {lesson.title}](notebooks/{lesson.slug}.ipynb) "
-        f"| {lesson.hardware} | {lesson.minutes} | {lesson.measures} |"
+    rows = (
+        (
+            course.badge(lesson),
+            f"[{lesson.number:02d} {lesson.title}](notebooks/{lesson.slug}.ipynb)",
+            lesson.hardware,
+            str(lesson.minutes),
+            lesson.measures,
+        )
         for lesson in course.lessons
-    ]
-    head = "| open | lesson | asks for | minutes | you measure |\n|---|---|---|---|---|"
-    return "\n".join([head, *rows])
+    )
+    return table(("open", "lesson", "asks for", "minutes", "you measure"), rows)
 
 
 def fork_lines(course: Course) -> str:
@@ -223,14 +228,11 @@ def measured_table(course: Course, lesson: Lesson) -> str:
     if not records:
         return "No full run of this lesson has been recorded yet."
     meanings = {name: value.meaning for record in records for name, value in record.values.items()}
-    rows = [
-        f"| {meaning} | "
-        + " | ".join(str(record.values.get(name, "–")) for record in records)
-        + " |"
+    rows = (
+        (meaning, *(str(record.values.get(name, "–")) for record in records))
         for name, meaning in meanings.items()
-    ]
-    head = "| | " + " | ".join(record.label for record in records) + " |"
-    return "\n".join([head, "|---" * (len(records) + 1) + "|", *rows])
+    )
+    return table(("", *(record.label for record in records)), rows)
 
 
 def _literal(text: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from colab_helpers import _units, plan, published
 from colab_helpers.plan import accuracy
+from course.write.tables import table
 
 
 def trials_table() -> str:
@@ -27,7 +26,7 @@ def trials_table() -> str:
         )
         for trial in accuracy.trials()
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def runs_table() -> str:
@@ -44,7 +43,7 @@ def runs_table() -> str:
         )
         for run in accuracy.runs()
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def terms_table() -> str:
@@ -59,9 +58,4 @@ def terms_table() -> str:
         )
         for term in plan.terms()
     )
-    return _table(head, rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    first, *rest = ("| " + " | ".join(cells) + " |" for cells in (head, *rows))
-    return "\n".join([first, "|---" * len(head) + "|", *rest])
+    return table(head, rows)

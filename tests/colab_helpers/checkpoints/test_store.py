@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from colab_helpers import checkpoints
+from colab_helpers import _files, checkpoints
 from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
 
 
@@ -155,12 +155,10 @@ def test_a_mount_is_never_taken_for_granted(tmp_path, monkeypatch):
 
 
 def test_what_writers_that_are_gone_have_left_is_cleared_away(store):
-    from colab_helpers.checkpoints.store import _HOST
-
     dead = subprocess.Popen(["true"])
     dead.wait()
     names_of_parts = (
-        f".part-{_HOST}-{dead.pid}-a", f".part-{_HOST}-{os.getppid()}-b",
+        f".part-{_files.HOST}-{dead.pid}-a", f".part-{_files.HOST}-{os.getppid()}-b",
         f".part-elsewhere-{dead.pid}-c", f".part-elsewhere-{dead.pid}-d",
     )  # fmt: skip
     for name in names_of_parts:
