@@ -8,7 +8,8 @@ itself and works where nothing but the standard library is installed. Import the
 The rooms, one question each:
 
     runtime       Where does this code run, and on what?
-    preflight     Does that fit, and if not, what mends it? What does this error mean?
+    preflight     Does that fit, and if not, what mends it?
+    doctor        What does this error mean, and what in this notebook is gone?
     hardware      What chip is it, and what can it do at most?
     benchmark     How long does this take, honestly?
     memory        Where do the bytes go?
@@ -22,3 +23,17 @@ The rooms, one question each:
 """
 
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(shell):
+    """Explain known errors under their traceback; `%load_ext colab_helpers` calls it with IPython's `shell`."""
+    from colab_helpers.doctor import hook
+
+    hook.load(shell)
+
+
+def unload_ipython_extension(shell):
+    """Explain no more; `%unload_ext colab_helpers` calls it with IPython's `shell`."""
+    from colab_helpers.doctor import hook
+
+    hook.unload(shell)

@@ -170,21 +170,20 @@ def _judge_machine(as_json: bool) -> int:
 
 
 def _explain(error: str, as_json: bool) -> int:
-    from colab_helpers import preflight
+    from colab_helpers import doctor
 
-    known = preflight.explain_error(error)
-    unknown = (
-        "The course does not know this error. Try the last line of the traceback, with the error's "
-        f"name; or look through {preflight.page()}"
-    )
-    _print([known] if known else [], as_json, unknown)
-    return 0 if known else 1
+    explanation = doctor.explain_error(error)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(explanation), indent=2))
+    else:
+        print(explanation if explanation else f"{explanation}\nAll that is known: {doctor.page()}")
+    return 0 if explanation else 1
 
 
 def _judge_notebook(path: Path, as_json: bool) -> int:
-    from colab_helpers import preflight
+    from colab_helpers import doctor
 
-    findings = preflight.explain_notebook(_notebook(path))
+    findings = doctor.explain_notebook(_notebook(path))
     _print(findings, as_json, f"{path}: no line for TPUs that are gone.")
     return 1 if findings else 0
 

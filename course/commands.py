@@ -274,11 +274,11 @@ def drift(course: Course, options: argparse.Namespace) -> int:
 
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
-    from colab_helpers import facts, preflight, published
+    from colab_helpers import doctor, facts, published
 
     today = options.today or date.today()
-    stated: list[facts.Fact | preflight.Problem | published.Published] = [*facts.all_facts()]
-    stated += [*preflight.known_problems().values(), *published.everything().values()]
+    stated: list[facts.Fact | doctor.Problem | published.Published] = [*facts.all_facts()]
+    stated += [*doctor.known_problems().values(), *published.everything().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (

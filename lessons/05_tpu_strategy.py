@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from colab_helpers import benchmark, devices, facts, figures, hardware, preflight, published, runtime
+from colab_helpers import benchmark, devices, doctor, facts, figures, hardware, published, runtime
 from colab_helpers.lessons import data, exercises, reference, replay
 from colab_helpers.lessons.predictions import said
 
@@ -707,7 +707,7 @@ else:
         make_strategy("TPUStrategy")
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         print(f"{type(error).__name__}: {error}"[:140], "…")
-        explained = preflight.explain_error(error)
+        explained = doctor.explain_error(error)
 print(explained)
 
 # %% [markdown]

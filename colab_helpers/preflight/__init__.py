@@ -14,27 +14,17 @@ from colab_helpers import _traces as traces
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
-from colab_helpers.preflight.explain import explain_error
-from colab_helpers.preflight.notebooks import IN_NOTEBOOKS, explain_notebook
-from colab_helpers.preflight.problems import PAGE, Finding, Problem, known_problems, page
+from colab_helpers.doctor.problems import Finding, known_problems
 from colab_helpers.preflight.state import State, Wants
 
 __all__ = [
     "CHECKS",
-    "IN_NOTEBOOKS",
     "ON_THE_CARD_ONLY",
-    "PAGE",
-    "Finding",
     "OldHelperError",
-    "Problem",
     "State",
     "StatusCard",
     "Wants",
-    "explain_error",
-    "explain_notebook",
     "inspect",
-    "known_problems",
-    "page",
     "run_checks",
     "status_card",
 ]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from colab_helpers import _units, hardware, runtime
 from colab_helpers._output import with_code
-from colab_helpers.preflight.problems import Finding
+from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
 

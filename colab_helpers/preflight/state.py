@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from colab_helpers import hardware
 from colab_helpers import runtime as _runtime
 from colab_helpers._traces import Traces
-from colab_helpers.preflight import problems
-
-#: Import name -> distribution, where they differ.
-DISTRIBUTION = {"sklearn": "scikit-learn", "pynvml": "nvidia-ml-py"}
-
+from colab_helpers.doctor import problems
 
 @dataclass(frozen=True)
 class Wants:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from colab_helpers import colab_images
-from colab_helpers.preflight.state import DISTRIBUTION
+from colab_helpers.doctor.imports import distribution, normal
 from course.table import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.
@@ -49,7 +49,7 @@ def tested(runtime: str) -> dict[str, str]:
     table = colab_images.images()[colab_images.LATEST].runtimes
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
-    return {_normal(name): version for name, version in table[runtime].items()}
+    return {normal(name): version for name, version in table[runtime].items()}
 
 
 def read_freeze(text: str) -> dict[str, str]:
@@ -63,7 +63,7 @@ def read_freeze(text: str) -> dict[str, str]:
         pinned = re.match(r"([\w.-]+)==(\S+)", line)
         linked = re.match(r"([\w.-]+) @ \S*?-(\d[\w.%]*)-", line)
         if match := pinned or linked:
-            found[_normal(match[1])] = match[2].replace("%2B", "+")
+            found[normal(match[1])] = match[2].replace("%2B", "+")
     return found
 
 
@@ -136,12 +136,8 @@ def _users(course: Course) -> dict[str, tuple[str, ...]]:
     users: dict[str, list[str]] = {}
     for lesson in course.lessons:
         for name in (*lesson.packages, *lesson.optional):
-            users.setdefault(_normal(DISTRIBUTION.get(name, name)), []).append(lesson.slug[:2])
+            users.setdefault(normal(distribution(name)), []).append(lesson.slug[:2])
     everyone = tuple(lesson.slug[:2] for lesson in course.lessons)
     return {name: tuple(found) for name, found in users.items()} | dict.fromkeys(
         _EVERYWHERE, everyone
     )
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

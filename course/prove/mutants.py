@@ -111,13 +111,16 @@ _BESIDE = {
     "report.py": ("tests/course/run/test_lessons.py", "tests/course/run/test_execute.py"),
     "commands.py": ("tests/course/run", "tests/course/write", "tests/course/prove"),
     "__main__.py": (
-        "tests/colab_helpers/test_preflight_explain.py",
+        "tests/colab_helpers/test_doctor.py",
         "tests/course/run/test_lessons.py",
     ),
     "figures": ("tests/colab_helpers/test_figures.py",),
     "colab_helpers/preflight": (
         "tests/colab_helpers/test_preflight.py",
-        "tests/colab_helpers/test_preflight_explain.py",
+        "tests/colab_helpers/test_problems.py",
+    ),
+    "colab_helpers/doctor": (
+        "tests/colab_helpers/test_doctor.py",
         "tests/colab_helpers/test_problems.py",
     ),
     "table.py": ("tests/course/write", "tests/course/publish/test_retarget.py"),

@@ -21,7 +21,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from colab_helpers import _files, hardware, preflight
+from colab_helpers import _files, doctor, hardware
 from colab_helpers._output import RECORD_MIME
 from colab_helpers.lessons import replay
 from course.table import Course, CourseError, Lesson
@@ -29,7 +29,7 @@ from course.write import outputs
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _PROBLEM_LINK = re.compile(
-    rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(preflight.PAGE)}"
+    rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(doctor.PAGE)}"
 )
 EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
 
@@ -88,7 +88,7 @@ def with_address(course: Course, notebook: NotebookNode) -> str:
 
 def move_links(course: Course, text: str) -> str:
     """Make links to the page on problems, of whichever fork, lead to this course's."""
-    return _PROBLEM_LINK.sub(f"{course.repository.url}/blob/HEAD/{preflight.PAGE}", text)
+    return _PROBLEM_LINK.sub(f"{course.repository.url}/blob/HEAD/{doctor.PAGE}", text)
 
 
 class UnreadableNotebookError(CourseError):

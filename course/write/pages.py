@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from colab_helpers import _files, facts, hardware, preflight
+from colab_helpers import _files, doctor, facts, hardware, preflight
 from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
@@ -148,7 +148,7 @@ def own_lines(course: Course) -> str:
 
 def problem_list() -> str:
     """Every known problem by group: what it means, the way out, how it is found, who says so."""
-    known = preflight.known_problems().values()
+    known = doctor.known_problems().values()
     groups = [
         (group, list(rows))
         for group, rows in itertools.groupby(known, key=lambda problem: problem.group)
@@ -161,7 +161,7 @@ def problem_list() -> str:
     return "\n".join(lines).strip()
 
 
-def _problem(problem: preflight.Problem) -> list[str]:
+def _problem(problem: doctor.Problem) -> list[str]:
     quoted = facts.quote(*problem.facts).facts
     return [
         f'<a name="{problem.id}"></a>',
@@ -179,14 +179,14 @@ def _problem(problem: preflight.Problem) -> list[str]:
     ]
 
 
-def _found_by(problem: preflight.Problem) -> str:
+def _found_by(problem: doctor.Problem) -> str:
     """How somebody who has this problem can learn of it."""
     checks = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
     ways = [
         "card" if problem.lessons and problem.id in checks else "",
         "doctor" if problem.id in checks - set(preflight.ON_THE_CARD_ONLY) else "",
         "doctor --error" if problem.errors else "",
-        "doctor --notebook" if problem.id in preflight.IN_NOTEBOOKS else "",
+        "doctor --notebook" if problem.id in doctor.IN_NOTEBOOKS else "",
     ]
     named = ", ".join(way for way in ways if way)
     return f"found by: {named}" if named else "nothing on the machine shows it"

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from colab_helpers import hardware, preflight, runtime
+from colab_helpers import doctor, hardware, preflight, runtime
 from colab_helpers.__main__ import main
 from colab_helpers._traces import Traces
-from colab_helpers.preflight import checks, problems
+from colab_helpers.doctor import problems
+from colab_helpers.preflight import checks
 
 GIB = 2**30
 MIB = 2**20
@@ -350,7 +351,7 @@ def test_a_card_for_a_newer_lesson_is_refused():
 def test_no_check_takes_200_ms_or_starts_a_framework():
     """All checks on every recorded machine, in an interpreter that has not imported anything."""
     seen = [case for _, states in FIRES.items() for case in (states[0], states[2])]
-    preflight.known_problems()  # read once a session
+    doctor.known_problems()  # read once a session
     for check in preflight.CHECKS:
         start = time.perf_counter()
         for one in seen:
@@ -388,7 +389,7 @@ def test_remedies_outside_colab_do_not_speak_of_colabs_menu():
     there = changed(NO_GPU, env={}, shell="", ram_available=GIB)
     [finding] = [f for f in preflight.run_checks(state(there, (CPU,))) if f.id == "little-ram"]
     assert "Runtime >" not in finding.remedy
-    for problem in preflight.known_problems().values():
+    for problem in doctor.known_problems().values():
         assert "Runtime >" not in problem.elsewhere
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from colab_helpers import facts, preflight
+from colab_helpers import doctor, facts, preflight
+from colab_helpers.doctor import problems
 
 ROOT = Path(__file__).parents[2]
-KNOWN = preflight.known_problems().values()
+KNOWN = doctor.known_problems().values()
 CHECKED = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
 
 
@@ -29,25 +30,25 @@ def test_what_is_named_in_a_remedy_is_caught_by_each_pattern():
 
 
 def test_checks_and_notebook_rules_have_a_row_each():
-    assert set(preflight.known_problems()) >= CHECKED
-    assert set(preflight.IN_NOTEBOOKS) <= set(preflight.known_problems())
+    assert set(doctor.known_problems()) >= CHECKED
+    assert set(doctor.IN_NOTEBOOKS) <= set(doctor.known_problems())
 
 
 def test_every_problem_can_be_found_by_a_check_an_error_text_or_in_a_notebook():
-    found = CHECKED | set(preflight.IN_NOTEBOOKS) | {p.id for p in KNOWN if p.errors}
+    found = CHECKED | set(doctor.IN_NOTEBOOKS) | {p.id for p in KNOWN if p.errors}
     found.add("check-failed")  # by what runs the checks
     assert {problem.id for problem in KNOWN} - found == set()
 
 
 def test_the_page_has_every_id_and_every_remedy():
     page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-    assert re.findall(r'<a name="([^"]+)">', page) == list(preflight.known_problems())
+    assert re.findall(r'<a name="([^"]+)">', page) == list(doctor.known_problems())
     for problem in KNOWN:
         assert f"(#{problem.id})" in page and problem.remedy in page
 
 
 def test_links_lead_to_the_repository():
-    [finding] = [preflight.explain_error("CUDA out of memory")]
+    finding = doctor.explain_error("CUDA out of memory").finding
     assert re.fullmatch(
         r"https://github\.com/\S+/blob/HEAD/docs/troubleshooting\.md#out-of-memory", finding.link
     )
@@ -58,7 +59,7 @@ def test_a_lessons_card_leaves_out_what_no_lesson_needs(monkeypatch):
     monkeypatch.setattr(
         preflight,
         "CHECKS",
-        (lambda _: preflight.problems.report("gpu-idle", "", platform="colab"),),
+        (lambda _: problems.report("gpu-idle", "", platform="colab"),),
     )
     monkeypatch.setattr(preflight.run_checks, "__defaults__", (preflight.CHECKS,))
     assert [f.id for f in preflight.status_card().findings] == ["gpu-idle"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from colab_helpers.preflight.checks import gpu, packages, session, tpu
-from colab_helpers.preflight.problems import Finding
+from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
 Check = Callable[[State], Finding | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colab_helpers import _units, colab_images, runtime
-from colab_helpers.preflight.problems import Finding
+from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
 #: From (PyTorch, built for CUDA) on, the lowest compute capability with code; newest first.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers.preflight.problems import Finding, repository, way_out
-from colab_helpers.preflight.state import DISTRIBUTION, State
+from colab_helpers.doctor.problems import Finding, repository, way_out
+from colab_helpers.doctor.imports import distribution
+from colab_helpers.preflight.state import State
 
 #: What every notebook of this kind depends on.
 _FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
@@ -91,7 +92,7 @@ def image_moved(state: State) -> Finding | None:
     moved = [
         f"{name} {now}, tested with {tested[name]}"
         for name, now in state.packages.items()
-        if name in tested and name in {DISTRIBUTION.get(each, each) for each in imports}
+        if name in tested and name in {distribution(each) for each in imports}
         if colab_images.numbers(now)[:1] > colab_images.numbers(tested[name])[:1]
     ]
     return state.report("image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
@@ -119,12 +120,12 @@ def uv_environment(state: State) -> Finding | None:
 
 def _naming(id: str, state: State, imports: list[str]) -> str:
     """The remedy, with the distributions of these imports in it."""
-    names = " ".join(DISTRIBUTION.get(name, name) for name in imports)
+    names = " ".join(distribution(name) for name in imports)
     return way_out(id, state.runtime.platform).replace("NAME", names)
 
 
 def _is_installed(name: str, state: State) -> bool:
-    if name in state.runtime.frameworks or DISTRIBUTION.get(name, name) in state.packages:
+    if name in state.runtime.frameworks or distribution(name) in state.packages:
         return True
     if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
         return False

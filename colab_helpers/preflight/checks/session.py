@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
-from colab_helpers.preflight.problems import Finding
+from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers.preflight.problems import Finding
+from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
 

@@ -56,7 +56,7 @@ def test_the_wheel_has_the_helper_and_its_facts_and_nothing_else(fresh, tmp_path
     for name in (
         "__init__.py",
         "py.typed",
-        "preflight/problems.toml",
+        "doctor/problems.toml",
         "hardware/accelerators.toml",
     ):
         assert f"colab_helpers/{name}" in names

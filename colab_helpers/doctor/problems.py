@@ -33,6 +33,7 @@ class Problem:
     confidence: str
     elsewhere: str = ""
     errors: tuple[str, ...] = ()
+    yields_to: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     lessons: bool = True
 
@@ -67,7 +68,7 @@ def known_problems() -> Mapping[str, Problem]:
     >>> known_problems()["little-disk"].severity
     'warn'
     """
-    text = resources.files("colab_helpers.preflight").joinpath("problems.toml").read_text("utf-8")
+    text = resources.files("colab_helpers.doctor").joinpath("problems.toml").read_text("utf-8")
     return {row["id"]: _problem(row) for row in tomllib.loads(text)["problem"]}
 
 
@@ -131,5 +132,5 @@ def _address() -> str:
 
 
 def _problem(row: Mapping) -> Problem:
-    lists = {key: tuple(row[key]) for key in ("sources", "errors", "facts") if key in row}
+    lists = {key: tuple(row[key]) for key in ("sources", "errors", "yields_to", "facts") if key in row}
     return Problem(**{**row, **lists})

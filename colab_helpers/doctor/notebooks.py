@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from colab_helpers.preflight.problems import Finding, report
+from colab_helpers.doctor.problems import Finding, report
 
 #: The problems that `explain_notebook` finds.
 IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired", "drive-small-files", "resume-anew")

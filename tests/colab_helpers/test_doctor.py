@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from colab_helpers import preflight
+from colab_helpers import doctor
 from colab_helpers.__main__ import main
+from colab_helpers.doctor import raised
 
 #: error as recorded -> id. Sources: the issues that each problem names; TensorFlow 2.21, PyTorch
 #: 2.13 and pip's resolver, run.
@@ -114,13 +115,13 @@ ERRORS = {
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_recorded_error_is_explained(error):
-    finding = preflight.explain_error(error)
+    finding = doctor.explain_error(error).finding
     assert finding.id == ERRORS[error] and finding.severity == "stop"
     assert finding.seen and finding.remedy and finding.link.endswith(f"#{finding.id}")
 
 
 def test_every_problem_with_a_pattern_is_tested():
-    known = preflight.known_problems().values()
+    known = doctor.known_problems().values()
     assert {problem.id for problem in known if problem.errors} == set(ERRORS.values())
 
 
@@ -128,22 +129,22 @@ def test_a_pattern_fits_one_problem_only():
     for error in ERRORS:
         fitting = [
             problem.id
-            for problem in preflight.known_problems().values()
-            if any(re.search(pattern, error, re.I) for pattern in problem.errors)
+            for problem in doctor.known_problems().values()
+            if any(re.search(pattern, error.lower()) for pattern in problem.errors)
         ]
         assert fitting == [ERRORS[error]], error
 
 
 def test_the_way_out_depends_on_the_platform_and_names_the_package():
     error = "ModuleNotFoundError: No module named 'sklearn'"
-    assert "%pip install scikit-learn" in preflight.explain_error(error, "kaggle").remedy
+    assert "%pip install scikit-learn" in doctor.explain_error(error, "kaggle").finding.remedy
     error = "numpy.dtype size changed"
-    assert "Runtime >" in preflight.explain_error(error, "colab").remedy
-    assert "Runtime >" not in preflight.explain_error(error, "local").remedy
+    assert "Runtime >" in doctor.explain_error(error, "colab").finding.remedy
+    assert "Runtime >" not in doctor.explain_error(error, "local").finding.remedy
 
 
 def test_an_exception_is_explained_like_its_text():
-    assert preflight.explain_error(KeyError("COLAB_TPU_ADDR")).id == "tpu-node"
+    assert doctor.explain_error(KeyError("COLAB_TPU_ADDR")).id == "tpu-node"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_an_exception_is_explained_like_its_text():
     ],
 )
 def test_other_errors_are_not_explained(error):
-    assert preflight.explain_error(error) is None
+    assert not doctor.explain_error(error)
 
 
 def notebook(*cells, **colab):
@@ -167,7 +168,7 @@ def notebook(*cells, **colab):
 
 
 def test_notebook_that_asks_for_a_retired_tpu():
-    [finding] = preflight.explain_notebook(notebook(gpuType="V28"))
+    [finding] = doctor.explain_notebook(notebook(gpuType="V28"))
     assert finding.id == "tpu-retired" and "v5e-1 TPU" in finding.remedy
 
 
@@ -180,7 +181,7 @@ def test_old_lines_are_found_with_their_cell_and_what_replaces_them():
         "from jax.tools.colab_tpu import setup_tpu",
         gpuType="T4",
     )
-    seen = [finding.seen for finding in preflight.explain_notebook(old)]
+    seen = [finding.seen for finding in doctor.explain_notebook(old)]
     assert [text.split(" has ")[0] for text in seen] == [
         f"Cell {number}, text cells counted too," for number in (2, 2, 3, 4, 5)
     ]
@@ -194,9 +195,9 @@ LOADS = "model.load_state_dict(torch.load(path))"
 
 
 def test_notebook_that_reads_each_file_from_drive():
-    [finding] = preflight.explain_notebook(notebook("import cv2", READS_DRIVE))
+    [finding] = doctor.explain_notebook(notebook("import cv2", READS_DRIVE))
     assert finding.id == "drive-small-files" and finding.seen.startswith("Cell 2")
-    assert preflight.explain_notebook(notebook(READS_DRIVE.replace("drive/MyDrive", "data"))) == ()
+    assert doctor.explain_notebook(notebook(READS_DRIVE.replace("drive/MyDrive", "data"))) == ()
 
 
 @pytest.mark.parametrize(
@@ -208,15 +209,15 @@ def test_notebook_that_reads_each_file_from_drive():
     ],
 )
 def test_notebook_that_resumes_without_its_optimiser(line):
-    [finding] = preflight.explain_notebook(notebook(TRAINS, LOADS))
+    [finding] = doctor.explain_notebook(notebook(TRAINS, LOADS))
     assert finding.id == "resume-anew" and "lesson 09" in finding.remedy
-    assert preflight.explain_notebook(notebook(TRAINS, LOADS, line.replace("['a']", "[a]"))) == ()
-    assert preflight.explain_notebook(notebook(LOADS)) == ()  # it does not train
+    assert doctor.explain_notebook(notebook(TRAINS, LOADS, line.replace("['a']", "[a]"))) == ()
+    assert doctor.explain_notebook(notebook(LOADS)) == ()  # it does not train
 
 
 def test_todays_notebook_is_left_alone():
-    assert preflight.explain_notebook(notebook("jax.devices()", gpuType="V5E1")) == ()
-    assert preflight.explain_notebook({}) == ()
+    assert doctor.explain_notebook(notebook("jax.devices()", gpuType="V5E1")) == ()
+    assert doctor.explain_notebook({}) == ()
 
 
 @pytest.mark.parametrize(
@@ -266,11 +267,11 @@ def test_what_never_ends_is_not_read(tmp_path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    done = doctor(["--notebook", str(path)])
+    done = in_terminal(["--notebook", str(path)])
     assert (done.returncode, done.stderr) == (2, f"{path} is no file.\n")
 
 
-def doctor(arguments, **options):
+def in_terminal(arguments, **options):
     return subprocess.run(
         [sys.executable, "-m", "colab_helpers", "doctor", *arguments],
         **{
@@ -286,7 +287,7 @@ def doctor(arguments, **options):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
 def test_an_answer_that_cannot_be_written_is_told_in_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = doctor([], stdout=full)
+        done = in_terminal([], stdout=full)
     assert (done.returncode, done.stderr) == (
         2, "The answer could not be written: No space left on device.\n"
     )  # fmt: skip
@@ -295,7 +296,7 @@ def test_an_answer_that_cannot_be_written_is_told_in_one_line():
 def test_a_reader_that_goes_away_is_no_error():
     read, write = os.pipe()
     os.close(read)
-    done = doctor(["--error", "CUDA out of memory"], stdout=write)
+    done = in_terminal(["--error", "CUDA out of memory"], stdout=write)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -320,32 +321,30 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_of_hostile_text_is_judged_in_a_second(name):
-    preflight.known_problems()
+    doctor.known_problems()
     start = time.perf_counter()
-    preflight.explain_error(HOSTILE[name], "colab")
-    preflight.explain_notebook(notebook(HOSTILE[name]))
+    doctor.explain_error(HOSTILE[name], "colab")
+    doctor.explain_notebook(notebook(HOSTILE[name]))
     assert time.perf_counter() - start < 1
 
 
 def test_no_pattern_repeats_without_end():
-    for problem in preflight.known_problems().values():
+    for problem in doctor.known_problems().values():
         for pattern in problem.errors:
             assert not re.search(r"(?<!\\)[*+]|\{\d*,\}", pattern), pattern
 
 
 def test_a_long_text_is_looked_at_from_both_ends_and_no_further():
-    from colab_helpers.preflight import explain
-
     text = "a" * 100_000 + "CUDA out of memory" + "b" * 900_000
-    assert preflight.explain_error(text) is None
-    assert len(explain._shortened(text)) < 70_000
-    assert explain._shortened("x" * 65_536) == "x" * 65_536
+    assert not doctor.explain_error(text)
+    assert len(raised.plain(text)) < 70_000
+    assert raised.plain("x" * 65_536) == "x" * 65_536
 
 
 def test_the_error_at_the_end_of_a_long_log_is_found():
     log = "INFO step\n" * 100_000
-    assert preflight.explain_error(log + "RuntimeError: CUDA out of memory").id == "out-of-memory"
-    assert preflight.explain_error("CUDA out of memory\n" + log).id == "out-of-memory"
+    assert doctor.explain_error(log + "RuntimeError: CUDA out of memory").id == "out-of-memory"
+    assert doctor.explain_error("CUDA out of memory\n" + log).id == "out-of-memory"
 
 
 def test_doctor_explains_an_error(capsys, monkeypatch):
@@ -355,10 +354,10 @@ def test_doctor_explains_an_error(capsys, monkeypatch):
     capsys.readouterr()
     for unknown in ("something else", "", "   "):
         assert main(["doctor", "--error", unknown]) == 1
-        assert "does not know this error" in capsys.readouterr().out
+        assert "not in the table" in capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
     assert main(["doctor", "--json", "--error", "-"]) == 0
-    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["tpu-node"]
+    assert json.loads(capsys.readouterr().out)["finding"]["id"] == "tpu-node"
 
 
 def test_an_error_without_a_text_is_not_an_error():
@@ -366,4 +365,4 @@ def test_an_error_without_a_text_is_not_an_error():
         def __str__(self):
             raise RuntimeError("no words")
 
-    assert preflight.explain_error(Mute()) is None
+    assert not doctor.explain_error(Mute())

@@ -1,0 +1,191 @@
+"""What does this error mean, and what is the way out?"""
+
+from __future__ import annotations
+
+import functools
+import html
+import math
+import re
+import string
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from colab_helpers import runtime
+from colab_helpers._output import bundle, error_text, with_code
+from colab_helpers.doctor import raised
+from colab_helpers.doctor.imports import distribution
+from colab_helpers.doctor.problems import Finding, Problem, known_problems, page, report, way_out
+
+#: How to ask, where nothing is known.
+ASKING = (
+    "To ask others: the last line of the traceback and the ten above it, the smallest cell that still "
+    "fails, and what `!colab-helpers doctor` prints."
+)
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+#: Titles that are named for an unknown error, and how much of its weight in words one has to share.
+_MOST_TITLES, _ENOUGH = 3, 0.3
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of an error: `finding`, or None; a second cause in `also`; the nearest titles.
+
+    `nearest` has (title, link) of known problems that share words with an unknown error: where to
+    look next, and not what it means.
+    """
+
+    finding: Finding | None
+    also: Finding | None = None
+    nearest: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.finding is not None
+
+    @property
+    def id(self) -> str:
+        """The known problem's id; "" for an unknown error."""
+        return self.finding.id if self.finding else ""
+
+    def __str__(self) -> str:
+        if self.finding is None:
+            near = [f"  {title}\n  {link}" for title, link in self.nearest]
+            said = ["Not the same, and perhaps near:", *near] if near else []
+            return "\n".join(["This error is not in the table.", *said, ASKING])
+        second = ["", "The text shows a second problem:", str(self.also)] if self.also else []
+        return "\n".join([str(self.finding), *second])
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        data = {"kind": "explained", **asdict(self)}
+        return bundle(str(self), self._html(), data)
+
+    def _html(self) -> str:
+        if self.finding is None:
+            near = "".join(f"<br>{_linked(html.escape(t), link)}" for t, link in self.nearest)
+            said = f"Not the same, and perhaps near:{near}<br>" if near else ""
+            return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
+        second = f"<br><b>Also:</b> {_told(self.also)}" if self.also else ""
+        return _card(f"<b>What this error means:</b> {_told(self.finding)}{second}")
+
+
+def explain_error(error: str | BaseException, platform: str | None = None) -> Explanation:
+    """Say what an error means, and the way out; a falsy explanation for one that is not known.
+
+    `error` is an exception, or a text: a line, a traceback, a whole log. What was raised last counts
+    before what was raised earlier, and both before the log around them. `platform` is where it was
+    raised, as `runtime.describe` names it; here when left out.
+
+    >>> explain_error("The TPU is already in use by process with pid 42.").id
+    'tpu-in-use'
+    """
+    text = raised.plain(error if isinstance(error, str) else _chain(error))
+    messages = raised.raised(text)
+    places = messages if messages and not raised.only_wraps(messages[0]) else [*messages, text]
+    known = list(_first_of_each(match for place in places for match in _matches(place)))
+    if not known:
+        return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
+    here = platform or runtime.describe().platform
+    first, *others = (_finding(problem, name, here) for problem, name in known[:2])
+    return Explanation(first, *others)
+
+
+def _chain(error: BaseException) -> str:
+    """An exception and those that led to it, the oldest first, as Python prints them."""
+    texts, seen = [], set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen and len(texts) < 20:
+        seen.add(id(one))
+        texts.append(_as_printed(one))
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\n".join(reversed(texts))
+
+
+def _as_printed(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(type(error), error))
+    except Exception:  # an exception whose text cannot be made
+        return error_text(error)
+
+
+def _matches(text: str) -> Iterator[tuple[Problem, str]]:
+    """Known problems that a text shows, specific before general, with what their patterns caught."""
+    lowered = text.translate(_LOWER)  # of the same length
+    met: dict[str, tuple[int, Problem, str]] = {}
+    for problem in known_problems().values():
+        for pattern in _compiled(problem.id):
+            if match := pattern.search(lowered):
+                caught = text[slice(*match.span(1))] if pattern.groups else ""
+                met[problem.id] = (match.start(), problem, caught)
+                break
+    for _, problem, caught in sorted(met.values(), key=lambda row: row[0]):
+        if not met.keys() & set(problem.yields_to):
+            yield problem, caught
+
+
+@functools.cache
+def _compiled(id: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern) for pattern in known_problems()[id].errors)
+
+
+def _first_of_each(matches: Iterable[tuple[Problem, str]]) -> Iterator[tuple[Problem, str]]:
+    seen: set[str] = set()
+    for problem, caught in matches:
+        if problem.id not in seen and not seen & set(problem.yields_to):
+            seen.add(problem.id)
+            yield problem, caught
+
+
+def _finding(problem: Problem, caught: str, platform: str) -> Finding:
+    remedy = way_out(problem.id, platform)
+    if caught:
+        remedy = remedy.replace("NAME", distribution(caught))
+    return report(problem.id, problem.text, platform=platform, remedy=remedy, severity="stop")
+
+
+def _nearest(text: str) -> Iterator[tuple[str, str]]:
+    """Titles that share the telling words of a text."""
+    rarity = _rarity()
+    words = {word for word in _words(text[:2000]) if word in rarity}
+    whole = sum(rarity[word] for word in words)
+    scores = Counter(
+        {
+            problem.id: sum(rarity[word] for word in words & _words_of(problem.id))
+            for problem in known_problems().values()
+        }
+    )
+    for id, score in scores.most_common(_MOST_TITLES):
+        if len(words & _words_of(id)) > 1 and score >= _ENOUGH * whole:
+            yield known_problems()[id].title, f"{page()}#{id}"
+
+
+@functools.cache
+def _words_of(id: str) -> frozenset[str]:
+    problem = known_problems()[id]
+    return frozenset(_words(f"{problem.title} {problem.text}"))
+
+
+@functools.cache
+def _rarity() -> Mapping[str, float]:
+    count = Counter(word for id in known_problems() for word in _words_of(id))
+    return {word: math.log(len(known_problems()) / times) for word, times in count.items()}
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z_]{3,40}", text.translate(_LOWER)))
+
+
+def _told(finding: Finding) -> str:
+    return f"{with_code(finding.seen)}<br>{with_code(finding.remedy)} {_linked('More', finding.link)}"
+
+
+def _linked(text: str, address: str) -> str:
+    return f"<a href='{html.escape(address)}'>{text}</a>"
+
+
+def _card(inside: str) -> str:
+    # No colour of text or page is set: both come from the theme around it.
+    style = "max-width:46em;margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid #0b7a5e"
+    return f"<div style='{style}'>{inside}</div>"
