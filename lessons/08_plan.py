@@ -40,7 +40,8 @@ device
 # %% [markdown]
 # ## A rehearsal
 #
-# Here is an ordinary step: a GPT, a loss, AdamW. Nothing about it knows that it will be planned.
+# Here is an ordinary step: a GPT, a loss, AdamW. Nothing about it knows that it will be planned. (`where` is a device. Besides the CPU and the
+# GPU, PyTorch has one called `meta`, whose tensors have a shape and no data; you will need it for models that are too large to build.)
 
 # %%
 def job(config, where):

@@ -84,7 +84,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     text = raised.plain(error if isinstance(error, str) else _chain(error))
     messages = raised.raised(text)
     places = messages if messages and not raised.only_wraps(messages[0]) else [*messages, text]
-    known = list(_first_of_each(match for place in places for match in _matches(place)))
+    known = _without_general(match for place in places for match in _matches(place))
     if not known:
         return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
     here = platform or runtime.describe().platform
@@ -111,7 +111,7 @@ def _as_printed(error: BaseException) -> str:
 
 
 def _matches(text: str) -> Iterator[tuple[Problem, str]]:
-    """Known problems that a text shows, specific before general, with what their patterns caught."""
+    """Known problems that a text shows, in its order, with what their patterns caught."""
     lowered = text.translate(_LOWER)  # of the same length
     met: dict[str, tuple[int, Problem, str]] = {}
     for problem in known_problems().values():
@@ -121,8 +121,7 @@ def _matches(text: str) -> Iterator[tuple[Problem, str]]:
                 met[problem.id] = (match.start(), problem, caught)
                 break
     for _, problem, caught in sorted(met.values(), key=lambda row: row[0]):
-        if not met.keys() & set(problem.yields_to):
-            yield problem, caught
+        yield problem, caught
 
 
 @functools.cache
@@ -130,12 +129,13 @@ def _compiled(id: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in known_problems()[id].errors)
 
 
-def _first_of_each(matches: Iterable[tuple[Problem, str]]) -> Iterator[tuple[Problem, str]]:
-    seen: set[str] = set()
+def _without_general(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Problem, str]]:
+    """Each problem once, without those that give way to a specific one that was met too."""
+    met: dict[str, tuple[Problem, str]] = {}
     for problem, caught in matches:
-        if problem.id not in seen and not seen & set(problem.yields_to):
-            seen.add(problem.id)
-            yield problem, caught
+        met.setdefault(problem.id, (problem, caught))
+    left = [row for row in met.values() if not met.keys() & set(row[0].yields_to)]
+    return sorted(left, key=lambda row: row[0].severity == "note")  # what stops comes first
 
 
 def _finding(problem: Problem, caught: str, platform: str) -> Finding:

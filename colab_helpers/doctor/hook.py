@@ -24,8 +24,9 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Explain no more; `shell` as for `load`."""
-    if _explain in shell.events.callbacks.get(_EVENT, []):
-        shell.events.unregister(_EVENT, _explain)
+    for callback in list(shell.events.callbacks.get(_EVENT, [])):
+        if getattr(callback, "__module__", "") == __name__:  # also that of a copy imported before
+            shell.events.unregister(_EVENT, callback)
 
 
 def _explain(result: Any) -> None:

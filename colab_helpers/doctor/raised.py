@@ -21,10 +21,11 @@ _EXCEPTION = re.compile(
     rf"{_BEFORE}(?:[A-Za-z_]\w{{0,60}}\.){{0,9}}[A-Z]\w{{0,60}}"
     r"(?:Error|Exception|Exit|Interrupt|Exhausted|NotFound|Timeout)(?:: |:$|$)"
 )
-#: A line that says that another traceback begins.
-_NEXT = re.compile(
-    r"Traceback \(most recent call last\)|During handling of the above|The above exception was"
-)
+_TRACEBACK = "Traceback (most recent call last)"
+#: The first line after the frames of a traceback: an exception, whatever its name.
+_AFTER_FRAMES = re.compile(rf"{_BEFORE}(?:[A-Za-z_][\w]{{0,60}}\.){{0,9}}[A-Za-z_]\w{{0,60}}(?:: |:?$)")
+#: Lines between one traceback and the next.
+_BETWEEN = re.compile(r"During handling of the above|The above exception was")
 #: A line of a log: a date or one letter with numbers, as absl's, before the text.
 _LOG = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|(WARNING|INFO)[:\s]|\[\d{4}-\d\d-\d\d")
 
@@ -63,12 +64,14 @@ def raised(text: str) -> list[str]:
     ["KeyError: 'x'"]
     """
     found: list[list[str]] = []
-    inside = False
+    inside = frames = False
     for line in text.split("\n"):
-        if _EXCEPTION.match(line):
+        if _TRACEBACK in line:
+            inside, frames = False, True
+        elif _EXCEPTION.match(line) or (frames and _AFTER_FRAMES.match(line)):
             found.append([line])
-            inside = True
-        elif _NEXT.search(line) or _LOG.match(line):
+            inside, frames = True, False
+        elif _BETWEEN.search(line) or _LOG.match(line):
             inside = False
         elif inside:
             found[-1].append(line)

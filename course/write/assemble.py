@@ -189,6 +189,7 @@ for attempt in range(2):
         from colab_helpers import preflight
         card = preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
 {" ".join(lesson.packages)!r}{optional}, helper={helper!r})
+        %reload_ext colab_helpers
         break
     except Exception as error:  # the helper is missing, older or broken
         problem = f"The course's helper cannot be used ({{type(error).__name__}}: {{error}})"
