@@ -26,7 +26,8 @@ __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell):
-    """Explain known errors under their traceback; `%load_ext colab_helpers` calls it with IPython's `shell`."""
+    """Explain known errors under their traceback; `%load_ext colab_helpers` calls it with IPython's
+    `shell`."""
     from colab_helpers.doctor import hook
 
     hook.load(shell)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -12,16 +11,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from colab_helpers import __version__
+from colab_helpers.doctor import command
+from colab_helpers.doctor.command import UnreadableError
 
 _EXAMPLES = """\
 examples:
   colab-helpers doctor                          what this machine has, and what to mend
   colab-helpers doctor --error "No CUDA GPUs are available"
-  colab-helpers doctor --notebook old.ipynb     lines for TPUs that are gone
+  colab-helpers doctor --notebook *.ipynb       what in them no longer runs on Colab
+  colab-helpers doctor --github --notebook *.ipynb   the same, as annotations for GitHub Actions
 
 exit code:
-  0  nothing to mend; the error is known; nothing found in the notebook
-  1  something to mend; the error is not known; the notebook has such lines
+  0  nothing to mend; the error is known; nothing in the notebooks fails (what is only deprecated is printed)
+  1  something to mend; the error is not known; something in a notebook fails, or does nothing any more
   2  the input cannot be read, or the output not written
 """
 
@@ -39,9 +41,6 @@ exit code:
   1  it fits nowhere
   2  it cannot be planned
 """
-
-#: Bytes of a notebook that are read: more is no notebook that somebody wrote.
-_MOST = 256 * 2**20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,10 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-class UnreadableError(ValueError):
-    """What was given to look at cannot be read: what it is, in words."""
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="colab-helpers", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
@@ -78,8 +73,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument(
+        "--github", action="store_true", help="print annotations for GitHub Actions"
+    )
     ask = doctor.add_mutually_exclusive_group()
-    ask.add_argument("--notebook", type=Path, metavar="FILE", help="find lines for TPUs long gone")
+    ask.add_argument(
+        "--notebook", type=Path, nargs="+", metavar="FILE", help="find what no longer runs on Colab"
+    )
     ask.add_argument(
         "--error", nargs="+", metavar="TEXT", help="say what an error means; - reads standard input"
     )
@@ -118,26 +118,28 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "plan":
         return _plan(options)
     if options.notebook:
-        return _judge_notebook(options.notebook, options.json)
+        return command.judge_notebooks(
+            options.notebook, as_json=options.json, for_github=options.github
+        )
     if options.error:
         text = " ".join(options.error)
-        return _explain(_standard_input() if text == "-" else text, options.json)
+        return command.judge_error(_standard_input() if text == "-" else text, options.json)
     return _judge_machine(options.json)
 
 
 def _plan(options: argparse.Namespace) -> int:
     if find_spec("torch") is None:
         raise UnreadableError("Planning needs PyTorch, which is not installed here.")
-    from colab_helpers.plan import command
+    from colab_helpers.plan import command as planner
 
     try:
-        work, table = command.plan_file(options.job, options.rows, options.chips)
-    except command.PlanError as error:
+        work, table = planner.plan_file(options.job, options.rows, options.chips)
+    except planner.PlanError as error:
         raise UnreadableError(str(error)) from error
     if options.json:
-        print(command.to_json(work, table, options.steps, options.deadline))
+        print(planner.to_json(work, table, options.steps, options.deadline))
     else:
-        print(command.show(work, table, options.steps, options.deadline))
+        print(planner.show(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1
 
 
@@ -167,49 +169,6 @@ def _judge_machine(as_json: bool) -> int:
     card = preflight.status_card()
     print(json.dumps(card.to_dict(), indent=2, default=str) if as_json else card)
     return 0 if card.fits else 1
-
-
-def _explain(error: str, as_json: bool) -> int:
-    from colab_helpers import doctor
-
-    explanation = doctor.explain_error(error)
-    if as_json:
-        print(json.dumps(dataclasses.asdict(explanation), indent=2))
-    else:
-        print(explanation if explanation else f"{explanation}\nAll that is known: {doctor.page()}")
-    return 0 if explanation else 1
-
-
-def _judge_notebook(path: Path, as_json: bool) -> int:
-    from colab_helpers import doctor
-
-    findings = doctor.explain_notebook(_notebook(path))
-    _print(findings, as_json, f"{path}: no line for TPUs that are gone.")
-    return 1 if findings else 0
-
-
-def _notebook(path: Path) -> dict:
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device would never end
-            raise UnreadableError(f"{path} is no file.")
-        with path.open("rb") as file:
-            content = file.read(_MOST)
-        notebook = json.loads(content.decode("utf-8-sig"))
-    except OSError as error:
-        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        notebook = None
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise UnreadableError(f"{path} is not a notebook (.ipynb).")
-    return notebook
-
-
-def _print(findings: Sequence, as_json: bool, otherwise: str) -> None:
-    """Print findings for people or for machines; `otherwise` when there are none."""
-    if as_json:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
-    else:
-        print(*findings or [otherwise], sep="\n\n")
 
 
 if __name__ == "__main__":

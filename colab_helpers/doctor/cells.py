@@ -87,9 +87,7 @@ def _read(number: int, source: str) -> Cell:
             continue
         kept, text = _keep_indent(line), match[2].strip()
         name, _, rest = text.partition(" ")
-        if match[1].startswith("!"):
-            commands.append((at, text))
-        elif name in ("pip", "pip3", "conda", "mamba", "uv"):
+        if match[1].startswith("!") or name in ("pip", "pip3", "conda", "mamba", "uv"):
             commands.append((at, text))
         elif not line.startswith("%%"):
             magics.append((name, rest.strip()))

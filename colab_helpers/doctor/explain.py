@@ -83,18 +83,24 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     """
     text = raised.plain(error if isinstance(error, str) else _chain(error))
     messages = raised.raised(text)
-    places = messages if messages and not raised.only_wraps(messages[0]) else [*messages, text]
+    if not messages:
+        places = [text]
+    elif raised.only_wraps(messages[0], text):
+        places = [text.replace(messages[0], ""), *messages]
+    else:
+        places = messages
     known = _without_general(match for place in places for match in _matches(place))
     if not known:
         return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
     here = platform or runtime.describe().platform
-    first, *others = (_finding(problem, name, here) for problem, name in known[:2])
-    return Explanation(first, *others)
+    findings = [_finding(problem, name, here) for problem, name in known[:2]]
+    return Explanation(findings[0], findings[1] if len(findings) > 1 else None)
 
 
 def _chain(error: BaseException) -> str:
     """An exception and those that led to it, the oldest first, as Python prints them."""
-    texts, seen = [], set()
+    texts: list[str] = []
+    seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen and len(texts) < 20:
         seen.add(id(one))
@@ -141,7 +147,7 @@ def _without_general(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Probl
 def _finding(problem: Problem, caught: str, platform: str) -> Finding:
     remedy = way_out(problem.id, platform)
     if caught:
-        remedy = remedy.replace("NAME", distribution(caught))
+        remedy = re.sub(r"\bNAME\b", distribution(caught), remedy)
     return report(problem.id, problem.text, platform=platform, remedy=remedy, severity="stop")
 
 
@@ -178,7 +184,9 @@ def _words(text: str) -> set[str]:
 
 
 def _told(finding: Finding) -> str:
-    return f"{with_code(finding.seen)}<br>{with_code(finding.remedy)} {_linked('More', finding.link)}"
+    return (
+        f"{with_code(finding.seen)}<br>{with_code(finding.remedy)} {_linked('More', finding.link)}"
+    )
 
 
 def _linked(text: str, address: str) -> str:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from colab_helpers.doctor import cells, missing, retired
+from colab_helpers.doctor.imports import distribution
 from colab_helpers.doctor.problems import Finding, report
 
 #: The problems that `explain_notebook` finds.
-IN_NOTEBOOKS = ("tpu-old-code", "tpu-retired", "drive-small-files", "resume-anew")
+IN_NOTEBOOKS = (
+    "retired",
+    "not-on-colab",
+    "tpu-retired",
+    "tpu-notebook-tensorflow",
+    "drive-small-files",
+    "resume-anew",
+)
 
 #: Colab's names, in metadata, for TPUs that it no longer has (colabtools #5566).
 _RETIRED_TPUS = {"V28": "v2-8"}
-
-#: Code (a pattern) -> what to do with it.
-_OLD_CODE = {
-    r"COLAB_TPU_ADDR|XRT_TPU_CONFIG|TPU_NAME": (
-        "Delete it: the TPU is in your machine, and jax.devices() finds it."
-    ),
-    r"TPUClusterResolver(\.connect)?\(\s{0,99}((tpu\s{0,9}=\s{0,9})?(''|\"\"))?\s{0,99}\)": (
-        'Write TPUClusterResolver(tpu="local"), with the package tensorflow-tpu; or use JAX.'
-    ),
-    r"experimental_connect_to_cluster": "Delete it: there is no cluster to connect to.",
-    r"distribute\.experimental\.TPUStrategy": "Write tf.distribute.TPUStrategy.",
-    r"jax\.tools\.colab_tpu": "Delete it: jax.devices() finds the TPU.",
-    r"tensorflow\.contrib|tf\.contrib": "Gone since TensorFlow 2: tf.distribute, or JAX.",
-    r"cloud-tpu-client": "Do not install it: torch_xla brings what it needs.",
-}
+_SEVERITY = {"fails": "stop", "misleads": "warn", "warns": "note"}
 
 #: A folder of files, or a file in a loop, read where each of them is a journey.
 _ON_DRIVE = (
@@ -42,29 +37,66 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     >>> [f.id for f in explain_notebook({"metadata": {"colab": {"gpuType": "V28"}}, "cells": []})]
     ['tpu-retired']
     """
-    found = []
-    asked = str(_inside(notebook, "metadata", "colab").get("gpuType", "")).upper()
+    read = list(cells.cells(notebook))
+    gone = map(_of_place, retired.find(read))
+    return (
+        *_in_metadata(notebook),
+        *gone,
+        *_absent(notebook, read),
+        *_slow(read),
+        *_incomplete(read),
+    )
+
+
+def _in_metadata(notebook: Mapping[str, Any]) -> Iterator[Finding]:
+    asked = str(cells.inside(notebook, "metadata", "colab").get("gpuType", "")).upper()
     if asked in _RETIRED_TPUS:
         seen = f"The notebook asks for a TPU {_RETIRED_TPUS[asked]}, which Colab has retired."
-        found.append(report("tpu-retired", seen, platform="colab"))
-    listed = notebook.get("cells")
-    cells = [_code(cell) for cell in listed] if isinstance(listed, list) else []
-    for number, code in enumerate(cells, start=1):
-        for pattern, instead in _OLD_CODE.items():
-            if match := re.search(pattern, code):
-                seen = f"{_place(number)} has {match.group()}."
-                found.append(report("tpu-old-code", seen, platform="colab", remedy=instead))
-        if match := re.search(_ON_DRIVE, code):
-            seen = f"{_place(number)} reads files from a mounted Drive: {match.group()}…"
-            found.append(report("drive-small-files", seen, platform="colab"))
-    if _forgets_the_optimiser("\n".join(cells)):
+        yield report("tpu-retired", seen, platform="colab")
+    kernel = cells.inside(notebook, "metadata", "kernelspec")
+    if str(kernel.get("name", "")).startswith("python2"):
+        seen = "The notebook asks for Python 2, which Colab no longer has."
+        yield report("retired", seen, platform="colab", severity="stop")
+
+
+def _of_place(place: retired.Place) -> Finding:
+    row = place.row
+    also = f" (and in {', '.join(map(str, place.cells))})" if place.cells else ""
+    seen = f"Cell {place.cell}, line {place.line}{also}: {place.code[:120]}"
+    remedy = f"{row.why} Today: {row.instead}"
+    return report("retired", seen, platform="colab", remedy=remedy, severity=_SEVERITY[row.effect])
+
+
+def _absent(notebook: Mapping[str, Any], read: list[cells.Cell]) -> Iterator[Finding]:
+    """Imports that fail on the machine which the notebook asks for."""
+    runtime = "tpu" if _asks_for_tpu(notebook) else "gpu"
+    for module, cell, line in missing.missing(read, runtime):
+        place = f"Cell {cell}, line {line}: import {module}"
+        if module == "tensorflow":
+            yield report("tpu-notebook-tensorflow", place, platform="colab")
+        else:
+            name = distribution(module)
+            remedy = f"Colab's image does not bring it: `%pip install {name}` in the first cell."
+            yield report("not-on-colab", place, platform="colab", remedy=remedy)
+
+
+def _asks_for_tpu(notebook: Mapping[str, Any]) -> bool:
+    asked = str(cells.inside(notebook, "metadata").get("accelerator", "")).upper()
+    kind = str(cells.inside(notebook, "metadata", "colab").get("gpuType", "")).upper()
+    return asked == "TPU" and kind not in _RETIRED_TPUS
+
+
+def _slow(read: Iterable[cells.Cell]) -> Iterator[Finding]:
+    for cell in read:
+        if match := re.search(_ON_DRIVE, "\n".join(cell.lines)):
+            seen = f"Cell {cell.number} reads files from a mounted Drive: {match.group()}…"
+            yield report("drive-small-files", seen, platform="colab")
+
+
+def _incomplete(read: Iterable[cells.Cell]) -> Iterator[Finding]:
+    if _forgets_the_optimiser("\n".join("\n".join(cell.lines) for cell in read)):
         seen = "The notebook loads a model's state to train on, and no optimiser's."
-        found.append(report("resume-anew", seen, platform="colab"))
-    return tuple(found)
-
-
-def _place(number: int) -> str:
-    return f"Cell {number}, text cells counted too,"
+        yield report("resume-anew", seen, platform="colab")
 
 
 def _forgets_the_optimiser(code: str) -> bool:
@@ -74,19 +106,3 @@ def _forgets_the_optimiser(code: str) -> bool:
     return all(re.search(one, code) for one in trains_and_keeps) and not re.search(
         takes_it_up, code, re.IGNORECASE
     )
-
-
-def _code(cell: Any) -> str:
-    """The source of a code cell; "" for anything else that stands in its place."""
-    if not isinstance(cell, Mapping) or cell.get("cell_type") != "code":
-        return ""
-    source = cell.get("source")
-    lines = source if isinstance(source, list) else [source]
-    return "".join(line for line in lines if isinstance(line, str))
-
-
-def _inside(data: Any, *keys: str) -> Mapping[str, Any]:
-    """The mapping below these keys; an empty one where something else stands there."""
-    for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data if isinstance(data, Mapping) else {}

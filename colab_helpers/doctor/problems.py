@@ -132,5 +132,7 @@ def _address() -> str:
 
 
 def _problem(row: Mapping) -> Problem:
-    lists = {key: tuple(row[key]) for key in ("sources", "errors", "yields_to", "facts") if key in row}
+    lists = {
+        key: tuple(row[key]) for key in ("sources", "errors", "yields_to", "facts") if key in row
+    }
     return Problem(**{**row, **lists})

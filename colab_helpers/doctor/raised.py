@@ -23,11 +23,15 @@ _EXCEPTION = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last)"
 #: The first line after the frames of a traceback: an exception, whatever its name.
-_AFTER_FRAMES = re.compile(rf"{_BEFORE}(?:[A-Za-z_][\w]{{0,60}}\.){{0,9}}[A-Za-z_]\w{{0,60}}(?:: |:?$)")
+_AFTER_FRAMES = re.compile(
+    rf"{_BEFORE}(?:[A-Za-z_][\w]{{0,60}}\.){{0,9}}[A-Za-z_]\w{{0,60}}(?:: |:?$)"
+)
 #: Lines between one traceback and the next.
 _BETWEEN = re.compile(r"During handling of the above|The above exception was")
 #: A line of a log: a date or one letter with numbers, as absl's, before the text.
-_LOG = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|(WARNING|INFO)[:\s]|\[\d{4}-\d\d-\d\d")
+_LOG = re.compile(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEF]\d{4} \d\d:|(WARNING|INFO)[:\s]|\[\d{4}-\d\d-\d\d"
+)
 
 #: Errors that only say that something else failed: the cause stands in the log above them.
 _WRAPPER = re.compile(
@@ -36,6 +40,10 @@ _WRAPPER = re.compile(
     r"|look up to see its traceback|(initialization|initialisation) failed|exit(ed with)? (status|code)"
     r"|subprocess-exited-with-error|Caught \w{1,60} in (DataLoader worker|replica)",
     re.IGNORECASE,
+)
+#: What pip and the system say of an install that failed.
+_FAILED_INSTALL = re.compile(
+    r"No matching distribution found|Failed building wheel|No space left on device|Could not build wheels"
 )
 
 
@@ -78,12 +86,14 @@ def raised(text: str) -> list[str]:
     return ["\n".join(lines).strip() for lines in reversed(found)]
 
 
-def only_wraps(message: str) -> bool:
-    """Say whether an exception tells only that another program or worker failed.
+def only_wraps(message: str, text: str = "") -> bool:
+    """Say whether an exception tells only that something else failed before it.
 
-    `message` is one of `raised`.
+    `message` is one of `raised`: of another program, of a worker; or of a module that is missing, where
+    `text`, the whole log, shows that its install failed.
 
     >>> only_wraps("subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.")
     True
     """
-    return bool(_WRAPPER.search(message))
+    missing = message.startswith("ModuleNotFoundError") and bool(_FAILED_INSTALL.search(text))
+    return missing or bool(_WRAPPER.search(message))

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from typing import Any
 
 from colab_helpers.colab_images import is_older
 from colab_helpers.doctor.cells import Cell
@@ -15,9 +16,7 @@ from colab_helpers.doctor.imports import normal
 from colab_helpers.doctor.uses import Use, aliases, uses
 
 #: A requirement as somebody writes it to pip: name, extras, comparison, version.
-_REQUIREMENT = re.compile(
-    r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})"
-)
+_REQUIREMENT = re.compile(r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})")
 #: A wheel by its file name: of which Python it is.
 _WHEEL = re.compile(r"[\w.+%-]{1,120}-cp(\d)(\d{1,2})-[\w.-]{1,80}\.whl")
 _INSTALLS = re.compile(r"\b(pip3?|uv|conda|mamba)\b.{0,200}\binstall\b")
@@ -32,15 +31,20 @@ class Retired:
     why: str
     instead: str
     source: str
-    names: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    exactly: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
-    methods: frozenset[str] = frozenset()
-    hooks: frozenset[str] = frozenset()
-    keywords: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
+    calls: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    keywords_below: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     magics: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+    stub: bool = False
     guards: bool = True
 
 
@@ -84,58 +88,92 @@ def find(read: Iterable[Cell]) -> list[Place]:
 
 
 def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Retired, int, str]]:
+    """Every retired thing in a cell: its row, the line of the cell from 1, and what it is."""
     for tree in cell.trees:
+        told: set[tuple[str, int]] = set()  # a method is told only where its full address was not
         for use in uses(tree, known):
-            for row in _by_name().get((use.kind, _without_tail(use)), ()) or _below(use):
-                if not (use.guarded and row.guards):
-                    yield row, use.line, use.name
+            for row in _of(use):
+                again = use.kind == "method" and (row.id, use.line) in told
+                if not again and not (use.guarded and row.guards):
+                    told.add((row.id, use.line))
+                    yield row, use.line, use.name.replace(":", "(…, ", 1)
     for line, command in cell.commands:
-        for row in rows():
-            for pattern in row.commands:
-                if match := re.search(pattern, command):
-                    yield row, line, match.group()
-        yield from ((row, line, what) for row, what in _pins(command))
-    for name, rest in cell.magics:
-        for row in rows():
-            if any(re.match(pattern, f"{name} {rest}") for pattern in row.magics):
-                yield row, 1, f"%{name} {rest}".strip()
-    if cell.unread:
-        for row in rows():
-            if any(re.match(pattern, cell.unread) for pattern in row.lines):
-                yield row, 1 + _index(cell.lines, cell.unread), cell.unread
+        yield from ((row, line, what) for row, what in _in_command(command))
+    for row in rows():
+        for name, rest in cell.magics:
+            if _first(row.magics, f"{name} {rest}"):
+                yield row, _line_of(cell, f"%{name}"), f"%{name} {rest}".strip()
+        if cell.unread and _first(row.lines, cell.unread):
+            yield row, _line_of(cell, cell.unread), cell.unread
 
 
-def _index(lines: Sequence[str], line: str) -> int:
-    return next((at for at, one in enumerate(lines) if one.strip() == line), 0)
+def _of(use: Use) -> Iterable[Retired]:
+    """The rows that a use of a name belongs to."""
+    if use.kind == "keyword":
+        address, _, keyword = use.name.partition(":")
+        short = f"{address.rpartition('.')[2]}:{keyword}"
+        found = [
+            *_by_name().get(("keywords", use.name), ()),
+            *_by_name().get(("keywords", short), ()),
+        ]
+        parts = address.split(".")
+        modules = (".".join(parts[:count]) for count in range(1, len(parts)))
+        return [
+            *found,
+            *(
+                row
+                for m in modules
+                for row in _by_name().get(("keywords_below", f"{m}:{keyword}"), ())
+            ),
+        ]
+    if use.kind == "string":
+        return [row for row in rows() if _first(row.strings, use.name)]
+    if use.kind != "name":
+        return _by_name().get((f"{use.kind}s", use.name), ())
+    parts = use.name.split(".")
+    above = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    inside = (row for one in above for row in _by_name().get(("below", one), ()))
+    return dict.fromkeys([*_by_name().get(("names", use.name), ()), *inside])
 
 
-def _without_tail(use: Use) -> str:
-    """tensorflow.keras is keras for most that is asked here."""
-    return use.name
+def _in_command(command: str) -> Iterator[tuple[Retired, str]]:
+    for row in rows():
+        if match := _first(row.commands, command):
+            yield row, match.group().strip()
+    yield from _pins(command)
+
+
+def _first(patterns: Iterable[str], text: str) -> re.Match[str] | None:
+    return next((match for one in patterns if (match := re.search(one, text))), None)
+
+
+def _line_of(cell: Cell, text: str) -> int:
+    """The first line that begins with a text, or else has it."""
+    begins = [at for at, line in enumerate(cell.lines, 1) if line.strip().startswith(text)]
+    return next(iter([*begins, *(at for at, line in enumerate(cell.lines, 1) if text in line)]), 1)
 
 
 @functools.cache
-def _by_name() -> Mapping[tuple[str, str], list[Retired]]:
-    found: dict[tuple[str, str], list[Retired]] = {}
+def _by_name() -> Mapping[tuple[str, str], tuple[Retired, ...]]:
+    """(field, name) -> rows. What is in keras is in tensorflow.keras too, but for `exactly`."""
+    found: dict[tuple[str, str], tuple[Retired, ...]] = {}
     for row in rows():
-        for kind in ("name", "method", "hook", "keyword", "variable"):
-            for name in getattr(row, f"{kind}s"):
-                found.setdefault((kind, name), []).append(row)
-                if name.startswith("keras."):
-                    found.setdefault((kind, f"tensorflow.{name}"), []).append(row)
+        for kind in (
+            "names",
+            "below",
+            "calls",
+            "methods",
+            "hooks",
+            "keywords",
+            "keywords_below",
+            "variables",
+        ):
+            for name in getattr(row, kind):
+                for one in (name, f"tensorflow.{name}") if name.startswith("keras.") else (name,):
+                    found[kind, one] = (*found.get((kind, one), ()), row)
+        for name in row.exactly:
+            found["names", name] = (*found.get(("names", name), ()), row)
     return found
-
-
-def _below(use: Use) -> Iterator[Retired]:
-    """Rows that name a module of which this is a part, or a callable by its last name alone."""
-    if use.kind == "keyword":
-        address, _, keyword = use.name.partition(":")
-        yield from _by_name().get(("keyword", f"{address.rpartition('.')[2]}:{keyword}"), ())
-    elif use.kind == "name":
-        address = use.name.removeprefix("tensorflow.") if use.name.startswith("tensorflow.keras") else use.name
-        for row in rows():
-            if any(f"{name}.".startswith(f"{one}.") for one in row.below for name in (address, use.name)):
-                yield row
 
 
 def _pins(command: str) -> Iterator[tuple[Retired, str]]:
@@ -146,7 +184,8 @@ def _pins(command: str) -> Iterator[tuple[Retired, str]]:
     row = next(row for row in rows() if row.id == "old-pin")
     for name, comparison, version in _REQUIREMENT.findall(command):
         first = table["first"].get(normal(name))
-        limit = version.replace(".*", "")
+        given = version.rstrip(".")  # of 2.20.*, say
+        limit = given + ".0" * (2 - given.count("."))
         if first and (is_older(limit, first) or (comparison == "<" and limit == first)):
             yield row, f"{name}{comparison}{version}"
     python = int(table["python"].partition(".")[2])
@@ -161,11 +200,8 @@ def _table() -> Mapping:
     return tomllib.loads(text)
 
 
-def _row(row: Mapping) -> Retired:
-    sets = {
-        key: frozenset(row[key])
-        for key in ("names", "methods", "hooks", "keywords", "variables")
-        if key in row
+def _row(row: Mapping[str, Any]) -> Retired:
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
     }
-    lists = {key: tuple(row[key]) for key in ("below", "magics", "commands", "lines") if key in row}
-    return Retired(**{**row, **sets, **lists})
+    return Retired(**fields)

@@ -23,16 +23,9 @@ _USUAL = {
     "xm": "torch_xla.core.xla_model",
     "xmp": "torch_xla.distributed.xla_multiprocessing",
 }
-#: Exceptions whose handler says: this name may be absent.
-_ABSENT = {
-    "ImportError",
-    "ModuleNotFoundError",
-    "AttributeError",
-    "NameError",
-    "KeyError",
-    "Exception",
-    "BaseException",
-}
+#: Exceptions whose handler says: this name may be absent; those that say so only of an import.
+_ABSENT = {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "KeyError"}
+_ANYTHING = {"Exception", "BaseException"}
 #: Words in a condition that ask for a version, a module or a variable before using it.
 _ASKED = (
     "version",
@@ -48,10 +41,12 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a name: `kind` is "name", "method", "keyword", "variable" or "hook".
+    """One use of a name: `kind` is "name", "call", "method", "keyword", "variable", "hook" or
+    "string".
 
-    `name` is a full address; of a keyword "address:keyword", of a method the bare name, of a variable
-    that of the environment. `guarded`: code around it says what to do without.
+    `name` is a full address, of a "call" one that is called without naming a local device; of a keyword
+    "address:keyword", of a method the bare name, of a variable that of the environment.
+    `guarded`: code around it says what to do without.
     """
 
     kind: str
@@ -96,12 +91,12 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._add("name", alias.name, node)
+            self._add("name", alias.name, alias)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module and not node.level:
             for alias in node.names:
-                self._add("name", f"{node.module}.{alias.name}", node)
+                self._add("name", f"{node.module}.{alias.name}", alias)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         address = self._address(node)
@@ -121,9 +116,9 @@ class _Reader(ast.NodeVisitor):
         )
         for keyword in node.keywords:
             if keyword.arg and address:
-                self._add("keyword", f"{address}:{keyword.arg}", node)
-        if address in ("os.environ.get", "os.getenv") and node.args:
-            self._variable(node.args[0], node)
+                self._add("keyword", f"{address}:{keyword.arg}", keyword)
+        if address and "local" not in ast.unparse(node):
+            self._add("call", address, node)
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
@@ -136,12 +131,18 @@ class _Reader(ast.NodeVisitor):
             self._variable(node.left, node)
         self.generic_visit(node)
 
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and len(node.value) < 500:
+            self._add("string", node.value, node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._add("hook", node.name, node)
         self.generic_visit(node)
 
     def visit_Try(self, node: ast.Try) -> None:
-        asks = any(_caught(handler) & _ABSENT for handler in node.handlers)
+        imports = any(isinstance(part, ast.Import | ast.ImportFrom) for part in node.body)
+        asked = _ABSENT | _ANYTHING if imports else _ABSENT
+        asks = any(_caught(handler) & asked for handler in node.handlers)
         self.guards += asks
         for part in (*node.body, *node.handlers, *node.orelse):
             self.visit(part)
@@ -150,8 +151,11 @@ class _Reader(ast.NodeVisitor):
             self.visit(part)
 
     def visit_If(self, node: ast.If) -> None:
-        asks = any(word in ast.unparse(node.test) for word in _ASKED)
+        test = ast.unparse(node.test)
+        asks = any(word in test for word in _ASKED) and " not in os.environ" not in test
+        self.guards += asks
         self.visit(node.test)
+        self.guards -= asks
         self.guards += asks
         for part in (*node.body, *node.orelse):
             self.visit(part)
@@ -166,13 +170,16 @@ class _Reader(ast.NodeVisitor):
         if not isinstance(node, ast.Name):
             return ""
         first = self.known.get(node.id, "os" if node.id == "os" else "")
-        return ".".join([first, *reversed(parts)]) if first else ""
+        address = ".".join([first, *reversed(parts)]) if first else ""
+        return address.replace("tensorflow.compat.v2", "tensorflow", 1)
 
     def _variable(self, node: ast.AST, place: ast.expr) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             self._add("variable", node.value, place)
 
-    def _add(self, kind: str, name: str, node: ast.stmt | ast.expr) -> None:
+    def _add(
+        self, kind: str, name: str, node: ast.stmt | ast.expr | ast.alias | ast.keyword
+    ) -> None:
         self.found.append(Use(kind, name, node.lineno, self.guards > 0))
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from colab_helpers import __version__, colab_images, hardware, runtime
 from colab_helpers import _traces as traces
 from colab_helpers._output import error_text
+from colab_helpers.doctor.problems import Finding, known_problems
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
-from colab_helpers.doctor.problems import Finding, known_problems
 from colab_helpers.preflight.state import State, Wants
 
 __all__ = [

@@ -10,6 +10,7 @@ from colab_helpers import runtime as _runtime
 from colab_helpers._traces import Traces
 from colab_helpers.doctor import problems
 
+
 @dataclass(frozen=True)
 class Wants:
     """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names.

@@ -14,6 +14,7 @@ import statistics
 
 from nbformat import NotebookNode
 
+from colab_helpers.doctor import cells, retired
 from colab_helpers.lessons import replay
 from course.prove.lines import APART
 from course.run import execute
@@ -27,13 +28,9 @@ LEAST_COMPARED = 3  # cells whose stored output is compared
 #: Lines with code of the cells that are not folded: median, nine of ten, longest.
 SHORT_CELLS = (6, 14, 20)
 
-#: What must not stand in a lesson's code -> why, and what to write.
-RETIRED = {
-    r"torch\.cuda\.amp\.": 'torch.cuda.amp is deprecated: torch.amp.autocast("cuda", …)',
+#: What must not stand in a lesson's code, beside what the helper's table of retired names has.
+MISLEADING = {
     r"\.total_mem\b": "there is no .total_mem: .total_memory",
-    r"COLAB_TPU_ADDR": "COLAB_TPU_ADDR is gone since 2024: jax.devices()",
-    r"experimental_connect_to_cluster": "not needed for a local TPU",
-    r"is_gpu_available\(": 'deprecated: tf.config.list_physical_devices("GPU")',
     r"input_shape\s*=": "keras.Input(shape) as the first layer",
     r"XLA_PYTHON_CLIENT_MEM_FRACTION": "now XLA_CLIENT_MEM_FRACTION",
     r"PYTORCH_CUDA_ALLOC_CONF": "now PYTORCH_ALLOC_CONF",
@@ -101,13 +98,17 @@ def stale(course: Course, lesson: Lesson) -> list[str]:
 
 def code_problems(notebook: NotebookNode) -> list[str]:
     """Find code that will fail or mislead on hardware that this machine does not have."""
-    problems = []
+    problems = [
+        f"{execute.describe_cell(notebook, place.cell - 1)}: {place.code}: {place.row.why} "
+        f"Today: {place.row.instead}"
+        for place in retired.find(cells.cells(notebook))
+    ]
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or "set-up" in assemble.tags_of(cell):
             continue
         where = execute.describe_cell(notebook, index)
         problems += [
-            f"{where}: {why}." for old, why in RETIRED.items() if re.search(old, cell.source)
+            f"{where}: {why}." for old, why in MISLEADING.items() if re.search(old, cell.source)
         ]
         if _INSTALL.search(cell.source):
             problems.append(f"{where}: installs a package. Lessons install nothing but the helper.")

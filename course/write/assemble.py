@@ -28,9 +28,7 @@ from course.table import Course, CourseError, Lesson
 from course.write import outputs
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-_PROBLEM_LINK = re.compile(
-    rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(doctor.PAGE)}"
-)
+_PROBLEM_LINK = re.compile(rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(doctor.PAGE)}")
 EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
 
 

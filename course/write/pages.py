@@ -20,6 +20,7 @@ from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
 from course.write import assemble, planner
+from course.write import doctor as doctor_page
 from course.write.tables import table
 
 
@@ -76,6 +77,12 @@ def render(course: Course) -> dict[Path, str]:
     }
     troubles = course.root / "docs" / "troubleshooting.md"
     pages[troubles] = {"problems": problem_list()}
+    pages[course.root / "docs" / "doctor.md"] = {
+        "own": own_lines(course),
+        "action": action_lines(course),
+        "judged": doctor_page.judged_table(),
+        "categories": doctor_page.categories_table(),
+    }
     pages[course.root / "docs" / "planner.md"] = {
         "trials": planner.trials_table(),
         "runs": planner.runs_table(),
@@ -144,6 +151,16 @@ def fork_lines(course: Course) -> str:
 def own_lines(course: Course) -> str:
     """The lines of the README that install the helper alone."""
     return f'```\n%pip install --no-deps "colab-helpers @ {course.repository.helper}"\n```'
+
+
+def action_lines(course: Course) -> str:
+    """The workflow that looks through somebody's own notebooks."""
+    action = f"{course.repository.slug}/.github/actions/runs-on-colab@main"
+    return (
+        "```yaml\nname: runs on Colab\non: [push, pull_request]\njobs:\n  look:\n"
+        "    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v6\n"
+        f'      - uses: {action}\n        with:\n          notebooks: "notebooks/*.ipynb"\n```'
+    )
 
 
 def problem_list() -> str:

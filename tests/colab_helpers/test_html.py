@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from colab_helpers import facts, hardware, preflight, runtime
-from colab_helpers.lessons import exercises, reference
 from colab_helpers.doctor.problems import Finding
+from colab_helpers.lessons import exercises, reference
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
 TAGS = {"div", "table", "tr", "td", "th", "b", "br", "a", "p", "small", "ul", "li", "code"}

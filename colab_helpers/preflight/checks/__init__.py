@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from colab_helpers.preflight.checks import gpu, packages, session, tpu
 from colab_helpers.doctor.problems import Finding
+from colab_helpers.preflight.checks import gpu, packages, session, tpu
 from colab_helpers.preflight.state import State
 
 Check = Callable[[State], Finding | None]

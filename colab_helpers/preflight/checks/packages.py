@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers.doctor.problems import Finding, repository, way_out
 from colab_helpers.doctor.imports import distribution
+from colab_helpers.doctor.problems import Finding, repository, way_out
 from colab_helpers.preflight.state import State
 
 #: What every notebook of this kind depends on.

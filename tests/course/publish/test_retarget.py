@@ -40,7 +40,7 @@ def test_every_address_moves_and_outputs_stay(toy_course):
     path = with_recorded_outputs(toy_course)
     changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
     assert sorted(p.name for p in changed) == [
-        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "pyproject.toml",
+        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "doctor.md", "pyproject.toml",
     ]  # fmt: skip
     for page in changed:
         text = page.read_text("utf-8")
@@ -52,7 +52,7 @@ def test_every_address_moves_and_outputs_stay(toy_course):
     assert retarget.retarget(moved, "ada/gpu-course") == []
 
 
-@pytest.mark.parametrize("writes", range(5))
+@pytest.mark.parametrize("writes", range(6))
 def test_stopped_after_any_write_the_same_command_ends_the_work(toy_course, monkeypatch, writes):
     with_recorded_outputs(toy_course)
     before = load(toy_course.root).repository

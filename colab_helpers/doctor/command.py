@@ -1,0 +1,100 @@
+"""What does `colab-helpers doctor` print of errors and notebooks, and with which exit code?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from colab_helpers.doctor.explain import explain_error
+from colab_helpers.doctor.notebooks import explain_notebook
+from colab_helpers.doctor.problems import Finding, page
+
+#: Bytes of a notebook that are read: more is no notebook that somebody wrote.
+_MOST = 256 * 2**20
+_MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
+_LEVEL = {"stop": "error", "warn": "warning", "note": "notice"}
+
+
+class UnreadableError(ValueError):
+    """What was given to look at cannot be read: what it is, in words."""
+
+
+def judge_error(text: str, as_json: bool) -> int:
+    """Print what an error means; return 0 where it is known, 1 where not.
+
+    `text` is what the person pasted; `as_json`: print data instead of lines.
+    """
+    explanation = explain_error(text)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(explanation), indent=2))
+    else:
+        print(explanation if explanation else f"{explanation}\nAll that is known: {page()}")
+    return 0 if explanation else 1
+
+
+def judge_notebooks(
+    paths: Sequence[Path], *, as_json: bool = False, for_github: bool = False
+) -> int:
+    """Print what notebooks ask for that is gone; return 1 where something fails or misleads, else 0.
+
+    `paths` are .ipynb files; `as_json`: a list for each file; `for_github`: as annotations, which GitHub
+    shows beside the file. Raises `UnreadableError` for a file that is no notebook.
+    """
+    found = {path: explain_notebook(_notebook(path)) for path in paths}
+    if as_json:
+        data = {
+            str(path): [dataclasses.asdict(one) for one in findings]
+            for path, findings in found.items()
+        }
+        print(json.dumps(next(iter(data.values())) if len(paths) == 1 else data, indent=2))
+    elif for_github:
+        print(
+            *(line for path, findings in found.items() for line in _annotations(path, findings)),
+            sep="\n",
+        )
+    else:
+        print("\n\n".join(_told(path, findings) for path, findings in found.items()))
+    return int(any(one.severity != "note" for findings in found.values() for one in findings))
+
+
+def _told(path: Path, findings: Sequence[Finding]) -> str:
+    if not findings:
+        return f"{path}: nothing found that is gone."
+    texts = [f"  {_MARK[one.severity]}: {one.seen}\n      {one.remedy}" for one in findings]
+    last = f"Cells are counted with text cells, from 1. More: {page()}"
+    return "\n".join([f"{path}:", *texts, last])
+
+
+def _annotations(path: Path, findings: Sequence[Finding]) -> list[str]:
+    """Lines that GitHub Actions turn into notes beside a file."""
+    if not findings:
+        return [f"{path}: nothing found that is gone."]
+    return [
+        f"::{_LEVEL[one.severity]} file={_escaped(str(path), ':,')},title={_escaped(one.seen, ':,')}"
+        f"::{_escaped(one.remedy)}"
+        for one in findings
+    ]
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def _notebook(path: Path) -> Mapping:
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device would never end
+            raise UnreadableError(f"{path} is no file.")
+        with path.open("rb") as file:
+            content = file.read(_MOST)
+        notebook = json.loads(content.decode("utf-8-sig"))
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        notebook = None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise UnreadableError(f"{path} is not a notebook (.ipynb).")
+    return notebook

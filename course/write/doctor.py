@@ -1,0 +1,40 @@
+"""The doctor's page: how many real errors does it explain, and how many wrongly?"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from course.write.tables import table
+
+#: Real errors with their thread, and the verdict of whoever judged the first answer to each.
+ERRORS = Path(__file__).parents[2] / "tests" / "colab_helpers" / "doctor" / "errors.json"
+_VERDICTS = ("right", "partly", "wrong", "silent")
+_SETS = {
+    "a": "patterns were written with these in sight",
+    "b": "set aside beforehand",
+    "c": "collected afterwards, unseen",
+}
+
+
+def judged_table() -> str:
+    """Verdicts on the first answer, by set: how many, and what share."""
+    rows = json.loads(ERRORS.read_text("utf-8"))
+    lines = []
+    for name, what in _SETS.items():
+        counts = Counter(row["judged_first"] for row in rows if row["set"] == name)
+        whole = sum(counts.values())
+        shares = (f"{100 * counts[verdict] / whole:.0f} %" for verdict in _VERDICTS)
+        lines.append((f"{name}: {what}", str(whole), *shares))
+    return table(("errors", "how many", *_VERDICTS), lines)
+
+
+def categories_table() -> str:
+    """Verdicts on what nobody had seen when the patterns were written, by category."""
+    rows = [row for row in json.loads(ERRORS.read_text("utf-8")) if row["set"] != "a"]
+    lines = []
+    for category in sorted({row["category"] for row in rows}):
+        counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
+        lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
+    return table(("category, sets b and c", *_VERDICTS), lines)

@@ -1,0 +1,180 @@
+"""Real errors of other people, from public threads: what the table says of each, and of unrelated ones.
+
+errors.json has them with their thread, cause and way out. Sets a, b and c were collected one after the
+other; b and c were judged by somebody who had not written a pattern, before any was written for them
+(`judged_first`). What is told of each now must not change unseen.
+"""
+
+import collections
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from colab_helpers import doctor
+from colab_helpers.doctor import raised
+
+HERE = Path(__file__).parent
+ERRORS = json.loads((HERE / "errors.json").read_text("utf-8"))
+UNRELATED = json.loads((HERE / "unrelated.json").read_text("utf-8"))
+PROBLEMS = doctor.known_problems()
+#: Texts for problems that no thread of the collection has; from the libraries named.
+MORE = {
+    "Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform with name: "
+    '"rocm". Available platform names are: CUDA Interpreter Host': "xla-probing",  # jax 0.3
+    "UserWarning: Explicitly requested dtype float64 requested in zeros is not available, and will be "
+    "truncated to dtype float32. To enable more dtypes, set the jax_enable_x64 configuration option or "
+    "the JAX_ENABLE_X64 shell environment variable.": "jax-x64",
+    "torch._dynamo.exc.Unsupported: Unsupported context manager": "compile-failed",
+    "ModuleNotFoundError: No module named 'keras.layers.core'": "keras-2-code",
+    "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'":
+    "renamed-argument",
+    "RuntimeError: DataLoader worker (pid(s) 1423) exited unexpectedly": "dataloader-worker",
+    "huggingface/tokenizers: The current process just got forked, after parallelism has already been "
+    "used. Disabling parallelism to avoid deadlocks...": "tokenizers-fork",
+    "The available devices are different from the devices used to save the checkpoint.  Please restore "
+    "checkpoint by passing new shardings for target devices.": "sharded-restore",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row["id"])
+def test_a_real_error_is_explained_as_it_was(row):
+    explained = doctor.explain_error(row["text"], row["platform"])
+    assert explained.id == row["explained_as"], row["cause"]
+    if explained:
+        assert explained.finding.remedy in str(explained) and explained.finding.link in str(
+            explained
+        )
+    else:
+        assert "not in the table" in str(explained)
+
+
+@pytest.mark.parametrize("text", MORE, ids=MORE.get)
+def test_more_errors_are_explained(text):
+    assert doctor.explain_error(text, "colab").id == MORE[text]
+
+
+@pytest.mark.parametrize("row", UNRELATED, ids=lambda row: row["id"])
+def test_an_unrelated_error_is_left_alone(row):
+    assert not doctor.explain_error(row["text"], "colab")
+
+
+def test_the_collection_is_what_it_says():
+    assert len(ERRORS) >= 250 and len(UNRELATED) == 100
+    for row in ERRORS:
+        assert row["thread"] and row["cause"] and row["way_out"] and len(row["text"]) <= 2000
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|https://\S+", row["thread"])
+    verdicts = collections.Counter((row["set"], row["judged_first"]) for row in ERRORS)
+    assert {name for name, _ in verdicts} == {"a", "b", "c"}
+    assert {verdict for _, verdict in verdicts} == {"right", "partly", "wrong", "silent"}
+
+
+def test_every_problem_with_a_pattern_has_a_text(request):
+    from tests.colab_helpers import test_doctor
+
+    told = {row["explained_as"] for row in ERRORS} | {*MORE.values(), *test_doctor.ERRORS.values()}
+    told |= {doctor.explain_error(row["text"], "colab").also.id for row in ERRORS if _also(row)}
+    assert {problem.id for problem in PROBLEMS.values() if problem.errors} - told == set()
+
+
+def _also(row):
+    return doctor.explain_error(row["text"], "colab").also
+
+
+def test_a_problem_gives_way_to_known_ones_and_never_in_a_circle():
+    for problem in PROBLEMS.values():
+        assert set(problem.yields_to) <= set(PROBLEMS), problem.id
+        for other in problem.yields_to:
+            assert problem.id not in PROBLEMS[other].yields_to, (problem.id, other)
+
+
+def test_what_was_raised_counts_before_the_log_around_it():
+    log = "E cuda_dnn.cc:9342] Unable to register cuDNN factory\nFound no NVIDIA driver on your system\n"
+    frames = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n    d["a"]\n'
+    assert not doctor.explain_error(f"{log}{frames}KeyError: 'a'", "colab")
+    known = doctor.explain_error(f"{log}{frames}RuntimeError: CUDA error: out of memory", "colab")
+    assert known.id == "out-of-memory"
+
+
+def test_the_last_of_several_raised_errors_is_first_and_another_one_is_second():
+    text = (
+        "Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB"
+    )
+    explained = doctor.explain_error(text, "colab")
+    assert (explained.id, explained.also.id) == ("out-of-memory", "little-disk")
+    assert "a second problem" in str(explained) and "Also:" in explained._html()
+
+
+def test_a_wrapper_lets_the_log_speak():
+    text = (
+        "No space left on device\nsubprocess.CalledProcessError: returned non-zero exit status 1."
+    )
+    assert doctor.explain_error(text, "colab").id == "little-disk"
+
+
+def test_an_unknown_error_gets_near_titles_and_how_to_ask_and_no_way_out():
+    explained = doctor.explain_error(
+        "ValueError: the TPU driver has no shared memory for a session", "colab"
+    )
+    assert not explained and explained.finding is None and explained.id == ""
+    assert 0 < len(explained.nearest) <= 3
+    assert all(link.startswith("http") for _, link in explained.nearest)
+    assert "perhaps near" in str(explained) and "To ask others" in str(explained)
+    assert doctor.explain_error("zzz").nearest == ()
+
+
+def test_an_exception_is_explained_with_those_that_led_to_it():
+    try:
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError as error:
+            raise RuntimeError("the checkpoint was not written") from error
+    except RuntimeError as error:
+        assert doctor.explain_error(error, "colab").id == "little-disk"
+
+
+def test_what_stands_in_a_message_is_never_taken_for_a_package():
+    for row in ERRORS:
+        explained = doctor.explain_error(row["text"], "colab")
+        if explained and "NAME" not in PROBLEMS[explained.id].remedy:
+            assert explained.finding.remedy == PROBLEMS[explained.id].remedy
+
+
+def hostile(pattern):
+    """A text made of a pattern's own words, so that it nearly fits everywhere."""
+    words = re.findall(r"[a-z_]{3,}", re.sub(r"\\.|\[[^\]]*\]|\{[^}]*\}", " ", pattern)) or ["x"]
+    return " ".join(words[:-1] or words) + " "
+
+
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=lambda problem: problem.id)
+def test_every_pattern_grows_with_the_text_and_no_faster(problem):
+    """Four times the text may take eight times as long, on a machine that others use; not sixteen."""
+    for pattern in problem.errors:
+        compiled = re.compile(pattern)
+        text = hostile(pattern)
+        times = {
+            size: _seconds(compiled, (text * (size // len(text) + 1))[:size])
+            for size in (4_096, 16_384)
+        }
+        assert times[16_384] < max(8 * times[4_096], 0.02), pattern
+
+
+def _seconds(pattern, text):
+    best = 1.0
+    for _ in range(3):
+        start = time.perf_counter()
+        pattern.search(text)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_colours_are_taken_out_and_long_texts_cut():
+    assert (
+        raised.plain("\x1b[31mRuntimeError\x1b[39m: CUDA out of memory")
+        == "RuntimeError: CUDA out of memory"
+    )
+    assert len(raised.plain("\x1b[0m" * 400_000)) <= 70_000
