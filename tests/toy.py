@@ -88,8 +88,10 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
         "<!-- measured: -->\n<!-- end measured -->\n",
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
-        "docs/doctor.md": "<!-- own: -->\n<!-- end own -->\n<!-- action: -->\n<!-- end action -->\n<!-- judged: -->\n<!-- end judged -->\n"
-        "<!-- categories: -->\n<!-- end categories -->\n",
+        "docs/doctor.md": "".join(
+            f"<!-- {name}: -->\n<!-- end {name} -->\n"
+            for name in ("own", "action", "judged", "categories")
+        ),
         "docs/planner.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +27,10 @@ def judge_error(text: str, as_json: bool) -> int:
 
     `text` is what the person pasted; `as_json`: print data instead of lines.
     """
+    if len(text) < 500 and Path(text).is_file():
+        raise UnreadableError(
+            f"{text} is a file. To have it read: colab-helpers doctor --error - < {text}"
+        )
     explanation = explain_error(text)
     if as_json:
         print(json.dumps(dataclasses.asdict(explanation), indent=2))
@@ -40,31 +45,55 @@ def judge_notebooks(
     """Print what notebooks ask for that is gone; return 1 where something fails or misleads, else 0.
 
     `paths` are .ipynb files; `as_json`: a list for each file; `for_github`: as annotations, which GitHub
-    shows beside the file. Raises `UnreadableError` for a file that is no notebook.
+    shows beside the file. A file that cannot be read is named, the others are judged, and 2 is returned.
     """
-    found = {path: explain_notebook(_notebook(path)) for path in paths}
+    found: dict[Path, Sequence[Finding]] = {}
+    unreadable: dict[Path, str] = {}
+    for path in paths:
+        try:
+            found[path] = _beside(path, explain_notebook(_notebook(path)))
+        except UnreadableError as error:
+            unreadable[path] = str(error)
     if as_json:
         data = {
             str(path): [dataclasses.asdict(one) for one in findings]
             for path, findings in found.items()
         }
-        print(json.dumps(next(iter(data.values())) if len(paths) == 1 else data, indent=2))
+        print(json.dumps(data, indent=2))
     elif for_github:
-        print(
-            *(line for path, findings in found.items() for line in _annotations(path, findings)),
-            sep="\n",
-        )
-    else:
+        lines = [line for path, findings in found.items() for line in _annotations(path, findings)]
+        lines += [
+            f"::error file={_escaped(str(p), ':,')}::{_escaped(w)}" for p, w in unreadable.items()
+        ]
+        print(*lines, sep="\n")
+    elif found:
         print("\n\n".join(_told(path, findings) for path, findings in found.items()))
-    return int(any(one.severity != "note" for findings in found.values() for one in findings))
+    print(*unreadable.values(), sep="\n", end="\n" if unreadable else "", file=sys.stderr)
+    fails = any(one.severity != "note" for findings in found.values() for one in findings)
+    return 2 if unreadable else int(fails)
+
+
+def _beside(path: Path, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Findings without the imports of modules that lie beside the notebook."""
+
+    def lies_there(finding: Finding) -> bool:
+        module = finding.seen.rpartition(" ")[2]
+        return any((path.parent / name).exists() for name in (f"{module}.py", module))
+
+    return [one for one in findings if one.id != "not-on-colab" or not lies_there(one)]
 
 
 def _told(path: Path, findings: Sequence[Finding]) -> str:
+    """What was found in a file: each reason once, with its lines."""
     if not findings:
         return f"{path}: nothing found that is gone."
-    texts = [f"  {_MARK[one.severity]}: {one.seen}\n      {one.remedy}" for one in findings]
-    last = f"Cells are counted with text cells, from 1. More: {page()}"
-    return "\n".join([f"{path}:", *texts, last])
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in findings:
+        groups.setdefault((one.severity, one.remedy), []).append(one.seen)
+    texts = []
+    for (severity, remedy), lines in groups.items():
+        texts += ["", f"  {_MARK[severity]}: {remedy}", *(f"      {line}" for line in lines)]
+    return "\n".join([f"{path}:", *texts, "", "Cell numbers include text cells."])
 
 
 def _annotations(path: Path, findings: Sequence[Finding]) -> list[str]:
@@ -93,8 +122,12 @@ def _notebook(path: Path) -> Mapping:
         notebook = json.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+    except json.JSONDecodeError as error:
+        raise UnreadableError(
+            f"{path} is not a notebook: no valid JSON at line {error.lineno}."
+        ) from error
+    except (UnicodeDecodeError, RecursionError):
         notebook = None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise UnreadableError(f"{path} is not a notebook (.ipynb).")
+        raise UnreadableError(f"{path} is not a notebook: it has no list of cells.")
     return notebook

@@ -25,7 +25,7 @@ ASKING = (
 )
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 #: Titles that are named for an unknown error, and how much of its weight in words one has to share.
-_MOST_TITLES, _ENOUGH = 3, 0.3
+_MOST_TITLES, _ENOUGH, _LEAST_WORDS = 2, 0.4, 3
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Explanation:
             near = [f"  {title}\n  {link}" for title, link in self.nearest]
             said = ["Not the same, and perhaps near:", *near] if near else []
             return "\n".join(["This error is not in the table.", *said, ASKING])
-        second = ["", "The text shows a second problem:", str(self.also)] if self.also else []
-        return "\n".join([str(self.finding), *second])
+        second = ["", "The text shows a second problem:", _lines(self.also)] if self.also else []
+        return "\n".join([_lines(self.finding), *second])
 
     __repr__ = __str__
 
@@ -67,8 +67,10 @@ class Explanation:
             near = "".join(f"<br>{_linked(html.escape(t), link)}" for t, link in self.nearest)
             said = f"Not the same, and perhaps near:{near}<br>" if near else ""
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
-        second = f"<br><b>Also:</b> {_told(self.also)}" if self.also else ""
-        return _card(f"<b>What this error means:</b> {_told(self.finding)}{second}")
+        second = (
+            f"<p style='margin:0.6em 0 0'><i>Also:</i> {_told(self.also)}</p>" if self.also else ""
+        )
+        return _card(f"{_told(self.finding)}{second}")
 
 
 def explain_error(error: str | BaseException, platform: str | None = None) -> Explanation:
@@ -76,7 +78,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
 
     `error` is an exception, or a text: a line, a traceback, a whole log. What was raised last counts
     before what was raised earlier, and both before the log around them. `platform` is where it was
-    raised, as `runtime.describe` names it; here when left out.
+    raised, as `runtime.describe` names it; when left out, where its paths say, or here.
 
     >>> explain_error("The TPU is already in use by process with pid 42.").id
     'tpu-in-use'
@@ -92,7 +94,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     known = _without_general(match for place in places for match in _matches(place))
     if not known:
         return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
-    here = platform or runtime.describe().platform
+    here = platform or raised.place(text) or runtime.describe().platform
     findings = [_finding(problem, name, here) for problem, name in known[:2]]
     return Explanation(findings[0], findings[1] if len(findings) > 1 else None)
 
@@ -163,7 +165,7 @@ def _nearest(text: str) -> Iterator[tuple[str, str]]:
         }
     )
     for id, score in scores.most_common(_MOST_TITLES):
-        if len(words & _words_of(id)) > 1 and score >= _ENOUGH * whole:
+        if len(words & _words_of(id)) >= _LEAST_WORDS and score >= _ENOUGH * whole:
             yield known_problems()[id].title, f"{page()}#{id}"
 
 
@@ -183,9 +185,17 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z_]{3,40}", text.translate(_LOWER)))
 
 
+def _lines(finding: Finding) -> str:
+    title = known_problems()[finding.id].title
+    return f"{title}\n\n{finding.seen}\n\nWhat to do: {finding.remedy}\n\nMore: {finding.link}"
+
+
 def _told(finding: Finding) -> str:
+    title = with_code(known_problems()[finding.id].title)
+    more = _linked("More about this problem", finding.link)
     return (
-        f"{with_code(finding.seen)}<br>{with_code(finding.remedy)} {_linked('More', finding.link)}"
+        f"<b>{title}</b><br>{with_code(finding.seen)}<br>"
+        f"<b>What to do:</b> {with_code(finding.remedy)}<br>{more}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from colab_helpers.doctor import cells, missing, retired
@@ -38,11 +38,11 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     ['tpu-retired']
     """
     read = list(cells.cells(notebook))
-    gone = map(_of_place, retired.find(read))
+    gone = retired.find(read)
     return (
         *_in_metadata(notebook),
-        *gone,
-        *_absent(notebook, read),
+        *map(_of_place, sorted(gone, key=lambda place: (place.cell, place.line))),
+        *_absent(notebook, read, {(place.cell, place.line) for place in gone}),
         *_slow(read),
         *_incomplete(read),
     )
@@ -63,20 +63,27 @@ def _of_place(place: retired.Place) -> Finding:
     row = place.row
     also = f" (and in {', '.join(map(str, place.cells))})" if place.cells else ""
     seen = f"Cell {place.cell}, line {place.line}{also}: {place.code[:120]}"
-    remedy = f"{row.why} Today: {row.instead}"
+    remedy = " ".join(filter(None, (row.why, place.note, f"Today: {place.instead}")))
     return report("retired", seen, platform="colab", remedy=remedy, severity=_SEVERITY[row.effect])
 
 
-def _absent(notebook: Mapping[str, Any], read: list[cells.Cell]) -> Iterator[Finding]:
-    """Imports that fail on the machine which the notebook asks for."""
+def _absent(
+    notebook: Mapping[str, Any], read: list[cells.Cell], told: Set[tuple[int, int]]
+) -> Iterator[Finding]:
+    """Imports that fail on the machine which the notebook asks for; not those `told` as gone already."""
     runtime = "tpu" if _asks_for_tpu(notebook) else "gpu"
     for module, cell, line in missing.missing(read, runtime):
+        if (cell, line) in told:
+            continue
         place = f"Cell {cell}, line {line}: import {module}"
         if module == "tensorflow":
             yield report("tpu-notebook-tensorflow", place, platform="colab")
         else:
             name = distribution(module)
-            remedy = f"Colab's image does not bring it: `%pip install {name}` in the first cell."
+            remedy = (
+                "Colab does not bring it. A file of your own: upload it, or clone its repository, in the "
+                f"first cell. A package: `%pip install` it there (its name may be {name}; look it up)."
+            )
             yield report("not-on-colab", place, platform="colab", remedy=remedy)
 
 

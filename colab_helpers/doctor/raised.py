@@ -63,6 +63,24 @@ def plain(text: str) -> str:
     return f"{text[: MOST // 4]}\n…\n{text[-3 * MOST // 4 :]}"
 
 
+def place(text: str) -> str:
+    """Return the platform that the paths in a text speak of; "" where they say nothing.
+
+    `text` is a traceback or a log.
+
+    >>> place('File "/tmp/ipython-input-3.py", line 1')
+    'colab'
+    """
+    if re.search(r"/kaggle/(input|working)|/opt/conda/lib/python3\.1\d/site-packages/kaggle", text):
+        return "kaggle"
+    if re.search(
+        r"/content/|/tmp/ipython-input-|ipython-input-\d{1,4}-[0-9a-f]{6}|google/colab|localhost:8080",
+        text,
+    ):
+        return "colab"
+    return ""
+
+
 def raised(text: str) -> list[str]:
     """Return the messages of the exceptions that a text shows, the last one first; [] where it shows none.
 

@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
@@ -15,6 +15,9 @@ from colab_helpers.doctor.cells import Cell
 from colab_helpers.doctor.imports import normal
 from colab_helpers.doctor.uses import Use, aliases, uses
 
+#: Fields of a row that name something, and those that have patterns.
+BY_NAME = ("names", "below", "calls", "methods", "hooks", "keywords", "keywords_below", "variables")
+BY_PATTERN = ("magics", "commands", "lines", "strings")
 #: A requirement as somebody writes it to pip: name, extras, comparison, version.
 _REQUIREMENT = re.compile(r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})")
 #: A wheel by its file name: of which Python it is.
@@ -44,19 +47,35 @@ class Retired:
     commands: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
+    today: Mapping[str, str] = field(default_factory=dict, compare=False)
     stub: bool = False
     guards: bool = True
 
 
 @dataclass(frozen=True)
 class Place:
-    """Something retired, where it was met first: cell and line count from 1, `code` is what is there."""
+    """Something retired, where it was met first: cell and line count from 1, `code` is what is there.
+
+    `names` are what it is, all on that line; `cells` has further cells; `note` says more of a version.
+    """
 
     row: Retired
     cell: int
     line: int
     code: str
-    cells: tuple[int, ...] = field(default=())
+    names: tuple[str, ...]
+    cells: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def instead(self) -> str:
+        """What to write today: for these names, where the table has that; else for all of the row."""
+        told = [
+            f"`{self.row.today[name]}` for `{name}`"
+            for name in self.names
+            if name in self.row.today
+        ]
+        return "; ".join(dict.fromkeys(told)) or self.row.instead
 
 
 @functools.cache
@@ -76,19 +95,22 @@ def find(read: Iterable[Cell]) -> list[Place]:
     """
     read = list(read)
     known = aliases(tree for cell in read for tree in cell.trees)
-    met: dict[tuple[str, str], Place] = {}
+    met: dict[tuple[str, str], tuple[str, int, int]] = {}  # a name -> the place where it is told
+    places: dict[tuple[str, int, int], Place] = {}
     for cell in read:
-        for row, line, what in _in_cell(cell, known):
+        for row, line, what, note in _in_cell(cell, known):
             code = cell.lines[line - 1].strip() if 0 < line <= len(cell.lines) else what
-            place = met.setdefault((row.id, what), Place(row, cell.number, line, code))
-            if cell.number not in (place.cell, *place.cells):
-                others = (*place.cells, cell.number)
-                met[row.id, what] = Place(row, place.cell, place.line, place.code, others)
-    return list(met.values())
+            where = met.setdefault((row.id, what), (row.id, cell.number, line))
+            place = places.setdefault(where, Place(row, cell.number, line, code, ()))
+            names = (*place.names, *(() if what in place.names else (what,)))
+            notes = f"{place.note} {note}".strip() if note not in place.note else place.note
+            others = sorted({*place.cells, cell.number} - {place.cell})
+            places[where] = replace(place, names=names, note=notes, cells=tuple(others))
+    return list(places.values())
 
 
-def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Retired, int, str]]:
-    """Every retired thing in a cell: its row, the line of the cell from 1, and what it is."""
+def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Retired, int, str, str]]:
+    """Every retired thing in a cell: its row, the line of the cell from 1, what it is, and a note."""
     for tree in cell.trees:
         told: set[tuple[str, int]] = set()  # a method is told only where its full address was not
         for use in uses(tree, known):
@@ -96,15 +118,15 @@ def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Retired, int, 
                 again = use.kind == "method" and (row.id, use.line) in told
                 if not again and not (use.guarded and row.guards):
                     told.add((row.id, use.line))
-                    yield row, use.line, use.name.replace(":", "(…, ", 1)
+                    yield row, use.line, use.name.replace(":", "(…, ", 1), ""
     for line, command in cell.commands:
-        yield from ((row, line, what) for row, what in _in_command(command))
+        yield from ((row, line, what, note) for row, what, note in _in_command(command))
     for row in rows():
         for name, rest in cell.magics:
             if _first(row.magics, f"{name} {rest}"):
-                yield row, _line_of(cell, f"%{name}"), f"%{name} {rest}".strip()
+                yield row, _line_of(cell, f"%{name}"), f"%{name} {rest}".strip(), ""
         if cell.unread and _first(row.lines, cell.unread):
-            yield row, _line_of(cell, cell.unread), cell.unread
+            yield row, _line_of(cell, cell.unread), cell.unread, ""
 
 
 def _of(use: Use) -> Iterable[Retired]:
@@ -136,10 +158,10 @@ def _of(use: Use) -> Iterable[Retired]:
     return dict.fromkeys([*_by_name().get(("names", use.name), ()), *inside])
 
 
-def _in_command(command: str) -> Iterator[tuple[Retired, str]]:
+def _in_command(command: str) -> Iterator[tuple[Retired, str, str]]:
     for row in rows():
         if match := _first(row.commands, command):
-            yield row, match.group().strip()
+            yield row, match.group().strip(), ""
     yield from _pins(command)
 
 
@@ -158,16 +180,7 @@ def _by_name() -> Mapping[tuple[str, str], tuple[Retired, ...]]:
     """(field, name) -> rows. What is in keras is in tensorflow.keras too, but for `exactly`."""
     found: dict[tuple[str, str], tuple[Retired, ...]] = {}
     for row in rows():
-        for kind in (
-            "names",
-            "below",
-            "calls",
-            "methods",
-            "hooks",
-            "keywords",
-            "keywords_below",
-            "variables",
-        ):
+        for kind in BY_NAME:
             for name in getattr(row, kind):
                 for one in (name, f"tensorflow.{name}") if name.startswith("keras.") else (name,):
                     found[kind, one] = (*found.get((kind, one), ()), row)
@@ -176,7 +189,7 @@ def _by_name() -> Mapping[tuple[str, str], tuple[Retired, ...]]:
     return found
 
 
-def _pins(command: str) -> Iterator[tuple[Retired, str]]:
+def _pins(command: str) -> Iterator[tuple[Retired, str, str]]:
     """Versions that were never built for the Python of today's image."""
     if not _INSTALLS.search(command):
         return
@@ -187,11 +200,12 @@ def _pins(command: str) -> Iterator[tuple[Retired, str]]:
         given = version.rstrip(".")  # of 2.20.*, say
         limit = given + ".0" * (2 - given.count("."))
         if first and (is_older(limit, first) or (comparison == "<" and limit == first)):
-            yield row, f"{name}{comparison}{version}"
+            note = f"{name}: the first with a build for Python {table['python']} is {first}."
+            yield row, f"{name}{comparison}{version}", note
     python = int(table["python"].partition(".")[2])
     for match in _WHEEL.finditer(command):
         if (int(match[1]), int(match[2])) < (3, python) and "abi3" not in match.group():
-            yield row, match.group()
+            yield row, match.group(), f"The file is for Python {match[1]}.{match[2]}."
 
 
 @functools.cache

@@ -31,6 +31,11 @@ MORE = {
     "ModuleNotFoundError: No module named 'keras.layers.core'": "keras-2-code",
     "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'":
     "renamed-argument",
+    "ModuleNotFoundError: No module named 'imp'": "python-names",
+    "ModuleNotFoundError: No module named 'flash_attn'": "flash-attn-missing",
+    "ValueError: Unknown variable: <Variable path=dense/kernel>. This optimizer can only be called for "
+    "the variables it was originally built with.": "one-optimizer-two-models",
+    "IndexError: Target 9 is out of bounds.": "label-range",
     "RuntimeError: DataLoader worker (pid(s) 1423) exited unexpectedly": "dataloader-worker",
     "huggingface/tokenizers: The current process just got forked, after parallelism has already been "
     "used. Disabling parallelism to avoid deadlocks...": "tokenizers-fork",
@@ -106,7 +111,8 @@ def test_the_last_of_several_raised_errors_is_first_and_another_one_is_second():
     )
     explained = doctor.explain_error(text, "colab")
     assert (explained.id, explained.also.id) == ("out-of-memory", "little-disk")
-    assert "a second problem" in str(explained) and "Also:" in explained._html()
+    assert "a second problem" in str(explained) and "<i>Also:</i>" in explained._html()
+    assert "What to do: " in str(explained) and "<b>What to do:</b>" in explained._html()
 
 
 def test_a_wrapper_lets_the_log_speak():
@@ -135,6 +141,19 @@ def test_an_exception_is_explained_with_those_that_led_to_it():
             raise RuntimeError("the checkpoint was not written") from error
     except RuntimeError as error:
         assert doctor.explain_error(error, "colab").id == "little-disk"
+
+
+def test_the_paths_in_a_text_say_where_it_was_raised():
+    text = "Traceback (most recent call last):\n  File {}\nRuntimeError: CUDA out of memory"
+    on_colab = doctor.explain_error(text.format("/content/train.py")).finding.remedy
+    assert "Runtime > Restart session" in on_colab
+    assert (
+        "Runtime > Restart session"
+        not in doctor.explain_error(text.format("/kaggle/working/x")).finding.remedy
+    )
+    assert (
+        doctor.explain_error(text.format("/content/train.py"), "local").finding.remedy != on_colab
+    )
 
 
 def test_what_stands_in_a_message_is_never_taken_for_a_package():

@@ -83,4 +83,4 @@ def test_in_a_notebook_run_headless_the_card_stands_below_the_error(tmp_path):
     [card] = [
         one for one in outcome.notebook.cells[-1].outputs if one.output_type == "display_data"
     ]
-    assert "What this error means" in card.data["text/html"]
+    assert "<b>What to do:</b>" in card.data["text/html"]

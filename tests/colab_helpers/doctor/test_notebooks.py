@@ -38,7 +38,7 @@ OLD = {
     "import tensorflow as tf\nwith tf.Session() as s: pass": ["tensorflow-1"],
     "from tensorflow import Session as S": ["tensorflow-1"],
     "tf.contrib.layers.flatten(x)": ["tensorflow-contrib"],
-    "tf.logging.set_verbosity(tf.logging.ERROR)": ["tensorflow-1", "tensorflow-1"],
+    "tf.logging.set_verbosity(tf.logging.ERROR)": ["tensorflow-1"],
     "%tensorflow_version 1.x": ["tensorflow-version-1"],
     "try:\n  # %tensorflow_version is Colab's\n  %tensorflow_version 2.x\nexcept Exception:\n  pass":
     ["tensorflow-version-2"],
@@ -50,7 +50,7 @@ OLD = {
     ["tpu-resolver"],
     "!curl https://x/pytorch-xla-env-setup.py -o e.py": ["torch-xla-setup"],
     "xm.xrt_world_size()": ["torch-xla-old"],
-    "from torch.cuda.amp import autocast, GradScaler": ["torch-cuda-amp", "torch-cuda-amp"],
+    "from torch.cuda.amp import autocast, GradScaler": ["torch-cuda-amp"],
     "from apex import amp": ["apex"],
     "from keras.layers.core import Dense": ["keras-2"],
     "from tensorflow.keras.layers.experimental.preprocessing import Rescaling": ["keras-2"],
@@ -63,7 +63,7 @@ OLD = {
     "from jax.ops import index_update": ["jax-ops"],
     "np.zeros(3, dtype=np.float)": ["numpy-aliases"],
     "import numpy as onp\nonp.float_(1)": ["numpy-2"],
-    "!pip install tensorflow==1.15 torch==1.4.0": ["old-pin", "old-pin"],
+    "!pip install tensorflow==1.15 torch==1.4.0": ["old-pin"],
     "%pip install -q 'numpy<2'": ["old-pin"],
     "!pip install https://x/torch_scatter-2.0-cp37-cp37m-linux_x86_64.whl": ["old-pin"],
     "!pip install tensorflow-gpu": ["tensorflow-gpu"],
@@ -157,18 +157,8 @@ def test_every_row_is_whole_and_every_pin_has_a_wheel_to_go_to():
     for row in retired.rows():
         assert row.effect in ("fails", "misleads", "warns") and row.source.startswith("https://")
         assert row.why.endswith(".") and row.instead
-        kinds = (
-            "names",
-            "exactly",
-            "below",
-            "calls",
-            "methods",
-            "hooks",
-            "keywords",
-            "keywords_below",
-        )
-        more = ("variables", "magics", "commands", "lines", "strings")
-        assert any(getattr(row, kind) for kind in (*kinds, *more)) or row.id == "old-pin", row.id
+        fields = ("exactly", *retired.BY_NAME, *retired.BY_PATTERN)
+        assert any(getattr(row, one) for one in fields) or row.id == "old-pin", row.id
     assert len({row.id for row in retired.rows()}) == len(retired.rows())
 
 
@@ -219,9 +209,47 @@ def test_several_notebooks_in_a_terminal(files, capsys):
     assert main(["doctor", "--notebook", str(new)]) == 0
     assert main(["doctor", "--notebook", str(old), str(new)]) == 1
     told = capsys.readouterr().out
-    assert (
-        f"{old}:\n  fails: Cell 2, line 1: tf.Session()" in told and f"{new}: nothing found" in told
+    assert "\n      Cell 2, line 1: tf.Session()" in told and f"{new}: nothing found" in told
+    assert "`tf.compat.v1.Session` for `tensorflow.Session`" in told
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(files, tmp_path, capsys):
+    broken = tmp_path / "broken.ipynb"
+    broken.write_text('{"cells": [\n{"cell')
+    for how in ([], ["--json"], ["--github"]):
+        assert main(["doctor", *how, "--notebook", str(broken), str(files[0])]) == 2
+        told = capsys.readouterr()
+        assert "tf.Session" in told.out and "no valid JSON at line 2" in told.out + told.err
+
+
+def test_a_file_name_given_as_an_error_is_told(files, capsys):
+    assert main(["doctor", "--error", str(files[0])]) == 2
+    assert "--error - <" in capsys.readouterr().err
+
+
+def test_reasons_stand_once_and_lines_below_them(tmp_path, capsys):
+    path = tmp_path / "many.ipynb"
+    path.write_text(json.dumps(notebook("np.float_(1)\nnp.NaN\ntf.Summary()\ntf.GPUOptions()")))
+    main(["doctor", "--notebook", str(path)])
+    told = capsys.readouterr().out
+    assert told.count("TensorFlow 2 has no sessions") == 1 and "`np.nan` for `numpy.NaN`" in told
+
+
+def test_versions_are_told_with_the_first_that_fits():
+    [finding] = doctor.explain_notebook(
+        notebook("!pip install tensorflow==1.15 numpy==1.16.4 x==1")
     )
+    assert "tensorflow: the first with a build for Python 3.13 is 2.20.0" in finding.remedy
+    assert "numpy: the first" in finding.remedy and "x: " not in finding.remedy
+
+
+def test_a_module_beside_the_notebook_is_not_missing(tmp_path, capsys):
+    path = tmp_path / "mine.ipynb"
+    path.write_text(json.dumps(notebook("import helpers_of_mine")))
+    assert main(["doctor", "--notebook", str(path)]) == 1
+    assert "A file of your own" in capsys.readouterr().out
+    (tmp_path / "helpers_of_mine.py").write_text("")
+    assert main(["doctor", "--notebook", str(path)]) == 0
 
 
 def test_what_only_warns_does_not_fail(tmp_path, capsys):
