@@ -68,7 +68,7 @@ class Explanation:
             said = f"Not the same, and perhaps near:{near}<br>" if near else ""
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
         second = (
-            f"<p style='margin:0.6em 0 0'><i>Also:</i> {_told(self.also)}</p>" if self.also else ""
+            f"<p style='margin:0.6em 0 0'><b>Also:</b> {_told(self.also)}</p>" if self.also else ""
         )
         return _card(f"{_told(self.finding)}{second}")
 
@@ -94,6 +94,7 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     known = _without_general(match for place in places for match in _matches(place))
     if not known:
         return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
+    known = _deepest_first(known, text)
     here = platform or raised.place(text) or runtime.describe().platform
     findings = [_finding(problem, name, here) for problem, name in known[:2]]
     return Explanation(findings[0], findings[1] if len(findings) > 1 else None)
@@ -135,6 +136,15 @@ def _matches(text: str) -> Iterator[tuple[Problem, str]]:
 @functools.cache
 def _compiled(id: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern) for pattern in known_problems()[id].errors)
+
+
+def _deepest_first(known: list[tuple[Problem, str]], text: str) -> list[tuple[Problem, str]]:
+    """Put before the first problem what hides behind it, where the log shows that."""
+    hidden = [row for row in _matches(text) if row[0].id in known[0][0].in_log][:1]
+    return [
+        *hidden,
+        *(row for row in known if row[0].id not in {problem.id for problem, _ in hidden}),
+    ]
 
 
 def _without_general(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Problem, str]]:

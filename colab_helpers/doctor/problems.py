@@ -34,6 +34,7 @@ class Problem:
     elsewhere: str = ""
     errors: tuple[str, ...] = ()
     yields_to: tuple[str, ...] = ()
+    in_log: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     lessons: bool = True
 
@@ -133,6 +134,8 @@ def _address() -> str:
 
 def _problem(row: Mapping) -> Problem:
     lists = {
-        key: tuple(row[key]) for key in ("sources", "errors", "yields_to", "facts") if key in row
+        key: tuple(row[key])
+        for key in ("sources", "errors", "yields_to", "in_log", "facts")
+        if key in row
     }
     return Problem(**{**row, **lists})

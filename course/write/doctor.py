@@ -15,6 +15,7 @@ _SETS = {
     "a": "patterns were written with these in sight",
     "b": "set aside beforehand",
     "c": "collected afterwards, unseen",
+    "d": "collected after that, unseen",
 }
 
 
@@ -37,4 +38,4 @@ def categories_table() -> str:
     for category in sorted({row["category"] for row in rows}):
         counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
         lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
-    return table(("category, sets b and c", *_VERDICTS), lines)
+    return table(("category, sets b to d", *_VERDICTS), lines)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from colab_helpers import facts, hardware, preflight, runtime
+from colab_helpers import doctor, facts, hardware, preflight, runtime
 from colab_helpers.doctor.problems import Finding
 from colab_helpers.lessons import exercises, reference
 
@@ -65,6 +65,13 @@ SHOWN = {
     "card": lambda: preflight.StatusCard(
         HOSTILE, state(), (Finding("id", "stop", HOSTILE, HOSTILE, HOSTILE),)
     )._repr_html_(),
+    "explanation": lambda: doctor.Explanation(
+        Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
+        Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
+    )._repr_mimebundle_()["text/html"],
+    "unknown error": lambda: doctor.Explanation(
+        None, nearest=((HOSTILE, HOSTILE),)
+    )._repr_mimebundle_()["text/html"],
     "facts": lambda: facts.Quotes(
         (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
     )._repr_html_(),
@@ -99,5 +106,5 @@ def test_every_html_form_is_tried():
         if line.strip().startswith(("def _repr_html_", "def _repr_mimebundle_"))
     ]
     assert sorted(forms) == sorted(
-        ["card.py", "facts.py", "facts.py", "style.py", "__init__.py", "__init__.py"]
+        ["card.py", "explain.py", "facts.py", "facts.py", "style.py", "__init__.py", "__init__.py"]
     )

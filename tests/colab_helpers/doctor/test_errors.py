@@ -1,7 +1,7 @@
 """Real errors of other people, from public threads: what the table says of each, and of unrelated ones.
 
-errors.json has them with their thread, cause and way out. Sets a, b and c were collected one after the
-other; b and c were judged by somebody who had not written a pattern, before any was written for them
+errors.json has them with their thread, cause and way out. Sets a to d were collected one after the
+other; b to d were judged by somebody who had not written a pattern, before any was written for them
 (`judged_first`). What is told of each now must not change unseen.
 """
 
@@ -72,7 +72,7 @@ def test_the_collection_is_what_it_says():
         assert row["thread"] and row["cause"] and row["way_out"] and len(row["text"]) <= 2000
         assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|https://\S+", row["thread"])
     verdicts = collections.Counter((row["set"], row["judged_first"]) for row in ERRORS)
-    assert {name for name, _ in verdicts} == {"a", "b", "c"}
+    assert {name for name, _ in verdicts} == {"a", "b", "c", "d"}
     assert {verdict for _, verdict in verdicts} == {"right", "partly", "wrong", "silent"}
 
 
@@ -111,8 +111,20 @@ def test_the_last_of_several_raised_errors_is_first_and_another_one_is_second():
     )
     explained = doctor.explain_error(text, "colab")
     assert (explained.id, explained.also.id) == ("out-of-memory", "little-disk")
-    assert "a second problem" in str(explained) and "<i>Also:</i>" in explained._html()
+    assert "a second problem" in str(explained) and "<b>Also:</b>" in explained._html()
     assert "What to do: " in str(explained) and "<b>What to do:</b>" in explained._html()
+
+
+def test_what_hides_behind_an_error_comes_first_where_the_log_shows_it():
+    log = "block: [4,0,0], thread: [97,0,0] Assertion `srcIndex < srcSelectDimSize` failed.\n"
+    text = (
+        log
+        + "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+    )
+    explained = doctor.explain_error(text, "colab")
+    assert (explained.id, explained.also.id) == ("device-assert", "cublas-failed")
+    for problem in PROBLEMS.values():
+        assert set(problem.in_log) <= set(PROBLEMS), problem.id
 
 
 def test_a_wrapper_lets_the_log_speak():
