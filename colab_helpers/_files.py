@@ -20,6 +20,10 @@ HOST = re.sub(r"\W", "", platform.node())  # process numbers are a machine's own
 _DAY = 86_400  # seconds
 
 
+class UnreadableError(ValueError):
+    """What was given to look at cannot be read: what it is, in words."""
+
+
 def write(path: str | Path, content: str | bytes) -> Path:
     """Write `content` to `path`, as UTF-8 if it is text, and return the path. Raises OSError.
 

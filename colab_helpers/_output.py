@@ -6,6 +6,8 @@ import html
 
 #: MIME type under which lessons hand their checks and measurements to machines.
 RECORD_MIME = "application/vnd.colab-helpers.record+json"
+#: Severity of a finding -> colour of its edge.
+_EDGE = {"stop": "#d55e00", "warn": "#e69f00", "note": "#0b7a5e"}
 
 
 def bundle(text: str, html: str, data: dict) -> dict:
@@ -15,6 +17,18 @@ def bundle(text: str, html: str, data: dict) -> dict:
     ['application/vnd.colab-helpers.record+json', 'text/html', 'text/plain']
     """
     return {"text/plain": text, "text/html": html, RECORD_MIME: data}
+
+
+def edged(inside: str, severity: str) -> str:
+    """Return HTML with a coloured edge at its left; `inside` is HTML, `severity` "stop", "warn" or "note".
+
+    No colour of text or page is set: both come from the theme around it.
+
+    >>> edged("a", "note").endswith("solid #0b7a5e'>a</div>")
+    True
+    """
+    style = f"margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid {_EDGE[severity]}"
+    return f"<div style='{style}'>{inside}</div>"
 
 
 def error_text(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
+from colab_helpers._dated import Dated
 from colab_helpers._output import with_code
 from colab_helpers.hardware import catalogue
 
@@ -22,7 +23,7 @@ CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
 
 
 @dataclass(frozen=True)
-class Fact:
+class Fact(Dated):
     """One sentence about a platform, with its source, the date seen and the date to look again."""
 
     id: str
@@ -32,13 +33,6 @@ class Fact:
     seen: date
     review: date
     confidence: str
-
-    def is_due(self, today: date) -> bool:
-        """Say whether this fact is past the date on which to look again.
-
-        `today` is the day to judge by.
-        """
-        return today > self.review
 
 
 @dataclass(frozen=True)

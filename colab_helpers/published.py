@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
+from colab_helpers._dated import Dated
+
 #: Units as sources write them -> (factor, unit of the course).
 _UNITS = {
     "TFLOP/s": (1e12, "FLOP/s"),
@@ -24,7 +26,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Dated):
     """A measurement that somebody else has published.
 
     `y` is in `unit` ("FLOP/s", "B/s", "B", "s" or a word); `x`, whose meaning is `x_name`, are numbers or
@@ -73,13 +75,6 @@ class Published:
         'chsasank/device-benchmarks, 2025-04-15'
         """
         return self.source + ("" if self.when == "not given" else f", {self.when}")
-
-    def is_due(self, today: date) -> bool:
-        """Say whether this row is past the date on which to look again.
-
-        `today` is the day to judge by.
-        """
-        return today > self.review
 
     def taking(self, work: Callable[[float], float]) -> Published:
         """Turn a rate into a time: `work(x)` is what is done at x, in the unit of the rate times a second.

@@ -36,6 +36,11 @@ class Cell:
     magics: tuple[tuple[str, str], ...]
     lines: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """The whole cell, as it was written."""
+        return "\n".join(self.lines)
+
 
 def cells(notebook: Mapping[str, Any]) -> Iterator[Cell]:
     """Yield the code cells of a notebook, given as parsed JSON; what is no cell is left out.

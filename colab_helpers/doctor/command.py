@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from colab_helpers._files import UnreadableError
 from colab_helpers.doctor.explain import explain_error
 from colab_helpers.doctor.notebooks import explain_notebook
 from colab_helpers.doctor.problems import Finding, page
@@ -16,10 +17,6 @@ from colab_helpers.doctor.problems import Finding, page
 _MOST = 256 * 2**20
 _MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
 _LEVEL = {"stop": "error", "warn": "warning", "note": "notice"}
-
-
-class UnreadableError(ValueError):
-    """What was given to look at cannot be read: what it is, in words."""
 
 
 def judge_error(text: str, as_json: bool) -> int:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from colab_helpers import runtime
-from colab_helpers._output import bundle, error_text, with_code
+from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.doctor import raised
 from colab_helpers.doctor.imports import distribution
-from colab_helpers.doctor.problems import Finding, Problem, known_problems, page, report, way_out
+from colab_helpers.doctor.problems import Finding, Problem, known_problems, link, report, way_out
 
 #: How to ask, where nothing is known.
 ASKING = (
@@ -119,18 +119,17 @@ def _as_printed(error: BaseException) -> str:
         return error_text(error)
 
 
-def _matches(text: str) -> Iterator[tuple[Problem, str]]:
-    """Known problems that a text shows, in its order, with what their patterns caught."""
+def _matches(text: str, problems: Iterable[Problem] | None = None) -> list[tuple[Problem, str]]:
+    """Problems, of all or of those given, that a text shows, in its order, with what was caught."""
     lowered = text.translate(_LOWER)  # of the same length
-    met: dict[str, tuple[int, Problem, str]] = {}
-    for problem in known_problems().values():
+    met: list[tuple[int, Problem, str]] = []
+    for problem in known_problems().values() if problems is None else problems:
         for pattern in _compiled(problem.id):
             if match := pattern.search(lowered):
                 caught = text[slice(*match.span(1))] if pattern.groups else ""
-                met[problem.id] = (match.start(), problem, caught)
+                met.append((match.start(), problem, caught))
                 break
-    for _, problem, caught in sorted(met.values(), key=lambda row: row[0]):
-        yield problem, caught
+    return [(problem, caught) for _, problem, caught in sorted(met, key=lambda row: row[0])]
 
 
 @functools.cache
@@ -140,11 +139,9 @@ def _compiled(id: str) -> tuple[re.Pattern[str], ...]:
 
 def _deepest_first(known: list[tuple[Problem, str]], text: str) -> list[tuple[Problem, str]]:
     """Put before the first problem what hides behind it, where the log shows that."""
-    hidden = [row for row in _matches(text) if row[0].id in known[0][0].in_log][:1]
-    return [
-        *hidden,
-        *(row for row in known if row[0].id not in {problem.id for problem, _ in hidden}),
-    ]
+    hidden = _matches(text, [known_problems()[id] for id in known[0][0].in_log])[:1]
+    found = [problem for problem, _ in hidden]
+    return [*hidden, *(row for row in known if row[0] not in found)]
 
 
 def _without_general(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Problem, str]]:
@@ -176,7 +173,7 @@ def _nearest(text: str) -> Iterator[tuple[str, str]]:
     )
     for id, score in scores.most_common(_MOST_TITLES):
         if len(words & _words_of(id)) >= _LEAST_WORDS and score >= _ENOUGH * whole:
-            yield known_problems()[id].title, f"{page()}#{id}"
+            yield known_problems()[id].title, link(id)
 
 
 @functools.cache
@@ -214,6 +211,4 @@ def _linked(text: str, address: str) -> str:
 
 
 def _card(inside: str) -> str:
-    # No colour of text or page is set: both come from the theme around it.
-    style = "max-width:46em;margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid #0b7a5e"
-    return f"<div style='{style}'>{inside}</div>"
+    return f"<div style='max-width:46em'>{edged(inside, 'note')}</div>"

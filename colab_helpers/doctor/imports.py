@@ -33,7 +33,6 @@ _DISTRIBUTIONS = {
     "PIL": "pillow",
     "pkg_resources": "setuptools",
     "psycopg2": "psycopg2-binary",
-    "pycocotools": "pycocotools",
     "pylab": "matplotlib",
     "pynvml": "nvidia-ml-py",
     "pytorch_lightning": "pytorch-lightning",

@@ -39,8 +39,7 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
     all of it where the notebook brings modules from files or repositories.
     """
     read = list(read)
-    text = "\n".join("\n".join(cell.lines) for cell in read)
-    if _FROM_ANYWHERE.search(text):
+    if _FROM_ANYWHERE.search("\n".join(cell.text for cell in read)):
         return
     there = _brought(runtime)
     if _installed(read) - there:  # what else that brings along cannot be told from here

@@ -95,13 +95,13 @@ def _asks_for_tpu(notebook: Mapping[str, Any]) -> bool:
 
 def _slow(read: Iterable[cells.Cell]) -> Iterator[Finding]:
     for cell in read:
-        if match := re.search(_ON_DRIVE, "\n".join(cell.lines)):
+        if match := re.search(_ON_DRIVE, cell.text):
             seen = f"Cell {cell.number} reads files from a mounted Drive: {match.group()}…"
             yield report("drive-small-files", seen, platform="colab")
 
 
 def _incomplete(read: Iterable[cells.Cell]) -> Iterator[Finding]:
-    if _forgets_the_optimiser("\n".join("\n".join(cell.lines) for cell in read)):
+    if _forgets_the_optimiser("\n".join(cell.text for cell in read)):
         seen = "The notebook loads a model's state to train on, and no optimiser's."
         yield report("resume-anew", seen, platform="colab")
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import metadata, resources
 
+from colab_helpers._dated import Dated
+
 #: Where the repository has the page on problems.
 PAGE = "docs/troubleshooting.md"
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Dated):
     """One row of `problems.toml`; the file says what each field means."""
 
     id: str
@@ -37,13 +39,6 @@ class Problem:
     in_log: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     lessons: bool = True
-
-    def is_due(self, today: date) -> bool:
-        """Say whether this problem is past the date on which to look again.
-
-        `today` is the day to judge by.
-        """
-        return today > self.review
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,7 @@ class _Reader(ast.NodeVisitor):
         test = ast.unparse(node.test)
         asks = any(word in test for word in _ASKED) and " not in os.environ" not in test
         self.guards += asks
-        self.visit(node.test)
-        self.guards -= asks
-        self.guards += asks
-        for part in (*node.body, *node.orelse):
-            self.visit(part)
+        self.generic_visit(node)
         self.guards -= asks
 
     def _address(self, node: ast.AST) -> str:

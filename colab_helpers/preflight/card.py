@@ -6,7 +6,7 @@ import html
 from dataclasses import asdict, dataclass
 
 from colab_helpers import _units, hardware, runtime
-from colab_helpers._output import with_code
+from colab_helpers._output import edged, with_code
 from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
 
@@ -60,26 +60,25 @@ class StatusCard:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        # No colour of text or page is set: the card takes both from the theme around it.
         cells = "".join(
             f"<tr><td style='{_LABEL}'>{label}</td><td style='{_CELL}'>{html.escape(text)}</td></tr>"
             for label, text in self.rows()
         )
         notes = "".join(
-            f"<div style='{_NOTE.format(_EDGE[finding.severity])}'><b>{_MARK[finding.severity]}:</b> "
-            f"{html.escape(finding.seen)}<br>{with_code(finding.remedy)} "
-            f"<a href='{html.escape(finding.link)}'>More</a></div>"
+            edged(
+                f"<b>{_MARK[finding.severity]}:</b> {html.escape(finding.seen)}<br>"
+                f"{with_code(finding.remedy)} <a href='{html.escape(finding.link)}'>More</a>",
+                finding.severity,
+            )
             for finding in self.findings
         )
-        ready = notes or f"<div style='{_NOTE.format(_EDGE['note'])}'>Nothing to mend.</div>"
+        ready = notes or edged("Nothing to mend.", "note")
         return f"<div style='max-width:46em'><table>{cells}</table>{ready}</div>"
 
 
 _MARK = {"stop": "mend first", "warn": "watch out", "note": "good to know"}
-_EDGE = {"stop": "#d55e00", "warn": "#e69f00", "note": "#0b7a5e"}
 _CELL = "text-align:left;padding:0.15em 0.6em"
 _LABEL = _CELL + ";opacity:0.75;white-space:nowrap"
-_NOTE = "margin:0.5em 0;padding:0.4em 0.8em;border-left:0.3em solid {}"
 
 
 def _device_text(inventory: hardware.Inventory) -> str:

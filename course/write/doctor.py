@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from course.write.tables import table
@@ -21,10 +23,9 @@ _SETS = {
 
 def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
-    rows = json.loads(ERRORS.read_text("utf-8"))
     lines = []
     for name, what in _SETS.items():
-        counts = Counter(row["judged_first"] for row in rows if row["set"] == name)
+        counts = Counter(row["judged_first"] for row in _errors() if row["set"] == name)
         whole = sum(counts.values())
         shares = (f"{100 * counts[verdict] / whole:.0f} %" for verdict in _VERDICTS)
         lines.append((f"{name}: {what}", str(whole), *shares))
@@ -33,9 +34,14 @@ def judged_table() -> str:
 
 def categories_table() -> str:
     """Verdicts on what nobody had seen when the patterns were written, by category."""
-    rows = [row for row in json.loads(ERRORS.read_text("utf-8")) if row["set"] != "a"]
+    rows = [row for row in _errors() if row["set"] != "a"]
     lines = []
     for category in sorted({row["category"] for row in rows}):
         counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
         lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
     return table(("category, sets b to d", *_VERDICTS), lines)
+
+
+@functools.cache
+def _errors() -> Sequence[dict]:
+    return json.loads(ERRORS.read_text("utf-8"))

@@ -277,21 +277,15 @@ def test_the_action_runs_as_it_stands(files):
     step = action["runs"]["steps"][-1]["run"]
     folder = files[0].parent
     paths = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", step],
-        cwd=folder,
-        env={**paths, "NOTEBOOKS": "**/*.ipynb"},
-        capture_output=True,
-        text=True,
-    )
+
+    def look(patterns: str) -> subprocess.CompletedProcess[str]:
+        env = {**paths, "NOTEBOOKS": patterns}
+        return subprocess.run(
+            ["bash", "-c", step], cwd=folder, env=env, capture_output=True, text=True
+        )
+
+    done, none = look("**/*.ipynb"), look("no/*.ipynb")
     assert done.returncode == 1 and "::error file=old.ipynb" in done.stdout, done.stderr
-    none = subprocess.run(
-        ["bash", "-c", step],
-        cwd=folder,
-        env={**paths, "NOTEBOOKS": "no/*.ipynb"},
-        capture_output=True,
-        text=True,
-    )
     assert none.returncode == 2 and "No notebook fits" in none.stdout
 
 
@@ -307,6 +301,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_cell_is_read_in_seconds(name):
-    start = time.perf_counter()
+    start = time.process_time()
     doctor.explain_notebook(notebook(HOSTILE[name]))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
