@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
 
-from colab_helpers._units import GIB
+from colab_helpers._units import GIB, MIB
 
 _GB = 10**9
 _TERA = 10**12
@@ -46,6 +46,11 @@ class Chip:
     memory_mib: int | None = None
     links: Mapping[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+
+    @property
+    def room(self) -> int:
+        """Bytes of memory that its driver shows, or where that is not known its data sheet."""
+        return int(self.memory_mib * MIB if self.memory_mib else self.memory)
 
     @property
     def best_format(self) -> str:

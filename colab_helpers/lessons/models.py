@@ -7,11 +7,13 @@ Simpler than theirs in three places: attention without biases, exact GELU, one s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from colab_helpers.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,7 @@ def training_flops(config: GPTConfig, batch: int) -> float:
     >>> round(training_flops(GPTConfig(), batch=32) / 1e9)
     582
     """
-    weights = config.layers * 12 * config.width**2 + config.vocabulary * config.width
-    attention = 12 * config.layers * config.context * config.width
-    return (6 * weights + attention) * batch * config.context
+    return Transformer(**asdict(config), rows=batch).flop
 
 
 def _initialise(module: nn.Module) -> None:

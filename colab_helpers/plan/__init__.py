@@ -7,6 +7,7 @@ seconds, compute units. `cheapest` chooses by a deadline.
 
 from __future__ import annotations
 
+from colab_helpers.hardware.overheads import terms
 from colab_helpers.plan.offers import (
     Offer,
     ceilings,
@@ -14,7 +15,6 @@ from colab_helpers.plan.offers import (
     largest_batch,
     offers,
     seconds_on,
-    terms,
 )
 from colab_helpers.plan.timing import Expected, time_alone
 from colab_helpers.plan.work import Operation, Work, rehearse

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from importlib import resources
 
-from colab_helpers import _units, facts, published
+from colab_helpers import facts, published
 from colab_helpers.hardware import Chip, catalogue
+from colab_helpers.hardware.overheads import terms
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
 from colab_helpers.plan import accuracy
 from colab_helpers.plan.work import Operation, Work
@@ -19,43 +16,6 @@ from colab_helpers.plan.work import Operation, Work
 _ENDLESS = 2**50
 #: The largest step that `largest_batch` takes away from the truth: one part in so many.
 _CLOSE = 32
-
-
-@dataclass(frozen=True)
-class Term:
-    """Bytes that a rehearsal cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
-
-    id: str
-    what: str
-    bytes: int
-    text: str
-    source: str
-    url: str
-    seen: date
-    confidence: str
-    hopper: int = 0
-
-    def on(self, chip: Chip) -> int:
-        """Return the bytes on `chip`; 0 on a TPU.
-
-        >>> terms()[-1].on(catalogue()["H100"]) // 2**20
-        32
-        """
-        if chip.kind != "GPU":
-            return 0
-        recent = float(chip.capability or 0) >= 9
-        return self.hopper if recent and self.hopper else self.bytes
-
-
-@functools.cache
-def terms() -> tuple[Term, ...]:
-    """Return what a plan adds to a rehearsal, from `terms.toml`.
-
-    >>> [term.id for term in terms()]
-    ['context', 'driver', 'cublas']
-    """
-    text = resources.files("colab_helpers.plan").joinpath("terms.toml").read_text("utf-8")
-    return tuple(Term(**row) for row in tomllib.loads(text)["term"])
 
 
 @dataclass(frozen=True)
@@ -79,7 +39,7 @@ class Offer:
     @property
     def has(self) -> int:
         """Bytes of memory that the chip has, as its driver or its data sheet tells."""
-        return _room(self.chip)
+        return self.chip.room
 
     def hours(self, steps: int) -> tuple[float, float]:
         """Return the hours that `steps` steps take, at least and at most."""
@@ -183,7 +143,7 @@ def largest_batch(rehearsal: Callable[[int], Work], chip: Chip, limit: int = 2**
     `rehearsal(rows)` returns the `Work` of a step with so many rows; what is returned was rehearsed, and
     fitted. 0 when not even one row fits.
     """
-    room, tried = _room(chip), {}
+    room, tried = chip.room, {}
     low, high, rows = 0, limit + 1, 1
     while high - low > max(1, low // _CLOSE):
         fits, tried[rows] = _memory(rehearsal(rows), chip)
@@ -209,7 +169,7 @@ def _most_units(offer: Offer, steps: int) -> float:
 def _memory(work: Work, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
     context, driver, *workspaces = (term.on(chip) for term in terms())
-    room = _room(chip)
+    room = chip.room
     if chip.kind != "GPU":
         return work.footprint.peak <= room, work.footprint.peak
     up_to = _reserved(work, Allocator(_ENDLESS), workspaces) + context + driver
@@ -224,10 +184,6 @@ def _reserved(work: Work, card: Allocator, workspaces: Iterable[int]) -> int:
     for size in workspaces:
         card.take(size)
     return work.replay(card)
-
-
-def _room(chip: Chip) -> int:
-    return int(chip.memory_mib * _units.MIB if chip.memory_mib else chip.memory)
 
 
 def _at_least(operation: Operation, chip: Chip) -> float:

@@ -1,0 +1,49 @@
+"""Which bytes does a GPU take that no tensor has? With who says so, from `overheads.toml`."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+
+from colab_helpers.hardware.chips import Chip
+
+
+@dataclass(frozen=True)
+class Term:
+    """Bytes that a rehearsal cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
+
+    id: str
+    what: str
+    bytes: int
+    text: str
+    source: str
+    url: str
+    seen: date
+    confidence: str
+    hopper: int = 0
+
+    def on(self, chip: Chip) -> int:
+        """Return the bytes on `chip`; 0 on a TPU.
+
+        >>> from colab_helpers.hardware import catalogue
+        >>> terms()[-1].on(catalogue()["H100"]) // 2**20
+        32
+        """
+        if chip.kind != "GPU":
+            return 0
+        recent = float(chip.capability or 0) >= 9
+        return self.hopper if recent and self.hopper else self.bytes
+
+
+@functools.cache
+def terms() -> tuple[Term, ...]:
+    """Return what a plan adds to a rehearsal, from `overheads.toml`.
+
+    >>> [term.id for term in terms()]
+    ['context', 'driver', 'cublas']
+    """
+    file = resources.files("colab_helpers.hardware").joinpath("overheads.toml")
+    return tuple(Term(**row) for row in tomllib.loads(file.read_text("utf-8"))["term"])

@@ -1,0 +1,318 @@
+"""What does a transformer of these sizes need to train, by formula, and which chips does it fit?
+
+A GPT as in `lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
+embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
+your own, `plan.rehearse` counts the step itself; a test holds these formulas to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from colab_helpers import facts
+from colab_helpers.hardware import Chip, catalogue, overheads
+
+#: Bytes of (weights, gradients, what blocks hand on; what products give) by number format.
+FORMATS = {"fp32": (4, 4), "mixed": (4, 2), "half": (2, 2)}
+#: Numbers that an optimiser keeps for each weight.
+OPTIMIZERS = {"adamw": 2, "momentum": 1, "sgd": 0}
+#: The formulas came so near to the peak of every rehearsal, which is a CPU's; a test holds them to it.
+MOST_OFF = 0.035
+#: Part of a chip's memory to leave free: kernels take some for themselves, and blocks are rounded.
+SPARE = 0.1
+_LARGEST = 10**7
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """The sizes of a GPT and of its training step; `rows` sequences of `context` tokens a step.
+
+    `number_format` is "fp32"; "mixed": autocast to fp16 or bf16, weights in fp32; or "half": everything in
+    two bytes. `optimizer` is "adamw", "momentum" (SGD with it) or "sgd". With `checkpointing` each block
+    keeps its input alone, and is computed again. Raises ValueError for sizes that no network has.
+
+    >>> gpt2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257)
+    >>> round(gpt2.parameters / 1e6), round(gpt2.peak / 2**30, 1)
+    (124, 2.5)
+    """
+
+    layers: int
+    width: int
+    heads: int
+    context: int
+    vocabulary: int
+    rows: int = 1
+    number_format: str = "mixed"
+    optimizer: str = "adamw"
+    checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self) if field.type == "int"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or not 1 <= size <= _LARGEST:
+                raise ValueError(f"{name} is {size!r}: give a whole number from 1 to {_LARGEST:,}.")
+        if self.width % self.heads:
+            raise ValueError(f"{self.heads} heads cannot share a width of {self.width} evenly.")
+        for name, known in (("number_format", FORMATS), ("optimizer", OPTIMIZERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} {getattr(self, name)!r}: one of {', '.join(known)}.")
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights."""
+        block = 12 * self.width**2 + 9 * self.width
+        return (self.vocabulary + self.context + 2) * self.width + self.layers * block
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in a step."""
+        return self.rows * self.context
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of a step: forward once, backward twice.
+
+        6 for each weight and token, plus 12 · layers · context · width a token for attention. Source:
+        Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted, and what checkpointing
+        computes again is not counted.
+        """
+        weights = self.layers * 12 * self.width**2 + self.vocabulary * self.width
+        attention = 12 * self.layers * self.context * self.width
+        return (6 * weights + attention) * self.tokens
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Bytes of what lasts: weights, gradients, the optimiser's numbers, activations."""
+        weights = self._size * self.parameters
+        return {
+            "parameters": weights,
+            "gradients": weights,
+            "optimiser state": OPTIMIZERS[self.optimizer] * weights,
+            "activations": self._blocks + self._head + self._loss,
+        }
+
+    @property
+    def computed(self) -> int:
+        """Floating-point operations that kernels carry out at least.
+
+        Those for causal attention skip the masked half of it. What checkpointing computes again, each
+        block forward, is counted.
+        """
+        once = self.flop - 6 * self.layers * self.context * self.width * self.tokens
+        again = self.layers * self.width * (24 * self.width + 2 * self.context) * self.tokens
+        return once + again if self.checkpointing else once
+
+    @property
+    def moments(self) -> dict[str, dict[str, int]]:
+        """Bytes alive at each of the step's narrow places, by part; the largest sum decides."""
+        size, product = FORMATS[self.number_format]
+        across, table = self.tokens * self.width, self.vocabulary * self.width
+        weights, gradients, state, kept = self.parts.values()
+        # Entering a block from behind: the gradient, what GELU's input gets, one weight's gradient.
+        entering = across * (size + 4 * product) + 4 * self.width**2 * size
+        again = self._block - size * across if self.checkpointing else 0
+        earlier = gradients - size * (self.context * self.width + 12 * self.width**2)
+        update = weights if self.optimizer == "adamw" else 0
+        alive = {  # gradients, activations, temporaries
+            "the loss: three tables of rows × context × vocabulary": (0, kept, 2 * self._loss),
+            "the last block, going backwards": (size * table, self._blocks + again, entering),
+            "the first block, going backwards": (earlier, self._block, entering),
+            "the embedding's gradient, which comes twice": (
+                gradients,
+                0,
+                size * (2 * table + across),
+            ),
+            "the optimiser's step": (gradients, 0, update),
+        }
+        names = "parameters", "optimiser state", "gradients", "activations", "temporaries"
+        return {
+            name: dict(zip(names, (weights, state, *rest), strict=True))
+            for name, rest in alive.items()
+        }
+
+    @property
+    def worst(self) -> str:
+        """Say at which moment most is alive."""
+        moments = self.moments
+        return max(moments, key=lambda name: sum(moments[name].values()))
+
+    @property
+    def peak(self) -> int:
+        """Bytes at the worst moment of a step."""
+        return max(sum(parts.values()) for parts in self.moments.values())
+
+    @property
+    def _size(self) -> int:
+        return FORMATS[self.number_format][0]
+
+    @property
+    def _cast(self) -> int:
+        """Bytes of the copies in two bytes that autocast makes of a block's weights."""
+        return 2 * 12 * self.width**2 if self.number_format == "mixed" else 0
+
+    @property
+    def _block(self) -> int:
+        """Bytes that a block keeps for the backward pass.
+
+        Two inputs of norms; in the products' format two norms' results, query, key, value, what attention
+        gives, and the wide layer before and after GELU; a few numbers a token and head.
+        """
+        size, product = FORMATS[self.number_format]
+        wide = self.width * (2 * size + (2 + 3 + 1 + 4 + 4) * product)
+        return self.tokens * (wide + 16 + 4 * self.heads) + self._cast
+
+    @property
+    def _blocks(self) -> int:
+        kept = self._size * self.tokens * self.width if self.checkpointing else self._block
+        return self.layers * kept
+
+    @property
+    def _head(self) -> int:
+        size, product = FORMATS[self.number_format]
+        cast = 2 * self.vocabulary * self.width if self.number_format == "mixed" else 0
+        return self.tokens * (self.width * (size + product) + 8) + cast
+
+    @property
+    def _loss(self) -> int:
+        return self._size * self.tokens * self.vocabulary
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one machine would say: bytes that the step `takes` there, and that the chip `has`.
+
+    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `rows` the most that leave a
+    tenth; `seconds` what a step takes at least, by the sheet's peak.
+    """
+
+    choice: str
+    chip: Chip
+    takes: int
+    has: int
+    rows: int
+    seconds: float
+    units_per_hour: float | None
+    free: bool
+    note: str
+
+    @property
+    def verdict(self) -> str:
+        """Say it in a word or three."""
+        if self.takes > self.has:
+            return "does not fit"
+        return "fits" if self.takes <= (1 - SPARE) * self.has else "tight"
+
+
+def rooms(model: Transformer) -> list[Room]:
+    """Return what each of Colab's machines with an accelerator would say to `model`'s training step.
+
+    >>> gpt2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=16)
+    >>> [room.verdict for room in rooms(gpt2) if room.chip.key in ("T4", "A100-40")]
+    ['does not fit', 'fits']
+    """
+    machines = [machine for machine in facts.machine_table().machines if machine.chip]
+    return [_room(model, machine, catalogue()[machine.chip]) for machine in machines]
+
+
+def _room(model: Transformer, machine: facts.Machine, chip: Chip) -> Room:
+    return Room(
+        choice=machine.choice,
+        chip=chip,
+        takes=takes(model, chip),
+        has=chip.room,
+        rows=most_rows(model, chip),
+        seconds=model.computed / _speed(model, chip),
+        units_per_hour=machine.units_per_hour,
+        free=machine.tier == "free",
+        note=_note(model, chip),
+    )
+
+
+def takes(model: Transformer, chip: Chip) -> int:
+    """Return the bytes that a step of `model` takes on `chip`, with what no tensor has."""
+    return model.peak + sum(term.on(chip) for term in overheads.terms())
+
+
+def most_rows(model: Transformer, chip: Chip) -> int:
+    """Return the most rows of `model` that leave a tenth of `chip` free; 0 where none do."""
+    low, high = 0, 1
+    while high <= _LARGEST and _leaves_room(replace(model, rows=high), chip):
+        low, high = high, 2 * high
+    high = min(high, _LARGEST + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (middle, high) if _leaves_room(replace(model, rows=middle), chip) else (low, middle)
+        )
+    return low
+
+
+def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
+    """Return what to change so that a step fits on `chip` with a tenth to spare: the fewest changes.
+
+    Of `model`'s settings these are tried: fewer rows, activation checkpointing, an optimiser that keeps less.
+    Formats are not: whether a network still learns in two bytes is another question. Empty where it fits as
+    it is, and where no way is found.
+
+    >>> xl = Transformer(layers=24, width=2048, heads=16, context=1024, vocabulary=50257, rows=4)
+    >>> [(way.rows, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalogue()["L4"])]
+    [(4, False, 'sgd')]
+    """
+    if _leaves_room(model, chip):
+        return []
+    changes: dict[str, tuple] = {
+        "checkpointing": (True,),
+        "optimizer": ("momentum", "sgd"),
+        "rows": (None,),  # as many as fit
+    }
+    changed = {
+        name: [new for new in values if _is_less(name, getattr(model, name), new)]
+        for name, values in changes.items()
+    }
+    for count in range(1, len(changes) + 1):
+        found = [
+            way
+            for names in itertools.combinations(changed, count)
+            for values in itertools.product(*(changed[name] for name in names))
+            if (way := _changed(model, chip, dict(zip(names, values, strict=True)))) is not None
+        ]
+        if found:
+            return found
+    return []
+
+
+def _changed(model: Transformer, chip: Chip, change: dict[str, Any]) -> Transformer | None:
+    """The model with a change, if it fits then; None where it does not."""
+    way = replace(model, **{name: value for name, value in change.items() if name != "rows"})
+    if "rows" in change:
+        rows = min(model.rows - 1, most_rows(way, chip))
+        return replace(way, rows=rows) if rows else None
+    return way if _leaves_room(way, chip) else None
+
+
+def _is_less(name: str, old: Any, new: Any) -> bool:
+    return OPTIMIZERS[new] < OPTIMIZERS[old] if name == "optimizer" else old != new
+
+
+def _leaves_room(model: Transformer, chip: Chip) -> bool:
+    return takes(model, chip) <= (1 - SPARE) * chip.room
+
+
+def _format_on(model: Transformer, chip: Chip) -> str:
+    """The format in which the chip computes it: the better of the two halves, or fp32, or what it has."""
+    wanted = ("fp32",) if model.number_format == "fp32" else ("bf16", "fp16")
+    return next((name for name in wanted if name in chip.peak), chip.best_format)
+
+
+def _speed(model: Transformer, chip: Chip) -> float:
+    return chip.peak[_format_on(model, chip)]
+
+
+def _note(model: Transformer, chip: Chip) -> str:
+    if chip.kind != "GPU":
+        return f"in {chip.best_format}; as on a GPU, though its own compiler decides what fits"
+    if model.number_format != "fp32" and "bf16" not in chip.peak:
+        return "in fp16: no bf16 here"
+    return ""

@@ -1,0 +1,172 @@
+"""Formulas for a transformer's step, beside the step itself, rehearsed."""
+
+import dataclasses
+import itertools
+import random
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from colab_helpers import hardware, transformer
+from colab_helpers.lessons import models
+from colab_helpers.plan import rehearse
+from colab_helpers.transformer import Transformer
+
+GPT2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=8)
+XL = Transformer(layers=24, width=2048, heads=16, context=1024, vocabulary=50304, rows=4)
+OPTIMIZERS = {
+    "adamw": torch.optim.AdamW,
+    "momentum": lambda p: torch.optim.SGD(p, momentum=0.9),
+    "sgd": torch.optim.SGD,
+}
+
+
+def rehearsed(sizes):
+    """The step that the formulas describe, as lessons write it."""
+    names = [field.name for field in dataclasses.fields(models.GPTConfig)]
+    with torch.device("meta"):
+        model = models.GPT(models.GPTConfig(**{name: getattr(sizes, name) for name in names}))
+    if sizes.number_format == "half":
+        model = model.to(torch.bfloat16)
+
+    def network(ids):
+        x = model.tokens(ids) + model.positions(torch.arange(ids.shape[1]))
+        for block in model.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if sizes.checkpointing else block(x)
+        return model.norm(x) @ model.tokens.weight.T
+
+    def loss(rows):
+        ids = torch.zeros(rows, sizes.context, dtype=torch.long)
+        with torch.autocast("cpu", torch.bfloat16, enabled=sizes.number_format == "mixed"):
+            return F.cross_entropy(network(ids).flatten(0, 1), ids.flatten())
+
+    optimizer = OPTIMIZERS[sizes.optimizer](model.parameters())
+    return rehearse(model, loss, sizes.rows, optimizer, foreach=True)
+
+
+def some(count, seed):
+    """Networks of all shapes: which moment is the worst differs among them."""
+    dice = random.Random(seed)
+    ways = itertools.cycle(
+        itertools.product(transformer.FORMATS, transformer.OPTIMIZERS, (False, True))
+    )
+    for way in itertools.islice(ways, count):
+        heads = dice.choice([2, 4, 8])
+        yield Transformer(
+            dice.randint(2, 6),
+            heads * dice.choice([16, 32, 64]),
+            heads,
+            dice.choice([16, 64, 256, 512]),
+            dice.choice([32, 300, 2000, 8000]),
+            dice.randint(1, 8),
+            *way,
+        )
+
+
+@pytest.mark.parametrize("sizes", [*some(36, seed=1), GPT2, XL], ids=repr)
+def test_formulas_say_what_a_rehearsal_counts(sizes):
+    footprint = rehearsed(sizes).footprint
+    parts = sizes.parts
+    assert parts["parameters"] == footprint.parameters
+    assert parts["gradients"] == footprint.gradients
+    assert parts["optimiser state"] == pytest.approx(footprint.optimizer_state, rel=1e-3, abs=999)
+    assert parts["activations"] == pytest.approx(footprint.activations, rel=0.02)
+    assert sizes.peak == pytest.approx(footprint.peak, rel=transformer.MOST_OFF)
+
+
+def test_every_moment_is_the_worst_of_some_network():
+    worst = {sizes.worst for sizes in some(200, seed=2)}
+    assert worst == set(GPT2.moments)
+
+
+def test_what_is_alive_adds_up_to_the_peak():
+    for sizes in some(30, seed=3):
+        assert sum(sizes.moments[sizes.worst].values()) == sizes.peak
+
+
+def test_computing_again_is_counted():
+    again = dataclasses.replace(GPT2, checkpointing=True)
+    assert again.flop == GPT2.flop > GPT2.computed
+    assert 1.2 < again.computed / GPT2.computed < 4 / 3
+
+
+@pytest.mark.parametrize("key", ["T4", "L4", "A100-40"])
+def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
+    chip = hardware.catalogue()[key]
+    for sizes in (GPT2, dataclasses.replace(GPT2, rows=40), XL):
+        fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.room
+        ways = transformer.ways_to_fit(sizes, chip)
+        assert not (fits and ways)
+        for way in ways:
+            assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.room
+            assert way.number_format == sizes.number_format and way.layers == sizes.layers
+
+
+def test_known_sizes():
+    gpt2 = models.GPT(models.GPTConfig(50257, 1024, 768, 12, 12))
+    assert GPT2.parameters == gpt2.parameter_count
+    assert XL.parameters == pytest.approx(1.3e9, rel=0.02)
+
+
+def test_flop_are_counted_as_in_a_rehearsal():
+    sizes = dataclasses.replace(GPT2, rows=1, number_format="fp32")
+    assert rehearsed(sizes).flop == pytest.approx(sizes.flop, rel=0.05)
+
+
+def test_more_never_takes_less():
+    for name in ("layers", "context", "vocabulary", "rows"):
+        more = dataclasses.replace(GPT2, **{name: 2 * getattr(GPT2, name)})
+        assert more.peak > GPT2.peak
+    assert dataclasses.replace(GPT2, checkpointing=True).peak < GPT2.peak
+    assert dataclasses.replace(GPT2, number_format="fp32").peak > GPT2.peak
+    assert dataclasses.replace(GPT2, optimizer="sgd").peak < GPT2.peak
+
+
+def test_rooms_are_told_for_every_machine_with_an_accelerator():
+    rooms = {room.chip.key: room for room in transformer.rooms(XL)}
+    assert rooms["T4"].verdict == "does not fit" and rooms["T4"].rows == 0
+    assert rooms["H100"].verdict == "fits" and rooms["H100"].rows >= XL.rows
+    assert "no bf16" in rooms["T4"].note and "compiler" in rooms["v5e"].note
+
+
+def test_most_rows_are_the_most():
+    t4 = hardware.catalogue()["T4"]
+    rows = transformer.most_rows(GPT2, t4)
+    left = [
+        transformer.takes(dataclasses.replace(GPT2, rows=n), t4) / t4.room for n in (rows, rows + 1)
+    ]
+    assert left[0] <= 1 - transformer.SPARE < left[1]
+
+
+def test_what_takes_next_to_nothing_has_an_end_too():
+    small = Transformer(1, 32, 2, 4, 10)
+    most = transformer.most_rows(small, hardware.catalogue()["H100"])
+    assert 10**6 < most <= 10**7
+    assert transformer.rooms(small)
+
+
+def test_nearly_full_is_tight():
+    t4 = hardware.catalogue()["T4"]
+    rows = transformer.most_rows(GPT2, t4) + 1
+    room = next(
+        room for room in transformer.rooms(dataclasses.replace(GPT2, rows=rows)) if room.chip is t4
+    )
+    assert room.verdict == "tight"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"heads": 5}, "cannot share"),
+        ({"rows": 0}, "whole number"),
+        ({"rows": "8"}, "whole number"),
+        ({"layers": 10**9}, "whole number"),
+        ({"number_format": "fp8"}, "one of"),
+        ({"optimizer": "lion"}, "one of"),
+    ],
+)
+def test_sizes_that_no_network_has(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        dataclasses.replace(GPT2, **wrong)
