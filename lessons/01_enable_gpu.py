@@ -49,9 +49,11 @@ facts.quote("switch-runtime", "request-not-guarantee", "no-backend")
 # ## A few fast lanes, or thousands of slow ones
 #
 # Let us call whatever does one multiplication at a time a *lane*. (NVIDIA says *CUDA core*, CPU makers say *SIMD
-# lane*; a TPU simply has multipliers.) A CPU has a few dozen very quick ones, built to finish one thing after
-# another. A GPU has thousands of slower ones. A TPU is a few huge fields of multipliers that can do little else. (In the
-# picture, fp32 and bf16 are numbers of 32 and 16 bits; a TFLOP/s is 10¹² operations per second.)
+# lane*; a TPU simply has multipliers.) A CPU has a dozen or two, very quick ones, built to finish one thing after
+# another. A GPU has thousands of slower ones. A TPU has one or a few huge fields of multipliers that can do little else.
+#
+# The names in the picture: a T4 is NVIDIA's small data-centre GPU of 2018, free on Colab; the L4, A100 and H100 that you meet later
+# are newer and larger; v5e is one of Google's TPUs. fp32 and bf16 are numbers of 32 and 16 bits; a TFLOP/s is 10¹² operations per second.
 #
 # **Predict.** How many lanes does a T4 have for each lane of your CPU? Type a number, or leave it empty and just
 # look. (What you see in a notebook that you have just opened comes from another machine: *Edit > Clear all outputs*
@@ -76,12 +78,12 @@ f"about {chips['T4'].lanes / cpu.lanes:,.0f} lanes for each of yours{said(lanes_
 #
 # ## Race 1: where lanes win
 #
-# The product of two n × n matrices consists of n² sums with n products each. That is 2n³ operations, and any number
+# The product of two n × n matrices has n² entries, and each is a sum of n products. That is 2n³ operations, and any number
 # of lanes can share them. But handing work over takes time too, whatever its size. So small products lose.
 #
 # With a GPU, it races against your CPU. The matrices already lie in its memory; lesson 03 measures what it costs to get
 # them there. Without one, one core of your CPU races against two: a second *thread*, a stream of work of its own, gets
-# half of the rows and has to be woken up first. That hand-over is as real as a GPU's; only the prize is smaller.
+# half of the rows and has to be woken up first. That hand-over is as real as a GPU's; only the pay-off is smaller.
 #
 # **Predict.** From which n on does the second contender win?
 
@@ -144,9 +146,9 @@ f"{second}: {finding}"
 
 # %% [markdown]
 # Now compare with others. The dashed line is what a T4's data sheet allows: 2n³ operations at its peak in fp32. No T4
-# gets below it, and for small n none gets near it: a data sheet knows no hand-over, while a real call takes some ten
-# microseconds however little there is to do. Hollow marks are GPUs that other people have measured; the caption says who. Both axes count in
-# multiples: each step up is ten times as long.
+# gets below it, and for small n none gets near it: a data sheet knows no hand-over, while a real call to a GPU takes some
+# ten microseconds however little there is to do. Hollow marks are GPUs that other people have measured; the caption says who. Both
+# axes are logarithmic: each step up is ten times as long.
 
 # %%
 def operations(n):
@@ -211,16 +213,15 @@ figures.lines(
 )
 
 # %%
-f"one chain: {seconds[1] / alone:,.0f} times slower than plain Python; per chain, of 10,000: {alone * 10**4 / seconds[10**4]:,.0f} times faster"
+f"one chain: {seconds[1] / alone:,.0f} times slower than plain Python; with 10,000 at once, each chain takes 1/{alone * 10**4 / seconds[10**4]:,.0f} of a plain-Python one"
 
 # %% [markdown]
 # The flat part is the price of a *call*: Python hands each operation to PyTorch, and that takes a few microseconds
-# whether it is for one number or for ten thousand. A single chain pays nothing but that price, so plain Python beats it
+# whether it is for one number or for a thousand. A single chain pays nothing but that price, so plain Python beats it
 # by far. Only when the computing takes longer than the calling does the curve begin to rise. A GPU's calls cost more, and
-# it has so many more lanes, and so much faster memory, that its curve stays flat for longer. (Python counts with 64 bits and the tensors with
-# 32, so their chains part company on the way; lesson 03 shows how soon.)
+# it has so many more lanes, and so much faster memory, that its curve stays flat for longer.
 #
-# ## What waits for a file
+# ## When the disk is the bottleneck
 #
 # Reading is the CPU's work. If half of your time goes there, an infinitely fast GPU only doubles your
 # overall speed. That is Amdahl's law, which is from 1967. (The file below has only just been written, so it comes from memory. A first
@@ -306,13 +307,13 @@ figures.bars(
 
 # %% [markdown]
 # Grey circles are limits from data sheets, and nobody reaches them. The diamond is the same network on a real A100, run by
-# somebody else in 16-bit numbers, a compiler, and an evaluation now and then; here it is scaled to your batch. It
+# someone else in 16-bit numbers, with a compiler, and pausing now and then to evaluate; here it is scaled to your batch. It
 # takes ten times as long as its limit, and is still hundreds of times as fast as a small CPU. Anyone who quotes such a ratio should name four things: the network, the
 # batch, the chip, and the number format.
 #
 # ## And if you have no GPU?
 #
-# Then it is slower, not broken. Unless the code insists.
+# Then it is slower, not broken, unless your code insists on a GPU.
 #
 # ### WRONG: insist
 #
@@ -434,7 +435,7 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %% [markdown]
-# Your numbers, and beside them what a recorded machine of another kind showed:
+# Your numbers, and beside them those of other machines that have been recorded, where there are any:
 
 # %%
 # @title Keep them as a record { display-mode: "form" }

@@ -100,8 +100,7 @@ figures.lines(
 
 # %% [markdown]
 # Small products never get up to speed: starting the work takes longer than doing it. A GPU has more lanes to fill, so it
-# needs larger products than a CPU: at n = 1024, the A100 reaches half of its best. (The L4's best lies in the middle.
-# Larger products probably make it hit its limit of 72 watts.) And a T4? Somebody has measured one on Colab:
+# needs larger products than a CPU: at n = 1024, the A100 reaches half of its best. And a T4? Somebody has measured one on Colab:
 
 # %%
 on_colab = published.get("matmul-t4-formats")
@@ -143,9 +142,9 @@ figures.lines(
 # %% [markdown]
 # On the left you see the price of a call again. On the high ground, source and target fit into *caches*: small, fast
 # memories between the cores and the large memory. A CPU has two or three of them, one larger and slower than the other, so
-# you may see one cliff or several. At the bottom you have reached the memory itself. GPUs have the same cliff, only higher
-# up. (Theirs were measured inside one long GPU program that reads. Copy on a GPU of your own as above, and the price of
-# each call hides most of the cliff.) An A100 reads 5.4 TB/s from its cache (40 MB, of which the data set gets most), and 1.7 TB/s from
+# you may see one cliff or several. On the right you have reached the memory itself. GPUs have the same cliff, at ten to a hundred
+# times the speed. Theirs were measured inside one long GPU program that reads; copy on a GPU of your own as above, and the price
+# of each call hides most of the cliff. An A100 reads 5.4 TB/s from its cache of 40 MB, and 1.7 TB/s from
 # its memory; an H200 doubles both. So a benchmark that copies 1 MB says nothing about memory. And a program
 # that works on pieces small enough for the cache runs as if you had bought it a better chip.
 #
@@ -227,8 +226,8 @@ print(f"ridge here: {ridge:.0f} operations for each byte")
 print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
-# Two hundred operations for every byte, on a T4 in fp16. Hardly anything but large matrix products and convolutions does that much. When a
-# GPU shows 100 % utilisation and your training is slow all the same, this is often why.
+# Two hundred operations for every byte, on a T4 in fp16. Hardly anything but large matrix products and convolutions does that much. A
+# GPU that waits for its memory counts as busy all the same: 100 % utilisation is no proof of speed.
 #
 # ## The chips side by side
 #
@@ -283,9 +282,10 @@ gain = [scaling[1] / scaling[threads] for threads in counts]
 " · ".join(f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
 
 # %% [markdown]
-# Beyond one thread per core there is nothing to gain, and often something to lose: threads then take turns. (Slightly more than
-# two on two cores is no mistake: a second core also brings a second cache.) And where two "cores" are one core with two
-# names, even the second thread gains little. Two more things end a session without warning, memory and disk:
+# Beyond one thread per core there is nothing to gain, and often something to lose: threads then take turns, and wait for each
+# other at the end of each piece. Slightly more than two on two cores is no mistake: a second core also brings a second cache. Less than one
+# means that somebody else is using a core: run the cell again. And where two "cores" are one core with two names, even the second thread
+# gains little. Two more things end a session without warning, memory and disk:
 
 # %%
 place = runtime.describe()
@@ -354,7 +354,7 @@ nvml_says
 # %% [markdown]
 # ## And a TPU?
 #
-# A TPU shows itself on the PCI bus, where one can look without disturbing it. `nvidia-smi` knows nothing of it: `tpu-info` is its
+# You can spot a TPU on the PCI bus without starting it. `nvidia-smi` knows nothing of it: `tpu-info` is its
 # tool, and JAX the framework that was made for it.
 
 # %%
@@ -419,7 +419,7 @@ exercises.check("02.read_smi", reading)
 # %% [markdown]
 # ### 4 · Open task: go over memory less often
 #
-# `many_passes` goes over all of memory sixty times. Write `fewer_passes`: the same numbers, in half the time or less, on the
+# `many_passes` makes sixty passes over the array. Write `fewer_passes`: the same numbers, in half the time or less, on the
 # CPU. The check runs both. There is more than one way.
 
 # %% tags=["exercise"]

@@ -110,8 +110,8 @@ figures.race(
 )
 
 # %% [markdown]
-# Computing grows with n³ and moving with n², so the lines must cross. On the far left you only time the calls. (A jump in
-# your moving is where copies stop fitting into a cache, or need memory that is new; more on that below.) Without a GPU your lines cross
+# Computing grows with n³ and moving with n², so the lines must cross. On the far left you only time the calls. A jump in
+# your moving is where copies stop fitting into a cache, or need memory that is new. Without a GPU your lines cross
 # early, because copies have a short way to go and a CPU computes slowly. A T4's cross above n = 3,000: it computes so fast
 # that its connection looks like a drinking straw. That is the first rule of GPU programming: move once, then do much there. And
 # move little: pixels that are stored as bytes should become floats *after* the journey.
@@ -138,12 +138,12 @@ rates = {name: 4 * kept.numel() / benchmark.measure(route, budget=SECONDS).media
 both = {"pageable": published.get("upload-turing-pageable"), "pinned": published.get("upload-turing-pinned")}
 figures.bars(
     rates, unit="B/s", published={f"a Turing GPU, {kind}, 1 MB": row for kind, row in both.items()},
-    title=f"Pin the source (published): {both['pinned'].value / both['pageable'].value:.1f} times as fast",
+    title=f"Published: from pinned memory, uploads are {both['pinned'].value / both['pageable'].value:.1f} times as fast",
 )
 
 # %% [markdown]
-# Solid bars are yours: a target that you keep saves the asking for memory. (That is a cost of CPUs. On a GPU, PyTorch keeps freed
-# memory for the next tensor; lesson 06 shows how.) The hollow bars are a GPU of the T4's generation.
+# Solid bars are yours: a target that you keep saves PyTorch from asking for new memory each time. That is a cost of CPUs. On a GPU, PyTorch
+# keeps freed memory for the next tensor; lesson 06 shows how. The hollow bars are a GPU of the T4's generation.
 # Pinning makes its uploads three times as fast, once they are larger than a few hundred kB; from pageable memory, the T4's
 # crossing above would lie beyond n = 10,000. `DataLoader(pin_memory=True)` puts each batch into pinned memory for you, and only from there can
 # `.to(device, non_blocking=True)` copy in the background while Python goes on.
@@ -351,8 +351,8 @@ figures.lines(
 # ## Why CPU and GPU rarely agree to the last bit
 #
 # A GPU adds the terms of a sum in a different order, and each rounding differs a little. Usually that does not matter. Here is
-# where it does. You need no second device to see how: take a logistic map, x → 3.7 x (1 − x), and write it in two ways that are
-# equal on paper but round at other places.
+# where it does. You need no second device to see how: take the logistic map of lesson 01, x → 3.7 x (1 − x), and write it in two ways that are
+# equal on paper but round in different places.
 #
 # **Predict.** After how many steps do the two differ by more than 0.1?
 
@@ -380,8 +380,8 @@ figures.lines(
 
 # %% [markdown]
 # The vertical axis counts in tens, so a straight climb is a distance that grows by the same factor again and again. float32
-# keeps about seven figures, so the first error is some 0.00000006; this map roughly doubles it every two steps, until the two
-# have nothing in common any more. A network in training is kinder, but not different in kind. So never compare results with `==`; compare with a
+# keeps about seven figures, so the first error is less than a ten-millionth; this map roughly doubles it every two steps, until the two
+# have nothing in common any more. A network in training forgives more, and drifts apart all the same. So never compare results with `==`; compare with a
 # tolerance, and expect two devices to part company in a long training run without either of them being wrong.
 #
 # ## Feeding it
@@ -517,7 +517,7 @@ print(f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of 
 # It never saw these pairs, so it cannot have learned them by heart. It found out how to carry. Watch its guesses: at
 # first they have little to do with the sum, and within a few hundred steps they settle on it.
 #
-# ## The ladder: one training, each fix on top of the last
+# ## The ladder: one training, each change on top of the last
 #
 # How much of a chip does a training really use? Take a GPT like that of lesson 01, smaller, and count *tokens per second*,
 # the pieces of text that it learns from. (*Autocast* lets PyTorch compute products in a 16-bit format; lesson 07 looks inside.)
@@ -567,11 +567,12 @@ print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
 
 # %% [markdown]
 # Larger batches fill the lanes, a fused optimiser does in one call what takes several, and 16-bit formats halve the bytes and
-# wake up faster units, where the chip has them. (Training in fp16 also needs a scaler, lesson 07; here you only time.) The
+# use faster units, where the chip has them. Where it has none, as many CPUs, each number is converted there and back, and the last
+# rung is a fall. (Training in fp16 also needs a scaler, lesson 07; here you only time.) The
 # printed list is somebody else's ladder on an A100: eleven times as fast, on the same chip with nearly the same network, mostly
-# by switching on what others have written: tf32 and bf16 are short formats, FlashAttention never stores the table of who looks at whom,
-# and a vocabulary rounded up to 50,304 divides evenly among the chip's units. Note the rungs that gained nothing: a batch of text is tiny, so
-# pinning its memory was no help. A per cent or two on yours may be noise.
+# by switching on what others have written. tf32 and bf16 are short formats. FlashAttention never stores the table of who looks at whom.
+# A vocabulary rounded up to 50,304 divides evenly among the chip's units. Note the rungs that gained nothing: a batch of text is tiny, so
+# pinning its memory was no help. A few per cent on yours may be noise.
 #
 # ## What torch.compile changes
 #
@@ -608,11 +609,11 @@ f"{1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{
 
 # %% [markdown]
 # As written, seven operations go over memory seventeen times: each reads one or two arrays and writes one. Compiled, the
-# numbers are read once and the results written once. So eight times as fast could be had by moving less, and it can be more: as written,
+# numbers are read once and the results written once. Moving less could make it eight times as fast. Computing takes time too, so it may be less; and it may be more, because as written
 # each operation also asks for a new array, which on a CPU is handed over page by page. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
 # [Stable Diffusion](https://github.com/huggingface/diffusers/blob/main/docs/source/en/optimization/torch2.0.md) in its fastest mode.
-# On an A100 that made it twice as fast for one picture at a time and a quarter faster for sixteen; on a T4, 6 % and (for four
-# pictures) 13 %. A compiler can only save what is wasted.
+# On an A100 that made it twice as fast for one picture at a time and a quarter faster for sixteen; on a T4, 6 % for one
+# picture and 13 % for four. A compiler can only save what is wasted.
 #
 # ## Exercises
 #

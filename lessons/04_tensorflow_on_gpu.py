@@ -19,10 +19,10 @@ EPOCHS, IMAGES, NUMBERS = (5, 128, 10**6) if FAST else (30, 640, 10**7)
 # %% [markdown]
 # ## Start quietly
 #
-# TensorFlow's C++ part talks a lot while it starts; `runtime.quiet` holds that back unless the start fails. If there is no
+# TensorFlow's C++ part logs a lot while it starts; `runtime.quiet` holds that back unless the start fails. If there is no
 # TensorFlow here, as on Colab's TPU machine, you will see recorded results, and each of them says so.
 #
-# Before you blame yourself: since September 2026 TensorFlow may not find Colab's GPU, because the machines seem to carry a newer
+# One thing to know: since September 2026 TensorFlow may not find Colab's GPU, because the machines seem to carry a newer
 # CUDA than its packages are built for. If the cells below find no GPU although the status card above shows one, choose an older
 # version under *Runtime > Change runtime type > Runtime version*.
 
@@ -173,7 +173,7 @@ print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6
 f"the product ran on {where}{said(product_runs_on)}"
 
 # %% [markdown]
-# Its input lies elsewhere, so TensorFlow copied it, and said nothing. (`Mul` and `AddV2` belong to `random.normal`, and names
+# Outside `tf.device`, TensorFlow works on its first accelerator, wherever the inputs are: it copied yours there, silently. (`Mul` and `AddV2` belong to `random.normal`, and names
 # that begin with `_` are TensorFlow's own.)
 #
 # ## The digits again
@@ -379,12 +379,13 @@ print("16 numbers:", *(f"{way} {1e6 * timed[f'16 numbers, {way}']:.0f} µs" for 
 # %% [markdown]
 # A graph is tidied up before it runs (a slow power becomes a product), and it reuses memory instead of asking for new. XLA also goes over memory less
 # often. On a GPU that usually wins. On a CPU, XLA's fused loop may run on one thread where the graph uses all of them, so look at your
-# own figure before you switch it on. On 16 numbers you only time the calls.
+# own figure before you switch it on. On 16 numbers you only time the calls, and calling a graph costs about as much as a few plain
+# operations do.
 #
 # ### WRONG: call a graph with Python numbers
 #
-# As an argument, each new Python number means a new graph to TensorFlow, which it builds (*traces*) from scratch. A tensor is
-# data, and needs no graph of its own.
+# Every new Python number that you pass makes TensorFlow build (*trace*) a new graph from scratch. A tensor is data, and needs no graph
+# of its own.
 #
 # TensorFlow even warns you, after the fifth: "triggered tf.function retracing". (The line near the top that quietens TensorFlow
 # hides that.)
@@ -439,8 +440,8 @@ except ValueError as error:
 {"TF_FORCE_GPU_ALLOW_GROWTH": grows, "limit in MiB": [one.memory_limit for one in limits], "in use": in_use}
 
 # %% [markdown]
-# On a GPU the limit is hard: beyond it you get an out-of-memory error although the chip has more. On CPU devices TensorFlow
-# counts, all of them together, but sets no limit.
+# On a GPU the limit is hard: beyond it you get an out-of-memory error although the chip has more. On CPU devices there
+# is no limit, and TensorFlow may not even count.
 
 # %% [markdown]
 # ## Split a computation by hand
@@ -460,8 +461,8 @@ gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
 [t.device.split("/")[-1] for t in (upper, lower, joined)], f"largest difference {gap:.1e}"
 
 # %% [markdown]
-# Here each row is a sum of its own, so splitting rows changes (almost) nothing. Sums that are split themselves round
-# differently, as you see next.
+# Each entry of the product is a sum of its own, of 500 terms, and is never split: what differs is at most the order in which a device
+# adds, some hundred-thousandths of sums of about 22. Next, a sum is split itself.
 
 # %% [markdown]
 # ## Let a strategy split
@@ -549,7 +550,7 @@ exercises.check("04.pipeline", order)
 # %% [markdown]
 # ### 3 · What fusing saves
 # `tf.sin(x) * tf.cos(x) + x` on a large `x`. Eager, each operation reads its inputs from memory and
-# writes its result there. (Fewer bytes are not always less time: look at your figure.) Fused, `x` is read once and the result written once. How many times fewer
+# writes its result there. Fused, `x` is read once and the result written once. How many times fewer
 # bytes?
 
 # %% tags=["exercise"]

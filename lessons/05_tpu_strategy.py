@@ -30,7 +30,7 @@ CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu)
 # the sum downwards. Finished sums fall out at the bottom. Nobody fetches anything from memory in between, and that is the trick.
 #
 # Draw it for three rows and a field of 3 × 3. A colour and a number say which row a multiplier works on. Row r
-# reaches the multiplier in line i and column j after r + i + j steps, all counted from 0.
+# reaches the multiplier in row i and column j of the field in step r + i + j + 1, where r, i and j count from 0.
 #
 # **Predict.** After how many steps is the whole product done?
 
@@ -200,10 +200,12 @@ figures.lines(
 )
 
 # %% [markdown]
-# The upper line climbs with every sentence, because every sentence waits for the compiler. The lower one has its four compilations
-# early; from then on it only computes. On a TPU a program of real size compiles for seconds to minutes, so there each step is a cliff.
+# The upper line climbs with every sentence, because every sentence waits for the compiler. The lower one compiles four
+# times, and otherwise only computes. This program is tiny. On a TPU a program of real size compiles for seconds to minutes, and then the
+# compiler is nearly all of the upper line.
 #
-# Padding must not count, though. Its rows have a loss too: multiply it by 0, and divide by the number of real rows.
+# Padding must not count, though. Where sentences are the rows of a batch, the rows that fill it up have a loss too: multiply it by 0,
+# and divide by the number of real rows.
 
 # %%
 # needs: jax
@@ -244,9 +246,9 @@ figures.lines(
 )
 
 # %% [markdown]
-# At full speed that product would take 11 µs; measured were 119. It is too small to be worth handing over. At n = 8,192 the same
-# chip reaches 92 %. (Is bf16 slower than float32 on your CPU? Then it converts to and fro. On another CPU it may be five times
-# faster; lesson 07 shows why.)
+# At full speed that product would take 11 µs. It took 119: a call has a price here too, and it is most of that. At n = 8,192 the same
+# chip reaches 92 %. If bf16 is slower than float32 on your CPU, it converts every number back and forth. Newer CPUs have units for it, and may
+# be five times faster.
 #
 # And what if the field is fed in small portions? Somebody wrote the same product by hand, in blocks of 128 × 128:
 
@@ -255,8 +257,8 @@ in_blocks = published.get("matmul-v5e-small-blocks").ratio_to(published.get("mat
 print(*(f"n = {n:>5}: {share:.0%} of the speed of XLA's product" for n, share in in_blocks.points.items()), sep="\n")
 
 # %% [markdown]
-# Two blocks of 128 × 128 in bf16 are 65,536 bytes, for 2 · 128³ operations: 64 per byte, where a v5e wants 240. Memory holds it back, as
-# in your figure above. XLA chooses larger blocks.
+# Two blocks of 128 × 128 in bf16 are 65,536 bytes, for 2 · 128³ operations: 64 per byte, where a v5e wants 240: memory
+# alone would hold it to a quarter of its best, and going from block to block costs the rest. XLA chooses larger blocks.
 #
 # What do 16 bits cost? A TPU rounds the inputs of a float32 product to bf16 as well, unless you ask for more. So the yardstick has to
 # be computed with `precision="highest"`. (On a CPU float32 is not rounded, so the first line shows nothing there. On a TPU it shows about as much
@@ -272,7 +274,7 @@ for name, close in {"float32, as it comes": a @ a, "bfloat16": (a.astype("bfloat
 # %% [markdown]
 # ## A TPU without a TPU
 #
-# Here is something that few people know: the compiler of a TPU runs without a TPU, on any Linux computer with an x86 processor. The package `libtpu` contains it, JAX can
+# The compiler of a TPU runs without a TPU, on any Linux computer with an x86 processor. The package `libtpu` contains it, JAX can
 # describe a chip that is not there (a *topology*), and then you compile for it. You get no result, but you get what the
 # compiler knows: the memory it will need, and whether it fits. Where `libtpu` is missing, you see what it said on a reference machine.
 #
@@ -435,7 +437,7 @@ print(f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of
 jax.debug.visualize_array_sharding(y)
 
 # %% [markdown]
-# Nobody told JAX how to lay out `y`. It follows from its inputs, and so does all the sending.
+# Nobody told JAX how to lay out `y`. It follows from its inputs, and so does the communication.
 #
 # ## Train on one device and on eight
 #
@@ -500,7 +502,7 @@ verdict = "equal" if gap < 1e-4 < gap_forgetful else "DIFFERENT"
 f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten, by {gap_forgetful:.0e}"
 
 # %% [markdown]
-# Not equal to the last bit: eight sums of 16 rows, added up, are rounded in another order than one sum of 128. But ten thousand times
+# Not equal to the last bit: eight sums of 16 rows, added up, are rounded in another order than one sum of 128. But more than ten thousand times
 # closer than a mistake in a single row would leave them. A tolerance belongs between the two. And how did eight devices agree on one gradient? Read the compiled program:
 
 # %%
@@ -680,9 +682,9 @@ figures.lines(
 # ## What about PyTorch?
 #
 # PyTorch reaches TPUs through *PyTorch/XLA* (`torch_xla`): the model moves to an `xla` device, operations are collected
-# instead of run, and compiled at `torch_xla.sync()`. Colab's TPU machine has it installed (2.9, in July 2026), paired
-# with the very PyTorch beside it: upgrade one alone and neither loads. What you learned here holds there too: new shapes compile again, and a `print(loss)`
-# in each step waits. Its README says since April 2026 that *TorchTPU* will replace it, so start nothing large on it.
+# instead of run, and compiled at `torch_xla.sync()`. Colab's TPU machine has it installed (2.9, in July 2026), built
+# for exactly the PyTorch version beside it: upgrade one alone and neither loads. What you learned here holds there too: new shapes compile again, and a `print(loss)`
+# in each step waits. Since April 2026 its README has said that *TorchTPU* will replace it, so start nothing large on it.
 #
 # ## Old notebooks decoded
 #
@@ -812,7 +814,7 @@ measured = {} if "jax" not in seen else {
     "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
     "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
 }
-measured |= {"rows_v5e": value(most, "rows", "fit on a v5e, says its compiler, of those tried")} if "fitting" in seen else {}
+measured |= {"rows_v5e": value(most, "", "rows fit on a v5e, says its compiler, of those tried")} if "fitting" in seen else {}
 if "keras" in seen and "jax" in seen:
     measured["keras"] = value(100 * accuracy, "%", "of the test digits right: Keras, 8 devices")
 if "tf" in seen:

@@ -109,14 +109,14 @@ state = live["step 1"] - live["backward 1"]
 per_parameter = (parameters + gradients + state) / model.parameter_count
 figures.timeline(
     meter.timeline(), meter.marks,
-    title=f"{model.parameter_count:,} parameters: {per_parameter:.1f} bytes each stay{said(bytes_per_parameter)}",
+    title=f"{model.parameter_count:,} parameters: {per_parameter:.1f} bytes for each{said(bytes_per_parameter)}",
 )
 
 # %% [markdown]
 # Read it from left to right. The parameters are a step that stays. The forward pass piles activations up; the backward pass takes them away
 # again and leaves gradients. The first `optimizer.step()` adds two more numbers for each parameter, for good: that is Adam. From then on
-# each step looks like the second hump, and its top is what must fit. Four bytes for the parameter, four for its gradient, eight for
-# Adam: 16, for any model on any chip. The activations follow no such rule, and neither does a fifth thing: *temporaries*, which an operation
+# each step looks like the second hump, and its top is what must fit. Four bytes for the parameter, eight for
+# Adam, and four for the gradient until `zero_grad` drops it: 16, for any model on any chip. The activations follow no such rule, and neither does a fifth thing: *temporaries*, which an operation
 # makes and drops again (the ripples, and the plateau while Adam works).
 #
 # ## Predict the peak
@@ -157,7 +157,7 @@ def wide(width):
 
 
 # %%
-# @title Six of them { display-mode: "form" }
+# @title Six of them, each with a forward pass over some rows { display-mode: "form" }
 networks = {  # name: (make it, shape of one row, size of its vocabulary or 0)
     "wide, few rows": (lambda: wide(2048), (784,), 0),
     "images, BatchNorm": (lambda: images((16, 32, 64)), (3, 32, 32), 0),
@@ -168,8 +168,6 @@ networks = {  # name: (make it, shape of one row, size of its vocabulary or 0)
 }
 
 
-# %%
-# @title The six, each with a forward pass over some rows { display-mode: "form" }
 def prepare(make, shape, vocabulary):
     network = make().to(device)
     row = torch.randint(vocabulary, shape) if vocabulary else torch.rand(shape)
@@ -185,16 +183,23 @@ def prepare(make, shape, vocabulary):
 
 
 # %%
+def train_step(forward, rows, optimizer):
+    forward(rows).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+# %%
 off, left_by_rehearsals = {}, 0
 for name, recipe in networks.items():
     network, forward = prepare(*recipe)
     adam = torch.optim.Adam(network.parameters())
-    forward(2).backward(), adam.step(), adam.zero_grad()  # the first step makes Adam's state
+    train_step(forward, 2, adam)  # the first step makes Adam's state
     with memory.track(device) as meter:
         rehearsed = memory.footprint(network, forward, ROWS, adam).peak
     left_by_rehearsals += meter.live
     with memory.track(device, known=[network, adam]) as meter:
-        forward(ROWS).backward(), adam.step(), adam.zero_grad()
+        train_step(forward, ROWS, adam)
     rule = 16 * sum(p.numel() for p in network.parameters())
     off[name] = {"16 bytes per parameter": rule / meter.peak, "rehearsed": rehearsed / meter.peak}
 
@@ -208,7 +213,7 @@ figures.ratios(
 )
 
 # %% [markdown]
-# The rule counts what stays when a step is over. Even where parameters dominate ("wide"), Adam's temporaries come on top; where
+# The rule counts parameters, gradients and Adam's state. Even where parameters dominate ("wide"), Adam's temporaries come on top; where
 # activations do, as with images, or with a large vocabulary (each position gets a score for every token), the rule promises a
 # fraction of what you need. The rehearsal sees all of it, and it needs no GPU: you can ask on your laptop. For a GPU, leave a margin: its
 # own kernels can want other temporaries, CUDA itself takes a few hundred MB, and the allocator rounds.
@@ -479,7 +484,7 @@ def evaluate(keep, batches=4):
 
 
 leaking = evaluate(keep=lambda loss: loss)
-f"{leaking / 1e6:.1f} MB held by 4 numbers"
+f"{leaking / 1e6:.1f} MB held by 4 losses"
 
 # %% [markdown]
 # ### RIGHT: keep numbers
@@ -683,7 +688,7 @@ figures.bars(
 
 # %% [markdown]
 # Bars are counted, hollow ones were measured by others, dashed lines are whole cards. Training all of it takes more than an H100. In 16 bits
-# the weights alone leave a T4 about 2 GB, too little for activations and for the *cache* of what was read so far. 4 bits fit well on paper. The measured
+# the weights alone leave a T4 less than 3 GB, too little for activations and for the *cache* of what was read so far. 4 bits fit well on paper. The measured
 # ones take more: Falcon has 7.2 billion parameters and keeps some of its layers in 16 bits, and Llama's 14 GB contain the activations of 1,304 tokens. Rehearse
 # before you rent.
 #
@@ -724,7 +729,7 @@ f"a tensor of {2**26 / 1e6:.0f} MB took {taken / 1e6:.0f} MB ({'GPU' if on_gpu e
 
 # %% [markdown]
 # JAX knows what a compiled step will take before it runs, as the TPU's compiler did in lesson 05. *Donating* the old weights and momentum
-# lets the new ones take their place. (Of the two, one comes back as a temporary.)
+# lets the new ones take their place. Two arrays are donated here, and one saved: the compiler uses the other as scratch space.
 
 # %%
 # needs: jax

@@ -82,8 +82,8 @@ figures.ratios(
 # Look at the T4: ten times as fast in fp16, and *slower* than fp32 in bf16, because it has no units for bf16 and imitates it. (Ten is more than
 # the eight on its data sheet, since its fp32 reached only half of what is printed there.) The L4, the A100 and the H100 are fast in both, and they
 # have tf32: nothing but a setting, for fewer digits. (A TPU's own format is bf16; it has no fast fp32 to compare with.) And your
-# CPU, if that is what you have, is the odd one out: some newer ones have units for bf16, hardly any for fp16, and then each number is
-# converted to and fro. So the first question is never "16 bits?" but "which 16 bits, on which chip?"
+# CPU, if that is what you have, is the odd one out: some newer ones have units for bf16, and hardly any for fp16. Without them PyTorch
+# falls back to simple code that converts each number where it is used, and can be a hundred times slower than a good fp32 product. So the first question is never "16 bits?" but "which 16 bits, on which chip?"
 #
 # ## Three kinds of bits
 #
@@ -134,7 +134,7 @@ f"{in_bf16} instead of 2"
 # %% [markdown]
 # Not one of a thousand updates arrived.
 #
-# ### RIGHT: keep weights in float32, compute in 16 bits
+# ### RIGHT: keep the weights in float32
 
 # %%
 in_fp32 = after_updates(torch.float32)
@@ -173,8 +173,9 @@ if device.type == "cuda":
 f"native here: {', '.join(name for name, how in support.items() if how == 'native')}; from now on, short means {str(short)[6:]}"
 
 # %% [markdown]
-# One setting needs no other change: `torch.set_float32_matmul_precision`. "high" lets float32 products use tf32, on GPUs from 8.0 on, or several products in
-# bf16; "medium" a single one in bf16, on CPUs that have it. On a T4 and on most CPUs neither does anything.
+# One setting needs no other change: `torch.set_float32_matmul_precision`. "high" lets float32 products use tf32, on GPUs from 8.0 on, or split a float32
+# product into several in bf16; "medium" makes it a single one in bf16, on CPUs that have units for it. On a T4 and on most CPUs neither
+# does anything, and what differs below is noise.
 
 # %%
 large = 1024 if device.type == "cpu" else n
@@ -246,7 +247,7 @@ f"off by {outside:.0e}"
 # %% [markdown]
 # ## When does it pay?
 #
-# Train a GPT with autocast and without, on few rows and on many, and measure time and the peak of memory. Beside it stands what NVIDIA measured on a T4:
+# Train a GPT with autocast and without, on few rows and on many, and measure time and the peak of memory. For comparison, this is what NVIDIA measured on a T4:
 # ResNet-50, recognising images (not training).
 #
 # **Predict.** On that T4, with one image at a time: how fast is mixed precision, if fp32 is 1?
@@ -295,7 +296,7 @@ figures.lines(
 
 # %% [markdown]
 # Small batches gain nothing, on a T4 even lose: there the chip waits for Python, and every cast is one more call. With large batches the
-# arithmetic counts. (Your own curve lies below 1 if your chip emulates the format.) Memory tells the same story: autocast halves activations but makes short copies of the weights, so with few rows it saves little or
+# arithmetic counts. If your chip emulates the format, your own curve lies below 1, and falls as the arithmetic grows. Memory is another matter: autocast halves activations but makes short copies of the weights, so with few rows it saves little or
 # costs something.
 #
 # ## Why fp16 needs a scaler
@@ -349,8 +350,8 @@ figures.lines(
 print(*(f"{name:>12}: learned in {count} of {SEEDS} tries" for name, count in learned.items()), sep="\n")
 
 # %% [markdown]
-# The flat line learned nothing at all: it is ln 10 = 2.303 from the first step to the last, without an error or a warning. (That the scaled one ends
-# elsewhere than float32 is luck: other roundings, another path.) Look at the gradients of the first layer to see why.
+# The flat line learned nothing at all: it is ln 10 = 2.303 from the first step to the last, without an error or a warning. That the scaled one ends
+# elsewhere than float32 is other roundings, another path: this deep network trains on the edge. Look at the gradients of the first layer to see why.
 
 # %%
 model = deep(0)
@@ -365,7 +366,7 @@ figures.histogram(
 )
 
 # %% [markdown]
-# In the left field fp16 sees nothing but zeros, in the right one infinity. Multiply the loss by 65,536, and every gradient moves 16 powers of two to
+# In the left shaded area fp16 sees nothing but zeros, in the right one infinity. Multiply the loss by 65,536, and every gradient moves 16 powers of two to
 # the right; divide again before the weights change. That is what a `GradScaler` does. How does it know the factor? It tries. It starts high, skips
 # each step in which something became infinite, and halves. Here somebody forgot to scale the pixels, so they go from 0 to 255, and
 # the gradients of a small network are large:
@@ -443,7 +444,7 @@ f"{clipped:.3f}"
 # ## A loop to copy
 #
 # Everything in its order: accumulate over parts, unscale, clip, step, update, and move the learning rate only if the step was not skipped. It serves
-# all formats: in bf16 the scaler passes everything through, in float32 autocast does too. (On a GPU, `get_scale` waits for the step; in
+# all formats: with bf16 the scaler is switched off, with float32 autocast is too. Each part counts by its share of the rows, as in lesson 06. (On a GPU, `get_scale` waits for the step; in
 # a loop that must not wait, let the schedule move on regardless.)
 
 # %%
@@ -457,7 +458,7 @@ class Training:
     def step(self, x, y, parts=2):
         for part_x, part_y in zip(x.chunk(parts), y.chunk(parts)):
             with torch.autocast(device.type, dtype=self.format, enabled=self.format is not torch.float32):
-                loss = F.cross_entropy(self.model(part_x), part_y) / parts
+                loss = F.cross_entropy(self.model(part_x), part_y) * len(part_x) / len(x)
             self.scaler.scale(loss).backward()
         self.scaler.unscale_(self.optimizer)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -504,7 +505,7 @@ remembered = skipped_after_resuming(names)
 f"{remembered} of the next 20 steps were skipped"
 
 # %% [markdown]
-# Today that costs three steps. In a long run it costs them after each disconnect, and the learning curve no longer repeats.
+# Today that costs three steps. In a long run it costs them after each disconnect, and the run can no longer be reproduced.
 #
 # ## Find the NaN
 #
@@ -756,6 +757,6 @@ reference.record(
 # %% [markdown]
 # ## What comes next
 #
-# You can ask for an accelerator, check it, feed it, fill it and choose its formats, and you can prove each claim on the machine before
-# you. But the machine before you is rarely the one you need. Before you pay for a larger one: would your job fit there, how long would it
+# You know how to get an accelerator, see what it is, keep it busy, fill its memory and choose its formats, and how to check each claim
+# on your own machine. But your own machine is rarely the one you need. Before you pay for a larger one: would your job fit there, how long would it
 # take, and what would it cost? The next lesson asks all three without leaving this machine.

@@ -121,8 +121,9 @@ time_off = 100 * (expected.seconds / seconds - 1)
 f"predicted {1000 * expected.seconds:.0f} ms, measured {1000 * seconds:.0f} ms: {time_off:+.0f} %"
 
 # %% [markdown]
-# Shared machines drift, and so may your result when you run both cells again. What the sum cannot see is what operations do to each other: a
-# result that is still in the cache, a page of memory that has to be fetched first.
+# Shared machines drift, and so may your result when you run both cells again. What the sum cannot see is what operations do to each other. A
+# result that is still in the cache makes the real step faster; memory that has to be handed over first, and caches that others have
+# filled, make it slower.
 #
 # Now imagine the same step, in fp16, on GPUs that multiply hundreds of times as fast.
 
@@ -161,8 +162,8 @@ here, on_h100 = shares["here, measured"]["products"], shares["H100, by its data 
 figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time here, {on_h100:.0f} % on an H100{said(products_share, ' %')}")
 
 # %% [markdown]
-# A faster multiplier makes only the products faster. On a T4 every operation of so small a step waits for memory, the products too: they stand left
-# of the ridge, where bytes and not FLOP are the limit (lesson 02). An H100 moves the bytes ten times as fast, and now waits for something else: for
+# In so small a step, every operation on a T4 waits for memory, the products too: they stand left
+# of the ridge, where bytes and not FLOP are the limit (lesson 02), and a faster multiplier helps nobody. An H100 moves the bytes ten times as fast, and now waits for something else: for
 # PyTorch to launch the next call.
 
 # %%
@@ -196,12 +197,14 @@ longer, slower = (of[DEEP] / of[SMALL.layers] for of in (took, foretold))
 f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step takes {slower:.1f} times as long"
 
 # %% [markdown]
-# Six times the layers should take about six times as long. What differs from that is the noise of two timings on a shared machine.
+# Six times the layers should take about six times as long. Each of the two is a single sum of timings, and on a shared machine such a sum
+# can be off by half: when it matters, time again, and believe the smaller one.
 #
 # ## How good is that?
 #
 # One hit proves little. `make accuracy` tries eight networks with two optimisers on a machine and keeps the table; this is what it
-# found, on the machines that it has seen so far. 1 is a perfect prediction; at 0.8 the step took a quarter longer than predicted.
+# found, on the machines that it has seen so far. 1 is a perfect prediction; at 0.8 the step took a quarter longer than predicted. Most lie below 1: a real step
+# has more to wait for than its parts have alone.
 
 # %%
 trials = accuracy.trials()
@@ -220,7 +223,7 @@ f"peak: off by {abs(worst.peak_off):.2g} % at most, over {len(trials)} trials on
 # ## A chip that you do not have
 #
 # You cannot time an operation on a chip that is not here. But its data sheet has two ceilings (lesson 02): FLOP per second, and bytes per
-# second. An operation that reads from memory and writes to memory takes at least the slower of the two; add them up, and there is a floor for
+# second. An operation that reads from memory and writes to memory takes at least the longer of the two times; add them up, and there is a floor for
 # a step that runs call by call. (Fused calls and caches can get below it.) How far above the floor real training stays, others have published.
 # Rehearse *their* networks, and compare. A factor of 1 would be perfect.
 #
@@ -243,8 +246,8 @@ for run in runs:
     print(f"{run.chip:>7}, {run.what:26}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} measured ({published.get(run.row).source})")
 
 # %% [markdown]
-# Seven runs, all within 2.5 times the floor of the data sheet; most of them are NVIDIA's own, tuned code, and yours may lie outside. The last one is partly our count: its authors write
-# "about 3 minutes" for 5,000 steps with evaluations and a minute of compiling, and we took an evaluated batch for a third of a step. So a plan gives a range: from the
+# Seven runs, none above 2.5 times the floor of the data sheet; most of them are NVIDIA's own, tuned code, and yours may take longer. The last one is an estimate: its authors write
+# "about 3 minutes" for 5,000 steps, with evaluations and a minute of compiling in it. An evaluation goes forward only, so we counted it as a third of a step. So a plan gives a range: from the
 # floor to as far above it as the slowest of these runs, and what PyTorch adds for each call.
 #
 # ## Ask Colab's machines
@@ -256,7 +259,7 @@ for run in runs:
 # **Predict.** On which of Colab's chips does it fit?
 
 # %%
-fits_on = None  # @param ["all", "all but the T4 and the v5e", "A100 and larger", "none"]
+fits_on = None  # @param ["all", "all but one", "all but two", "A100 and larger", "none"]
 
 # %%
 large, large_loss, adam = job(GPT2, "meta")
@@ -332,7 +335,7 @@ most = plan.largest_batch(lambda rows: plan.rehearse(large, half(large_loss, "cp
 f"on a T4: {most} rows{said(rows_on_t4)}"
 
 # %% [markdown]
-# That is the most, with nothing to spare: before it gives up, the allocator empties its cache, and so does its double here. (The search stops within 3 %.)
+# That is the most, with nothing to spare: before it gives up, the allocator empties its cache, and our simulated one does the same. (The search stops within 3 %.)
 # Take a tenth fewer. And sixteen were wanted: before you pay for a larger card, see what a workaround would save. Activation checkpointing (lesson 06) keeps only what goes
 # into each layer, and computes the rest again:
 
@@ -397,7 +400,7 @@ for name, use in whole.items():
 
 # %% [markdown]
 # All in 16 bits, AdamW's state included, which is less than anybody should train with (lesson 07). Weights, gradients and state are four times
-# what the weights alone need, and the optimiser's temporary copy, from taking all weights in one go, is a fifth: with AdamW neither the T4, the L4 nor the
+# what the weights alone need, and the optimiser's temporary copy, from taking all weights in one go, is a fifth: with AdamW none of the T4, the L4 and the
 # small A100 holds it. Hence LoRA and 4 bits, whose bytes you counted in lesson 06.
 #
 # ## In a terminal

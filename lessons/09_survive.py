@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from colab_helpers import benchmark, checkpoints, facts, figures, hardware, published, runtime
-from colab_helpers.lessons import exercises, reference
+from colab_helpers.lessons import exercises, reference, replay
 from colab_helpers.lessons.predictions import said
 
 # %% tags=["parameters"]
@@ -36,13 +36,14 @@ MEGABYTES = 100 if FAST else 200  # of the file that is cut off while it is bein
 FILES = 500 if FAST else 3000  # small files
 
 # %%
+replay.watch("09_survive")  # cells that need what is missing show recorded results
 facts.quote("session-length")
 
 # %% [markdown]
 # ## A run worth saving
 #
 # This small training run has everything that a large one has. The model has *dropout*, which draws random numbers. AdamW keeps two averages for every
-# weight. The learning rate follows a schedule. fp16 needs a loss scaler (lesson 07), and the pixels go up to 255 so that it has work to do. NumPy adds
+# weight. The learning rate follows a schedule. fp16 needs a loss scaler (lesson 07), and the pixels go up to 256 so that it has work to do. NumPy adds
 # noise to the pictures. All of these change from step to step, and later you will forget each of them once.
 
 # %%
@@ -298,8 +299,8 @@ figures.resumes(
 # %% [markdown]
 # The number beside each name is the average loss since the resume; the uninterrupted run has 1. Without the optimiser's averages AdamW jumps at once: it takes its
 # first steps as if it had never seen a gradient, at full learning rate. A forgotten schedule warms up a second time, and its rate is high when it should be settling down. With all but the
-# model forgotten both happen: the run looks fine until the second warm-up is over, and is then the worst of all. A forgotten scaler skips its first steps until it has found its factor again, so
-# the curve stands still for a moment.
+# model forgotten both happen: the low rate of the second warm-up hides the loss at first, and as the rate climbs the run falls apart.
+# A forgotten scaler skips its first steps until it has found its factor again; after that it is a run a few steps behind.
 #
 # The others stay near the band, some a little below it: a handful of seeds does not cover all luck. Nothing in such a curve warns you, and yet the run is no longer the one that you could repeat: with the
 # position lost, some pictures come twice in an epoch and others not at all.
@@ -422,7 +423,7 @@ print(f"torch.load {did}{said(what_load_does)}: the largest weight was 0.5, and 
 print("the zip archive finds a bad checksum in", zipfile.ZipFile(work / "flipped.pt").testzip())
 
 # %% [markdown]
-# A weight like that ruins the model in one step, and nobody was told. The checksum was there, in the archive; `torch.load` does not look at it, since that would cost time. So here is the list for a checkpoint that you can rely on: all that changes,
+# A weight like that ruins the model in one step, and nobody was told. The checksum was there, in the archive; `torch.load` does not look at it. So here is the list for a checkpoint that you can rely on: all that changes,
 # written next to the old one, flushed, renamed, checked when it is read, and the one before it kept. In your own notebooks `colab_helpers.checkpoints` does all of it. (The
 # first cell of this notebook has the line that installs it.)
 
@@ -480,7 +481,7 @@ facts.quote("drive-cache")
 
 # %% [markdown]
 # So keep more than one checkpoint, and end a run with that call. The second: if the mount is missing when your program starts, `mkdir -p` happily creates a folder of that
-# name on the machine's own disk, the program finds no checkpoint in it, and starts over. A `Store` refuses to begin there. The third: the mount drops in the middle of a run. A failed
+# name on the machine's own disk, the program finds no checkpoint in it, and starts over. A `Store` below `/content/drive` refuses to begin where nothing is mounted. The third: the mount drops in the middle of a run. A failed
 # save should not kill the run as well, so a `Store` warns, goes on, and writes to the `spare` folder if you gave it one. Take the folder away, as a dropped mount
 # would:
 
@@ -801,4 +802,5 @@ reference.record(
 # %% [markdown]
 # ## What comes next
 #
-# Your training run is planned, and a disconnect can no longer hurt it. Now make it fast: take the notebook that you care about most, and measure.
+# This is the end of the course, for now. Your training run is planned, and a disconnect can no longer hurt it. Take the notebook that
+# you care about most, make it fast, and measure.
