@@ -46,6 +46,14 @@ QUICK_COMPILE = {
 
 logging.getLogger("papermill").setLevel(logging.ERROR)
 
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # nbclient watches its kernel in a task: after Ctrl-C nobody asks it any more how the kernel ended.
+    return not (record.exc_info and isinstance(record.exc_info[1], DeadKernelError))
+
+
+logging.getLogger("asyncio").addFilter(_is_news)
+
 Progress = Callable[[int, int], None]
 
 

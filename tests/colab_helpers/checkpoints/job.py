@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -15,6 +17,8 @@ from torch.nn import functional as F
 from colab_helpers import checkpoints
 
 STEPS, EVERY = 300, 1
+MOST_CHANGES = 10  # in the folder, from a start to the kill
+LATER = 0.003  # seconds at most, from the last of them
 
 
 def parts():
@@ -83,7 +87,10 @@ def train(folder, done):
 
 
 def lives(folder, done, kills, seed):
-    """Kill `kills` trainings at random moments, then let one end: each in a process of its own."""
+    """Kill `kills` trainings at random moments, then let one end: each in a process of its own.
+
+    The moments go by what a training does to its folder, so a slow machine dies at as many places.
+    """
     draw = random.Random(seed)
     for life in range(kills + 1):
         child = os.fork()
@@ -93,16 +100,23 @@ def lives(folder, done, kills, seed):
             finally:
                 os._exit(0)
         if life < kills:
-            _kill_later(child, draw.uniform(0.02, 0.08))
+            _wait_for_changes(Path(folder), draw.randrange(MOST_CHANGES))
+            time.sleep(draw.uniform(0, LATER))
+            os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def _kill_later(child, seconds):
-    import signal
-    import time
+def _wait_for_changes(folder, count):
+    """Wait until the files in `folder` have changed `count` times: a save comes, gets its name, drops one."""
+    ends = time.monotonic() + 60
+    for _ in range(count):
+        before = _names(folder)
+        while _names(folder) == before and time.monotonic() < ends:
+            time.sleep(0.0002)
 
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
+
+def _names(folder):
+    return set(folder.iterdir()) if folder.is_dir() else set()
 
 
 if __name__ == "__main__":

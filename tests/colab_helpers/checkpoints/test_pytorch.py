@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import subprocess
 import sys
 
@@ -324,9 +325,15 @@ def test_best_interval_is_the_one_that_loses_least():
         checkpoints.best_interval(0, 5)
 
 
-def test_a_request_to_stop_is_noted_and_a_second_one_acts():
-    import signal
+@pytest.fixture
+def interruptible():
+    """Shells let what they start in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
+
+def test_a_request_to_stop_is_noted_and_a_second_one_acts(interruptible):
     with pytest.raises(KeyboardInterrupt), checkpoints.StopRequest() as stop:
         assert not stop.asked
         signal.raise_signal(signal.SIGINT)

@@ -1,6 +1,8 @@
 """Lessons run one after the other: what has run is kept, whatever happens."""
 
+import asyncio
 import dataclasses
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from nbclient.exceptions import DeadKernelError
 
 from course import table
 from course.__main__ import main
@@ -55,6 +58,23 @@ def test_ctrl_c_still_gives_the_report_of_what_has_run(two, tmp_path):
     page = (two.root / "build" / "course" / "report.html").read_text()
     assert "1 of 2 lessons ran to their end" in page and "the total" in page
     assert not [line for line in processes() if str(two.root) in line]  # no kernel is left
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(DeadKernelError("Kernel died"), False), (OSError("x"), True)]
+)
+def test_a_kernel_that_was_stopped_is_not_told_as_a_fault(caplog, error, told):
+    async def watch_it():
+        raise error
+
+    async def leave_it():
+        task = asyncio.ensure_future(watch_it())
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    asyncio.run(leave_it())
+    assert ("never retrieved" in caplog.text) == told
 
 
 @pytest.mark.timeout(180)
