@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := lessons,course,tests
+EXTRAS := lessons,course,site,tests
 LESSONS ?=
 JOBS ?= 2
 # Lessons wait now and then, for a compiler or a child process: one more than cores fills the gaps.
@@ -17,6 +17,7 @@ GPU ?=
 TPU ?=
 OFFLINE ?=
 STEP ?=
+PYTHON_PAGES ?=
 REHEARSE ?=
 WHEELS ?= build/wheels
 PY ?= 3.12
@@ -41,7 +42,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-stand-in test-kills \
-	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy bench mutants drift facts lint types format retarget \
+	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy site bench mutants drift facts lint types format retarget \
 	release clean
 
 help: ## list these commands
@@ -141,6 +142,9 @@ drift: setup ## compare Colab's package lists with those tested: make drift [FRE
 
 facts: setup ## platform facts and known problems by age; fails past a review date
 	$(BIN)/python -m course facts
+
+site: setup ## the course as a web site, in build/site/html; fetches Pyodide once, with npm: [PYTHON_PAGES=no]
+	$(BIN)/python -m course site $(if $(filter no,$(PYTHON_PAGES)),--without-python)
 
 bench: setup ## cost of the helper, its timer beside PyTorch's, time of the notebooks' tests
 	$(BIN)/python -m course bench

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from colab_helpers import __version__
-from colab_helpers.doctor import command
-from colab_helpers.doctor.command import UnreadableError
+from colab_helpers._files import UnreadableError
 
 _EXAMPLES = """\
 examples:
@@ -117,29 +116,31 @@ def _hours(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     if options.command == "plan":
         return _plan(options)
+    if not (options.notebook or options.error):
+        return _judge_machine(options.json)
+    from colab_helpers.doctor import command
+
     if options.notebook:
         return command.judge_notebooks(
             options.notebook, as_json=options.json, for_github=options.github
         )
-    if options.error:
-        text = " ".join(options.error)
-        return command.judge_error(_standard_input() if text == "-" else text, options.json)
-    return _judge_machine(options.json)
+    text = " ".join(options.error)
+    return command.judge_error(_standard_input() if text == "-" else text, options.json)
 
 
 def _plan(options: argparse.Namespace) -> int:
     if find_spec("torch") is None:
         raise UnreadableError("Planning needs PyTorch, which is not installed here.")
-    from colab_helpers.plan import command as planner
+    from colab_helpers.plan import command
 
     try:
-        work, table = planner.plan_file(options.job, options.rows, options.chips)
-    except planner.PlanError as error:
+        work, table = command.plan_file(options.job, options.rows, options.chips)
+    except command.PlanError as error:
         raise UnreadableError(str(error)) from error
     if options.json:
-        print(planner.to_json(work, table, options.steps, options.deadline))
+        print(command.to_json(work, table, options.steps, options.deadline))
     else:
-        print(planner.show(work, table, options.steps, options.deadline))
+        print(command.show(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1
 
 

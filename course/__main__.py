@@ -71,6 +71,14 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("number", help="two figures, as in 08")
     new.add_argument("name", help="small letters, as in plan")
     new.add_argument("--title", default="")
+    site = add("site", commands.site, "build the web site, in build/site/html")
+    site.add_argument("--folder", type=Path, help="for what is made; build/site if left out")
+    site.add_argument(
+        "--without-python",
+        dest="python",
+        action="store_false",
+        help="its doctor and planner then say that they are not there; needs no npm",
+    )
     retarget = add("retarget", commands.retarget, "point every badge and set-up cell at a fork")
     retarget.add_argument(
         "repository", nargs="?", default="", help="owner/name; git's origin if left out"

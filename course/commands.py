@@ -142,6 +142,17 @@ def _code(ok: bool, stopped: bool) -> int:
     return 130 if stopped else 0 if ok else 1
 
 
+def site(course: Course, options: argparse.Namespace) -> int:
+    """Build the course's web site."""
+    from course.site import building
+
+    html = building.build(course, options.folder or course.root / "build" / "site", options.python)
+    pages = len(list(html.rglob("*.html")))
+    size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
+    print(f"{html}: {pages} pages, {size:.0f} MB. To look at it: python -m http.server -d {html}")
+    return 0
+
+
 def retarget(course: Course, options: argparse.Namespace) -> int:
     """Point badges and set-up cells at a fork."""
     from course.publish import retarget

@@ -67,6 +67,13 @@ class Repository:
         return self.released.tag if self.released else self.branch
 
     @property
+    def site(self) -> str:
+        """The address of the course's pages on the web, as GitHub Pages gives it."""
+        owner, name = self.slug.split("/")
+        host = f"https://{owner.lower()}.github.io/"
+        return host if name.lower() == f"{owner.lower()}.github.io" else f"{host}{name}/"
+
+    @property
     def archive(self) -> str:
         """The address of a zip file of the branch, which pip can install."""
         return f"{self.url}/archive/{self.branch}.zip"

@@ -95,8 +95,10 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "docs/planner.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")
         ),
-        "README.md": "<!-- lessons: -->\n<!-- end lessons -->\n<!-- fork: -->\n<!-- end fork -->\n"
-        "<!-- own: -->\n<!-- end own -->\n",
+        "README.md": "".join(
+            f"<!-- {name}: -->\n<!-- end {name} -->\n"
+            for name in ("site", "lessons", "fork", "own")
+        ),
     }.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

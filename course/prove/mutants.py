@@ -111,7 +111,7 @@ _BESIDE = {
     "report.py": ("tests/course/run/test_lessons.py", "tests/course/run/test_execute.py"),
     "commands.py": ("tests/course/run", "tests/course/write", "tests/course/prove"),
     "__main__.py": (
-        "tests/colab_helpers/test_doctor.py",
+        "tests/colab_helpers/doctor",
         "tests/course/run/test_lessons.py",
     ),
     "figures": ("tests/colab_helpers/test_figures.py",),
@@ -120,7 +120,7 @@ _BESIDE = {
         "tests/colab_helpers/test_problems.py",
     ),
     "colab_helpers/doctor": (
-        "tests/colab_helpers/test_doctor.py",
+        "tests/colab_helpers/doctor",
         "tests/colab_helpers/test_problems.py",
     ),
     "table.py": ("tests/course/write", "tests/course/publish/test_retarget.py"),

@@ -103,6 +103,9 @@ def code_problems(notebook: NotebookNode) -> list[str]:
         f"Today: {place.row.instead}"
         for place in retired.find(cells.cells(notebook))
     ]
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    if any(map(replay.needs, sources)) and not any("replay.watch(" in source for source in sources):
+        problems.append("cells need packages, and no replay.watch() stands in for missing ones.")
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or "set-up" in assemble.tags_of(cell):
             continue

@@ -96,6 +96,9 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
         r'(?m)^(Repository = )".*"$', lambda m: f'{m[1]}"{url}"', project.read_text("utf-8")
     )
     own = re.sub(r'(?m)^(branch = )"[^"]*"', lambda m: f'{m[1]}"{branch}"', own)
+    citation = course.root / "CITATION.cff"
+    if citation.exists():
+        texts[citation] = citation.read_text("utf-8").replace(old.url, url)
     if release is None:
         own = re.sub(r"(?m)^release = .*\n", "", own)
     return {**texts, project: own}

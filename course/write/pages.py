@@ -70,6 +70,7 @@ def render(course: Course) -> dict[Path, str]:
     course = course.published
     pages = {
         course.root / "README.md": {
+            "site": site_line(course),
             "lessons": lesson_table(course),
             "fork": fork_lines(course),
             "own": own_lines(course),
@@ -139,6 +140,18 @@ def lesson_table(course: Course) -> str:
     return table(("open", "lesson", "asks for", "minutes", "you measure"), rows)
 
 
+def site_line(course: Course) -> str:
+    """The line of the README that leads to the course's pages on the web."""
+    site = course.repository.site
+    pages = {
+        "the lessons with their outputs": "",
+        "what does my error mean?": "explain.html",
+        "will my model fit?": "fits.html",
+        "chips side by side": "chips.html",
+    }
+    return f"**On the web:** {', '.join(f'[{name}]({site}{page})' for name, page in pages.items())}"
+
+
 def fork_lines(course: Course) -> str:
     """The lines of the README that name the repository."""
     return (
@@ -158,7 +171,7 @@ def action_lines(course: Course) -> str:
     action = f"{course.repository.slug}/.github/actions/runs-on-colab@main"
     return (
         "```yaml\nname: runs on Colab\non: [push, pull_request]\njobs:\n  look:\n"
-        "    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v6\n"
+        "    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v7\n"
         f'      - uses: {action}\n        with:\n          notebooks: "notebooks/*.ipynb"\n```'
     )
 
@@ -174,17 +187,23 @@ def problem_list() -> str:
     for group, rows in groups:
         lines += [f"**{group}**", "", *(f"- [{row.title}](#{row.id})" for row in rows), ""]
     for group, rows in groups:
-        lines += [f"## {group}", "", *(line for row in rows for line in (*_problem(row), ""))]
+        lines += [f"## {group}", ""]
+        for row in rows:
+            lines += [
+                f'<a name="{row.id}"></a>',
+                "",
+                f"### {row.title}",
+                "",
+                *problem_lines(row),
+                "",
+            ]
     return "\n".join(lines).strip()
 
 
-def _problem(problem: doctor.Problem) -> list[str]:
+def problem_lines(problem: doctor.Problem) -> list[str]:
+    """What a page says of a problem below its title, as lines of Markdown."""
     quoted = facts.quote(*problem.facts).facts
     return [
-        f'<a name="{problem.id}"></a>',
-        "",
-        f"### {problem.title}",
-        "",
         problem.text,
         "",
         f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
@@ -249,7 +268,7 @@ def measured_table(course: Course, lesson: Lesson) -> str:
         (meaning, *(str(record.values.get(name, "–")) for record in records))
         for name, meaning in meanings.items()
     )
-    return table(("", *(record.label for record in records)), rows)
+    return table(("measured", *(record.label for record in records)), rows)
 
 
 def _literal(text: str) -> str:

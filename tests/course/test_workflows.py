@@ -18,7 +18,7 @@ def commands(name):
 
 
 def test_there_are_tests_drift_links_conditions_and_releases():
-    assert set(TEXTS) == {"tests", "drift", "links", "conditions", "release"}
+    assert set(TEXTS) == {"tests", "drift", "links", "conditions", "pages", "release"}
 
 
 def test_only_a_release_may_write_and_it_checks_before():

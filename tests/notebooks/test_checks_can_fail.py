@@ -207,6 +207,7 @@ def test_cell_that_was_never_run(toy_course, quiet_shape):
         ("model.cuda()", "use .to(device)"),
         ("a = time.perf_counter()\nb = time.perf_counter() - a", "without waiting for the device"),
         ("!apt-get install x", "installs a package"),
+        ("# needs: jax\nimport jax", "no replay.watch()"),
     ],
 )
 def test_code_that_fails_or_misleads_elsewhere(code, said):

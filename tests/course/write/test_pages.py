@@ -61,7 +61,7 @@ def test_measured_table_reads_the_records(toy_course):
     )
     reference.write(entry, folder)
     assert pages.measured_table(toy_course, lesson).splitlines() == [
-        "| | A chip, 2026-11-01 |", "|---|---|", f"| faster than before | {value} |",
+        "| measured | A chip, 2026-11-01 |", "|---|---|", f"| faster than before | {value} |",
     ]  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_generated_parts_are_up_to_date(course):
 
 def test_page_without_its_part_is_named(toy_course):
     (toy_course.root / "README.md").write_text("nothing")
-    with pytest.raises(CourseError, match=r"README\.md needs one part '<!-- lessons"):
+    with pytest.raises(CourseError, match=r"README\.md needs one part '<!-- site"):
         pages.render(toy_course)
 
 

@@ -1,0 +1,88 @@
+"""How is the site built, and what may it weigh?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+
+from colab_helpers import _files, doctor
+from course.site import lesson_pages, problems, python, staging
+from course.table import Course, CourseError
+
+#: A page without its pictures; the whole site. In bytes.
+MOST_A_PAGE, MOST = 10**6, 40 * 10**6
+
+
+def build(course: Course, folder: Path, with_python: bool = True) -> Path:
+    """Build the site in `folder`/html, made anew, and return that place.
+
+    `with_python`: put Python in, which the doctor and the planner need; it is fetched once. Raises
+    `CourseError` with Sphinx's words where it warns of anything, or where the site is too heavy.
+    """
+    source, html = staging.stage(course, folder / "source"), folder / "html"
+    shutil.rmtree(html, ignore_errors=True)  # or pages that are gone would stay
+    _run_sphinx(course, source, html, folder / "doctrees")
+    for page in (html / "_static").glob("*.html"):
+        page.unlink()  # the theme's own building blocks, which are no pages
+    for (
+        lesson
+    ) in course.lessons:  # for machines to read: words and code, without pictures as numbers
+        text = jupytext.writes(lesson_pages.page(course, lesson), fmt="md")
+        _files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
+    (html / "llms-full.txt").unlink(missing_ok=True)  # it would have the pictures
+    _files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
+    _files.write(html / "problems.json", problems.as_json(course.repository.site))
+    _files.write(html / "_static" / "addresses.json", _addresses())
+    if with_python:
+        python.provide(course, html, folder / "fetched")
+    if heavy := too_heavy(html):
+        raise CourseError("\n".join(heavy))
+    return html
+
+
+def too_heavy(html: Path) -> list[str]:
+    """Say which pages, or whether the whole, weigh more than they may."""
+    pages = {path: path.stat().st_size for path in html.rglob("*.html")}
+    heavy = [
+        f"{path.relative_to(html)} has {size / 1e6:.1f} MB: a page may have {MOST_A_PAGE / 1e6:.0f}."
+        for path, size in pages.items()
+        if size > MOST_A_PAGE
+    ]
+    whole = sum(path.stat().st_size for path in html.rglob("*") if path.is_file())
+    if whole > MOST:
+        heavy.append(f"The site has {whole / 1e6:.0f} MB: it may have {MOST / 1e6:.0f}.")
+    return heavy
+
+
+def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> None:
+    settings = {
+        "version": course.repository.version,
+        "release": course.repository.version,
+        "ogp_site_url": course.repository.site,
+        "html_baseurl": course.repository.site,
+        "html_theme_options.github_url": course.repository.url,
+    }
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    command += ["-c", str(staging.HERE), "-d", str(doctrees)]
+    command += [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
+    done = subprocess.run(
+        [*command, str(source), str(html)],
+        cwd=course.root,
+        env={**os.environ, "PYTHONPATH": str(course.root)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise CourseError(f"Sphinx could not build the site:\n{done.stderr.strip()[-4000:]}")
+
+
+def _addresses() -> str:
+    """Each problem's place, for links that pages make themselves."""
+    known = doctor.known_problems()
+    return json.dumps({id: problems.place(id).replace(".md#", ".html#") for id in known})

@@ -1,0 +1,73 @@
+"""Settings of Sphinx. What depends on the course's address is handed in by `building`."""
+
+project = "Accelerators in Colab, measured"
+author = "the course's authors"
+language = "en"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_llms_txt",
+    "sphinxext.opengraph",
+]
+exclude_patterns = ["jupyter_execute", "**/__pycache__"]
+
+# Lessons are shown as they were stored: a site that runs them would show this machine's numbers.
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_ipywidgets_js: dict[str, dict] = {}  # they would be fetched from elsewhere
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+copybutton_exclude = ".linenos, .gp, .go"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True}
+smartquotes = False  # texts of errors and options stay as they are
+default_role = "code"  # docstrings have names in single backticks
+add_module_names = False
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = [("sorting.js", {"defer": "defer"})]
+html_show_sourcelink = False
+html_copy_source = True  # llms.txt is made from them
+html_theme_options = {
+    "logo": {"text": "Accelerators in Colab"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "index": [],
+        "explain": [],
+        "fits": [],
+        "chips": [],
+    },
+    "use_edit_page_button": False,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "back_to_top_button": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+# Pages with no others beside them have no column for such.
+_ALONE = (
+    "index explain fits chips search genindex own frameworks doctor planner facts published machines "
+    "further cite fork contributing changelog"
+)
+html_sidebars: dict[str, list[str]] = {name: [] for name in _ALONE.split()}
+html_context = {"default_mode": "auto"}
+html_favicon = "static/favicon.svg"
+
+ogp_social_cards = {"enable": False}
+ogp_enable_meta_description = True
+llms_txt_title = project
+llms_txt_full_file = False  # notebooks as JSON are no text

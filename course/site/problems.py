@@ -1,0 +1,77 @@
+"""How do the known problems become pages? One page a group, one address a problem."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from colab_helpers import doctor
+from course.write import pages as written
+from course.write.tables import table
+
+
+def pages() -> dict[str, str]:
+    """Return the pages of problems by name: an index, and a page for each group."""
+    texts = {_name(group): _page(group, rows) for group, rows in _groups().items()}
+    return {"index": _index(), **texts}
+
+
+def place(id: str) -> str:
+    """Return the address of a problem's place on the site. Raises KeyError for an unknown one."""
+    return f"problems/{_name(doctor.known_problems()[id].group)}.md#{id}"
+
+
+def as_json(address: str) -> str:
+    """Return the table as data for other tools; `address` is where the site lives."""
+    rows = [
+        {
+            **asdict(problem),
+            "errors": list(problem.errors),
+            "address": address + place(problem.id).replace(".md#", ".html#"),
+        }
+        for problem in doctor.known_problems().values()
+    ]
+    return json.dumps({"problems": rows}, indent=1, default=str)
+
+
+@functools.cache
+def _groups() -> Mapping[str, tuple[doctor.Problem, ...]]:
+    known = doctor.known_problems().values()
+    rows = itertools.groupby(known, key=lambda problem: problem.group)
+    return {group: tuple(problems) for group, problems in rows}
+
+
+def _name(group: str) -> str:
+    return re.sub(r"[^a-z]+", "-", group.lower()).strip("-")
+
+
+def _page(group: str, rows: tuple[doctor.Problem, ...]) -> str:
+    lines = [f"# {group}: known problems", ""]
+    for row in rows:
+        lines += [f"({row.id})=", f"## {row.title}", "", *written.problem_lines(row), ""]
+    return "\n".join(lines)
+
+
+def _index() -> str:
+    counted = table(
+        ("where", "problems"),
+        ((f"[{group}]({_name(group)}.md)", str(len(rows))) for group, rows in _groups().items()),
+    )
+    lines = [
+        "# Known problems",
+        "",
+        "Each has an address of its own, the way out, and who says so. You have an error text?",
+        "[Paste it](../explain.md), and read what it means.",
+        "",
+        counted,
+        "",
+    ]
+    for group, rows in _groups().items():
+        titles = (f"- [{row.title}]({_name(group)}.md#{row.id})" for row in rows)
+        lines += [f"## {group}", "", *titles, ""]
+    lines += ["```{toctree}", ":hidden:", "", *(_name(group) for group in _groups()), "```", ""]
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""Which pages are tables of facts, of published measurements, and of the machines that ran the lessons?"""
+
+from __future__ import annotations
+
+import itertools
+
+from colab_helpers import _units, facts, published
+from colab_helpers.lessons import reference
+from course.table import Course
+from course.write.tables import table
+
+
+def facts_page() -> str:
+    """Return every fact about the platforms, with who says so and when to look again."""
+    lines = [
+        "# Facts, with their dates",
+        "",
+        "Platforms change under a course. Each sentence stands once.",
+    ]
+    for fact in facts.all_facts():
+        if fact.id == "machines":
+            continue
+        lines += [
+            "",
+            f"(fact-{fact.id})=",
+            f"- {fact.text} [{fact.source}]({fact.url}); {facts.CONFIDENCE[fact.confidence]}, "
+            f"seen {fact.seen}, to be looked at again by {fact.review}.",
+        ]
+    return "\n".join([*lines, "", "The machines of Colab's menu: [chips](chips.md).", ""])
+
+
+def published_page() -> str:
+    """Return every measurement that others have published and the course quotes."""
+    lines = [
+        "# What others measured",
+        "",
+        "Looked up at its source before it came here; figures draw it hollow.",
+    ]
+    rows = sorted(published.everything().values(), key=lambda row: row.topic)
+    for topic, several in itertools.groupby(rows, key=lambda row: row.topic):
+        body = table(
+            ("chip", "what", "measured", "conditions", "by"),
+            (
+                (
+                    row.chip,
+                    row.what,
+                    _measured(row),
+                    _literal(f"{row.conditions}; {row.software}"),
+                    f"[{_literal(row.source)}]({row.url}), {row.when}",
+                )
+                for row in several
+            ),
+        )
+        lines += [
+            "",
+            f"## {topic.replace('-', ' ').capitalize()}",
+            "",
+            f":::{{div}} sortable\n\n{body}\n\n:::",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def machines_page(course: Course) -> str:
+    """Return what ran the lessons at full size: devices, dates, versions."""
+    folder = course.root / "colab_helpers" / "lessons" / "reference"
+    rows = [
+        (
+            record.device,
+            f"[{lesson.number:02d}](lessons/{lesson.slug}.ipynb)",
+            record.date,
+            _versions(record),
+        )
+        for lesson in course.lessons
+        for record in reference.load(lesson.slug, folder)
+    ]
+    lines = [
+        "# Reference machines",
+        "",
+        "What a lesson shows of other hardware comes from these full runs, from",
+        "[published measurements](published.md) or from a data sheet, and says which. A chip that is missing",
+        "here has not run the lessons yet.",
+        "",
+        table(("device", "lesson", "run on", "versions"), rows),
+        "",
+        "Yours can be among them: [how to contribute a record](contributing.md).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _measured(row: published.Published) -> str:
+    if len(row.y) == 1:
+        return _quantity(row.y[0], row.unit)
+    least, most = (_quantity(number, row.unit) for number in (min(row.y), row.value))
+    return f"{least} to {most}, {len(row.y)} values of {row.x_name}"
+
+
+def _quantity(number: float, unit: str) -> str:
+    if unit in ("FLOP/s", "B/s", "B"):
+        return _units.quantity(number, unit)
+    return _units.seconds(number) if unit == "s" else f"{number:,.4g} {unit}"
+
+
+def _versions(record: reference.Record) -> str:
+    return ", ".join(f"{name} {version}" for name, version in record.versions.items() if version)
+
+
+def _literal(text: str) -> str:
+    """Text of others, in which a bar would end a cell of the table."""
+    return text.replace("|", r"\|")

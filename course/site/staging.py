@@ -1,0 +1,131 @@
+"""Which files does Sphinx read? Lessons, docs and tables, laid out as the site's pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from colab_helpers import _files
+from course.site import api, chips, lesson_pages, problems, records
+from course.table import Course, CourseError
+from course.write import assemble
+
+HERE = Path(__file__).parent
+#: Pages that are sections of the README.
+_SECTIONS = {"own.md": "Use it in your own notebook", "fork.md": "Fork it"}
+_BADGE = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(([^)]*)\)")
+_LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:)([^)\s#]*)(#[\w.-]+)?(?=\))")
+
+
+def stage(course: Course, folder: Path) -> Path:
+    """Write everything that Sphinx reads into `folder`, made anew, and return it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for page, text in {**_own(course), **_made(course)}.items():
+        _files.write(folder / page, text)
+    for page, file in _pages(course).items():
+        text = (course.root / file).read_text("utf-8")
+        if page in _SECTIONS:
+            text = section(text, _SECTIONS[page])
+        # A badge's picture would be fetched from elsewhere.
+        text = _BADGE.sub(r"[Open in Colab](\1){.start}", text)
+        below = _below(course).get(page, "")
+        _files.write(folder / page, relink(course, page, file, text) + below)
+    for lesson in course.lessons:
+        notebook = lesson_pages.page(course, lesson)
+        _files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
+    shutil.copytree(course.root / "docs" / "images", folder / "images")
+    return folder
+
+
+def _own(course: Course) -> dict[str, str]:
+    """Pages that only the site has, written by somebody."""
+    texts = {path.name: path.read_text("utf-8") for path in (HERE / "pages").glob("*.md")}
+    start = f"({course.colab_url(course.lessons[0])})"
+    return {**texts, "index.md": texts["index.md"].replace("(START)", start)}
+
+
+def _made(course: Course) -> dict[str, str]:
+    """Pages that are made from tables and docstrings."""
+    return {
+        **{f"problems/{name}.md": text for name, text in problems.pages().items()},
+        **{f"api/{name}.md": text for name, text in api.pages().items()},
+        "lessons/index.md": lesson_pages.index(course),
+        "chips.md": chips.page(),
+        "facts.md": records.facts_page(),
+        "published.md": records.published_page(),
+        "machines.md": records.machines_page(course),
+    }
+
+
+def _pages(course: Course) -> dict[str, str]:
+    """Pages that the repository has too -> the file there, from its top."""
+    docs = course.root / "docs"
+    there = {
+        path.name: f"docs/{path.name}"
+        for path in docs.glob("*.md")
+        if path.stem != "troubleshooting"
+    }
+    for path in (docs / "teaching").glob("*.md"):
+        name = "index" if path.stem == "README" else path.stem
+        there[f"teaching/{name}.md"] = f"docs/teaching/{path.name}"
+    there |= dict.fromkeys(_SECTIONS, "README.md")
+    return there | {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+
+
+def _below(course: Course) -> dict[str, str]:
+    """What the site adds to pages that the repository has too: what hangs below them."""
+    return {
+        "teaching/index.md": toctree(lesson.slug for lesson in course.lessons),
+        "own.md": "\nEvery function: [the helper, module by module](api/index.md).\n",
+    }
+
+
+def toctree(pages: Iterable[str]) -> str:
+    """Return the lines that hang pages below the one that they stand on."""
+    return "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
+
+
+def section(readme: str, title: str) -> str:
+    """Return a section of the README as a page of its own. Raises `CourseError` where there is none."""
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", readme, re.S | re.M)
+    if match is None:
+        raise CourseError(f"README.md has no section '## {title}', which the site has as a page.")
+    return f"# {title}\n{match.group(1)}"
+
+
+def _places(course: Course) -> Mapping[str, str]:
+    """The repository's files -> where the site has them."""
+    return {
+        **{file: page for page, file in _pages(course).items()},
+        **{f"notebooks/{one.slug}.ipynb": f"lessons/{one.slug}.ipynb" for one in course.lessons},
+        "README.md": "index.md",
+        "docs/images/race.png": "images/race.png",
+        "docs/troubleshooting.md": "problems/index.md",
+        "docs/teaching/": "teaching/index.md",
+    }
+
+
+def relink(course: Course, page: str, file: str, text: str) -> str:
+    """Return a page's text; its links lead to other pages, or to the repository where there is none.
+
+    `page` is its place on the site, and `file` the one in the repository by which its links go.
+    """
+    places = _places(course)
+
+    def moved(match: re.Match[str]) -> str:
+        target, anchor = match.group(1), match.group(2) or ""
+        if not target:
+            return match.group()
+        path = os.path.normpath(PurePosixPath(file).parent / target)
+        path += "/" if target.endswith("/") else ""
+        here = PurePosixPath(page).parent
+        if path == "docs/troubleshooting.md" and anchor:
+            return os.path.relpath(problems.place(anchor[1:]), here)
+        if path in places:
+            return os.path.relpath(places[path], here) + anchor
+        return f"{course.repository.url}/blob/{course.repository.branch}/{path.rstrip('/')}{anchor}"
+
+    return _LINK.sub(moved, text)

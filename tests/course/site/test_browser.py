@@ -1,0 +1,308 @@
+"""What somebody sees who opens the site: in a real browser, on every page."""
+
+import json
+import time
+from collections import Counter
+
+import pytest
+
+from colab_helpers import doctor, transformer
+from colab_helpers.doctor import raised
+from tests.colab_helpers.doctor import test_errors
+
+#: Colours change at once; of code, each kind of word stays coloured where it is met first: a colour is
+#: judged once a page, and not a thousand times.
+PLAIN = """() => {
+    const style = document.createElement("style");
+    style.textContent = "* { transition: none !important }";
+    document.head.append(style);
+    const met = new Set();
+    for (const word of document.querySelectorAll(".highlight pre span[class]")) {
+        if (met.has(word.className)) word.replaceWith(...word.childNodes);
+        met.add(word.className);
+    }
+}"""
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity"
+#: Stylesheets are the site's own: axe need not ask for them again.
+AXE = {"resultTypes": ["violations"], "preload": False}
+WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
+
+
+def opened(browser, **how):
+    """A page in a context of its own, and a list that fills with what went wrong."""
+    page = browser.new_context(**{"viewport": WIDE, **how}).new_page()
+    wrong = []
+    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    return page, wrong
+
+
+@pytest.fixture
+def page(browser):
+    page, wrong = opened(browser)
+    yield page
+    page.context.close()
+    assert wrong == []
+
+
+def pages(site):
+    found = sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+    assert len(found) > 60
+    return found
+
+
+def violations(answer):
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in answer.response["violations"]
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(4))
+def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, browser, part):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page, wrong = opened(browser)
+    outside, found = [], {}
+    own = (address, "data:", "blob:")
+    page.on("request", lambda r: None if r.url.startswith(own) else outside.append(r.url))
+    page.on("response", lambda r: outside.append(r.url) if r.status >= 400 else None)
+    for name in pages(site)[part::4]:
+        page.goto(address + name)
+        page.evaluate(PLAIN)
+        answer = axe.run(page, options=AXE)
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        dark = axe.run(page, options={**AXE, "runOnly": ["color-contrast", "link-in-text-block"]})
+        if said := violations(answer) + violations(dark):
+            found[name] = said
+        if page.evaluate("document.documentElement.scrollWidth") > WIDE["width"]:
+            found.setdefault(name, []).append("wider than the screen")
+    assert (found, outside, Counter(wrong)) == ({}, [], Counter())
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "explain", "fits", "chips", "lessons/06_memory_management", "problems/gpu"]
+)
+def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
+    page, wrong = opened(browser, viewport=PHONE)
+    page.goto(f"{address}{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert wrong == []
+    page.context.close()
+
+
+def test_the_front_page_is_there_within_a_second(address, page):
+    paints = []
+    for _ in range(3):  # other tests use the machine too
+        page.goto(address)
+        paints.append(page.evaluate(FIRST_PAINT))
+    assert min(paints) < 1000
+
+
+@pytest.mark.parametrize("words", ["out of memory", "v5e", "GradScaler"])
+def test_search_finds(address, page, words):
+    page.goto(f"{address}search.html?q={words.replace(' ', '+')}")
+    page.wait_for_selector("ul.search li", timeout=20_000)
+    assert page.locator("ul.search li").count() >= 3
+
+
+def test_tables_sort_by_number_and_by_name(address, page):
+    page.goto(f"{address}chips.html")
+    table = page.locator(".sortable table").first
+    column = lambda n: table.locator(f"tbody tr td:nth-child({n})").all_inner_texts()  # noqa: E731
+    table.get_by_role("button", name="bandwidth").click()
+    speeds = [float(text) for text in column(4)]
+    assert speeds == sorted(speeds)
+    table.get_by_role("button", name="bandwidth").click()
+    assert [float(text) for text in column(4)] == sorted(speeds, reverse=True)
+    table.get_by_role("button", name="chip").click()
+    assert column(1) == sorted(column(1), key=str.lower)
+
+
+def needs_python(site):
+    if not (site / "_static" / "pyodide").exists():
+        pytest.skip("NOT TESTED: the doctor and the planner in the browser, since npm is not here")
+
+
+def ask(page, question, *given):
+    """What the page's own way of asking answers, as data."""
+    return page.evaluate(
+        "async ([question, given]) => {"
+        " const { ask } = await import(new URL('_static/asking.js', document.baseURI));"
+        " return ask(question, ...given); }",
+        [question, list(given)],
+    )
+
+
+def expected(text):
+    """What Python here answers for a text, where nothing but the text tells the place."""
+    found = doctor.explain_error(text, raised.place(text) or "colab")
+    return (
+        found.id,
+        found.finding.remedy if found else "",
+        found.also.id if found.also else "",
+        [title for title, _ in found.nearest],
+    )
+
+
+@pytest.mark.timeout(900)
+def test_the_doctor_answers_as_python_does(site, address, page):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    texts = [row["text"] for row in test_errors.ERRORS] + [
+        row["text"] for row in test_errors.UNRELATED
+    ]
+    assert len(texts) > 600
+    answers = page.evaluate(
+        "async (texts) => {"
+        " const { ask } = await import(new URL('_static/asking.js', document.baseURI));"
+        " const answers = []; for (const text of texts) answers.push(await ask('error', text, ''));"
+        " return answers; }",
+        texts,
+    )
+    for text, answer in zip(texts, answers, strict=True):
+        told = answer["finding"] or {"id": "", "remedy": ""}
+        near = [one["title"] for one in answer["nearest"]]
+        also = (answer["also"] or {"id": ""})["id"]
+        assert (told["id"], told["remedy"], also, near) == expected(text), text
+
+
+def answered(page):
+    page.wait_for_function(
+        "document.getElementById('doctor-said').getAttribute('aria-busy') === 'false'",
+        timeout=60_000,
+    )
+    return page.locator("#doctor-said").inner_text()
+
+
+def test_the_doctor_by_keyboard_alone(site, address, page):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    page.locator("#doctor-text").focus()
+    page.keyboard.type("RuntimeError: No CUDA GPUs are available")
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "What does it mean?"
+    page.keyboard.press("Enter")
+    said = answered(page)
+    assert doctor.known_problems()["no-accelerator"].title.replace("`", "") in said
+    link = page.locator("#doctor-said a").get_attribute("href")
+    page.goto(link)
+    assert page.locator("#no-accelerator").count() == 1
+
+
+def test_an_unknown_error_is_not_explained(site, address, page):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    page.fill("#doctor-text", "ZebraError: the stripes of animal 7 point the wrong way")
+    page.keyboard.press("Control+Enter")
+    assert "not in the table" in answered(page)
+
+
+HOSTILE = {
+    "script": "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">",
+    "long": "RuntimeError: " + "CUDA out of <memory> " * 250_000,
+    "binary": "".join(map(chr, range(1, 256))) * 4000,
+    "lines": "\n".join(['  File "/content/x.py", line 1, in <b>'] * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_stay_texts(site, address, page, name):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    ask(page, "error", "x", "")  # Python has started
+    page.evaluate("text => { document.getElementById('doctor-text').value = text }", HOSTILE[name])
+    start = time.perf_counter()
+    page.locator("#doctor button").click()
+    assert answered(page).strip()
+    assert time.perf_counter() - start < 20
+    assert (
+        page.title() != "owned"
+        and page.locator("#doctor-said img, #doctor-said script").count() == 0
+    )
+
+
+def notebook(*sources):
+    cells = [
+        {"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources
+    ]
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+OLD = notebook(
+    "%tensorflow_version 1.x\nimport tensorflow as tf\nsess = tf.Session()", "import <b>apex</b>"
+)
+
+
+def test_a_notebook_by_file_and_by_paste(site, address, page, tmp_path):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    wanted = [finding.seen for finding in doctor.explain_notebook(OLD)]
+    assert len(wanted) >= 2
+    file = tmp_path / "<img src=x>.ipynb"
+    file.write_text(json.dumps(OLD), "utf-8")
+    page.set_input_files("#doctor-file", str(file))
+    by_file = answered(page)
+    page.fill("#doctor-text", json.dumps(OLD))
+    page.locator("#doctor button").click()
+    page.wait_for_function(
+        "document.getElementById('doctor-said').innerText.startsWith('The notebook')"
+    )
+    by_paste = answered(page)
+    assert all(seen in by_file and seen in by_paste for seen in wanted)
+    assert page.locator("#doctor-said img, #doctor-said b").count() == 0
+
+
+@pytest.mark.parametrize("broken", ['{"cells": [', "[]", '{"cells": 3}', "\x00\x01"])
+def test_what_is_no_notebook_is_said_to_be_none(site, address, page, tmp_path, broken):
+    needs_python(site)
+    page.goto(f"{address}explain.html")
+    (tmp_path / "x.ipynb").write_text(broken, "utf-8")
+    page.set_input_files("#doctor-file", str(tmp_path / "x.ipynb"))
+    assert "not a notebook" in answered(page)
+
+
+def test_the_planner_answers_as_python_does(site, address, page):
+    needs_python(site)
+    page.goto(f"{address}fits.html")
+    page.select_option("#fits-known", label="1.3 B")
+    page.locator("#fits button").click()
+    page.wait_for_selector("#fits-said table")
+    sizes = transformer.Transformer(24, 2048, 16, 2048, 50257, 1)
+    said = page.locator("#fits-said").inner_text()
+    for room in transformer.rooms(sizes):
+        row = page.locator(
+            "#fits-said tr", has=page.get_by_role("cell", name=room.choice, exact=True)
+        )
+        assert row.locator("td").first.inner_text() == room.verdict
+        assert row.locator("td").nth(4).inner_text() == str(room.rows)
+    assert sizes.worst in said and f"{100 * transformer.MOST_OFF:.1f} %" in said
+
+
+def test_the_planner_refuses_what_is_no_network(site, address, page):
+    needs_python(site)
+    page.goto(f"{address}fits.html")
+    page.fill("#fits-heads", "7")
+    page.locator("#fits button").click()
+    page.wait_for_function("document.getElementById('fits-said').innerText.includes('heads')")
+    assert "evenly" in page.locator("#fits-said").inner_text()
+
+
+def test_a_site_without_its_python_says_so(address, browser):
+    page, _ = opened(browser)
+    page.route("**/pyodide/**", lambda route: route.abort())
+    page.goto(f"{address}explain.html")
+    page.fill("#doctor-text", "RuntimeError: No CUDA GPUs are available")
+    page.locator("#doctor button").click()
+    assert "Python" in answered(page)
+    page.context.close()
+
+
+def test_a_lesson_prints_without_its_furniture(address, page):
+    page.goto(f"{address}lessons/06_memory_management.html")
+    page.emulate_media(media="print")
+    assert not page.locator(".bd-header").first.is_visible()
+    assert page.locator("h1").first.is_visible()

@@ -1,0 +1,281 @@
+"""What the built site holds: pages, links, data for other tools, and nothing that is too heavy."""
+
+import html.parser
+import json
+import subprocess
+import sys
+import tarfile
+import urllib.parse
+import zipfile
+
+import pytest
+
+from colab_helpers import doctor, facts, published
+from colab_helpers.hardware import catalogue
+from course.publish import retarget
+from course.site import api, building, chips, lesson_pages, python, staging
+from course.site import problems as problem_pages
+from course.table import CourseError, Repository, load
+from tests import toy
+
+COURSE = load()
+
+
+class Links(html.parser.HTMLParser):
+    """Addresses that a page leads to, what it shows or loads, and the places in it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.to, self.loads, self.places = set(), set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.places |= {named[key] for key in ("id", "name") if named.get(key)}
+        if tag == "a" and named.get("href"):
+            self.to.add(named["href"])
+        if tag in ("img", "script", "source") and named.get("src"):
+            self.loads.add(named["src"])
+        if tag == "link" and named.get("rel") not in ("canonical",) and named.get("href"):
+            self.loads.add(named["href"])
+
+
+@pytest.fixture(scope="module")
+def links(site):
+    return {path: Links(path.read_text("utf-8")) for path in site.rglob("*.html")}
+
+
+def test_no_link_inside_the_site_is_broken(site, links):
+    broken = []
+    for page, found in links.items():
+        for address in found.to | found.loads:
+            parts = urllib.parse.urlsplit(address)
+            if parts.scheme or not (parts.path or parts.fragment):
+                continue
+            target = (
+                page
+                if not parts.path
+                else (page.parent / urllib.parse.unquote(parts.path)).resolve()
+            )
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists() or (
+                parts.fragment and target in links and parts.fragment not in links[target].places
+            ):
+                broken.append((page.name, address))
+    assert broken == []
+
+
+def test_links_to_the_repository_lead_to_its_files_and_not_to_pages_of_the_site(links):
+    blob = f"{COURSE.repository.url}/blob/"
+    named = {}
+    for page, found in links.items():
+        for address in found.to:
+            if address.startswith(blob):
+                branch, _, path = address.removeprefix(blob).partition("/")
+                named.setdefault(path.partition("#")[0], []).append((page.name, branch))
+    assert [path for path in named if not (COURSE.root / path).exists()] == []
+    # A card in a stored output leads to the page on problems as it is read beside the notebook.
+    pages = {path for path in named if path in staging._places(COURSE)}
+    assert pages <= {"docs/troubleshooting.md"}
+
+
+def test_the_front_page_leads_to_pages_of_the_site(links, site):
+    inside = {address for address in links[site / "index.html"].to if "//" not in address}
+    wanted = {
+        "lessons/index.html",
+        "explain.html",
+        "fits.html",
+        "machines.html",
+        "contributing.html",
+    }
+    assert wanted <= inside
+
+
+def test_nothing_is_loaded_from_elsewhere(links):
+    outside = {address for found in links.values() for address in found.loads if "//" in address}
+    assert outside == set()
+
+
+def test_each_lesson_has_its_page_with_its_outputs(site):
+    for lesson in COURSE.lessons:
+        text = (site / "lessons" / f"{lesson.slug}.html").read_text("utf-8")
+        assert COURSE.colab_url(lesson) in text and lesson_pages.kaggle(COURSE, lesson) in text
+        assert "cell_output" in text and "_images/" in text
+        assert "Set up: run this cell first" in text and "Solution (try first)" in text
+        assert "vnd.colab-helpers" not in text
+
+
+def test_each_problem_has_an_address(site, links):
+    for id in doctor.known_problems():
+        page, _, place = problem_pages.place(id).partition(".md#")
+        assert place in links[site / f"{page}.html"].places
+
+
+def test_problems_are_there_as_data(site):
+    rows = json.loads((site / "problems.json").read_text("utf-8"))["problems"]
+    assert [row["id"] for row in rows] == list(doctor.known_problems())
+    assert all(row["address"].startswith(COURSE.repository.site) for row in rows)
+
+
+def test_machines_find_their_way(site):
+    text = (site / "llms.txt").read_text("utf-8")
+    named = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if "](" in line]
+    assert len(named) > 60
+    for address in named:
+        assert (site / address.removeprefix(COURSE.repository.site).partition(")")[0]).exists(), (
+            address
+        )
+    lesson = (site / "_sources" / "lessons" / "06_memory_management.ipynb.txt").read_text("utf-8")
+    assert "image/png" not in lesson and "torch.cuda.memory_allocated()" in lesson
+
+
+def test_every_public_name_is_described(site):
+    for room in api.rooms():
+        name = room.removeprefix("colab_helpers.")
+        text = (site / "api" / f"{name}.html").read_text("utf-8")
+        for public in api.public(room):
+            assert f'id="{room}.{public}"' in text, f"{room}.{public}"
+    assert {"benchmark", "memory", "plan", "doctor"} <= {
+        room.partition(".")[2] for room in api.rooms()
+    }
+
+
+def test_facts_and_measurements_are_all_there_with_their_sources(links, site):
+    told = links[site / "facts.html"]
+    assert {f"fact-{fact.id}" for fact in facts.all_facts()} - told.places == {"fact-machines"}
+    assert {row.url for row in published.everything().values()} <= links[site / "published.html"].to
+
+
+def test_chips_have_what_their_sheets_say(site):
+    text = chips.page()
+    for chip in catalogue().values():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {chip.name} |"))
+        assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
+    for machine in facts.machine_table().machines:
+        assert f"\n| {machine.choice} |" in text
+
+
+def test_pages_and_the_whole_keep_to_their_weight(site, tmp_path):
+    assert building.too_heavy(site) == []
+    (tmp_path / "page.html").write_bytes(b"x" * (building.MOST_A_PAGE + 1))
+    (tmp_path / "picture.png").write_bytes(b"x" * building.MOST)
+    assert len(building.too_heavy(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("slug", "address"),
+    [
+        ("Ada/gpu-course", "https://ada.github.io/gpu-course/"),
+        ("ada/Ada.github.io", "https://ada.github.io/"),
+    ],
+)
+def test_a_fork_has_an_address_of_its_own(slug, address):
+    assert Repository(f"https://github.com/{slug}", "main").site == address
+
+
+def test_retarget_moves_the_site_and_the_citation(tmp_path):
+    course = toy.make_toy_course(tmp_path)
+    (tmp_path / "CITATION.cff").write_text(f'repository-code: "{course.repository.url}"\n', "utf-8")
+    retarget.retarget(course, "ada/gpu-course")
+    assert "https://github.com/ada/gpu-course" in (tmp_path / "CITATION.cff").read_text("utf-8")
+    assert "https://ada.github.io/gpu-course/" in (tmp_path / "README.md").read_text("utf-8")
+
+
+def test_the_course_s_own_citation_names_its_repository():
+    assert COURSE.repository.url in (COURSE.root / "CITATION.cff").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "there"),
+    [
+        ("planner.md", "../notebooks/08_plan.ipynb", "lessons/08_plan.ipynb"),
+        ("teaching/08_plan.md", "../planner.md", "../planner.md"),
+        (
+            "teaching/08_plan.md",
+            "../../notebooks/08_plan.ipynb#top",
+            "../lessons/08_plan.ipynb#top",
+        ),
+        ("planner.md", "troubleshooting.md#tpu-in-use", "problems/tpu.md#tpu-in-use"),
+        ("planner.md", "https://example.org/x.md", "https://example.org/x.md"),
+        ("planner.md", "#here", "#here"),
+        ("planner.md", "../LICENSE", f"{COURSE.repository.url}/blob/main/LICENSE"),
+        ("own.md", "docs/planner.md", "planner.md"),
+    ],
+)
+def test_links_lead_to_pages_or_to_the_repository(page, link, there):
+    file = staging._pages(COURSE)[page]
+    assert staging.relink(COURSE, page, file, f"a [b]({link}) c") == f"a [b]({there}) c"
+
+
+def test_a_section_that_is_gone_is_named():
+    with pytest.raises(CourseError, match="Teach it"):
+        staging.section("# Title\n## Fork it\nwords\n", "Teach it")
+    assert staging.section("# T\n## Fork it\nwords\n## Next\n", "Fork it") == "# Fork it\nwords\n"
+
+
+def test_words_stand_out_from_their_colour():
+    style = "color: #ffffff; text-decoration-color: #ffffff; background-color: #"
+    assert "color: #000000" in lesson_pages.readable(f'<span style="{style}8ca252">CPU 2</span>')
+    assert "color: #ffffff" in lesson_pages.readable(f'<span style="{style}393b79">CPU 0</span>')
+    assert lesson_pages.readable("<tr><th a></th><th>x</th>") == "<tr><td a></td><th>x</th>"
+
+
+def test_what_sphinx_warns_of_stops_the_build(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "index.md").write_text("# Title\n\n[gone](gone.md)\n", "utf-8")
+    with pytest.raises(CourseError, match=r"gone\.md"):
+        building._run_sphinx(COURSE, source, tmp_path / "html", tmp_path / "trees")
+
+
+def test_the_helper_for_browsers_is_the_same_each_time(tmp_path):
+    for name in ("a.zip", "b.zip"):
+        python._pack(COURSE, tmp_path / name)
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        names = archive.namelist()
+    assert "colab_helpers/doctor/problems.toml" in names
+    assert not [name for name in names if "lessons" in name or "pycache" in name]
+
+
+def test_in_browser_runs_with_nothing_but_the_standard_library(tmp_path):
+    python._pack(COURSE, tmp_path / "helper.zip")
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:3]; import json, in_browser;"
+        "print(json.loads(in_browser.error('No CUDA GPUs are available'))['finding']['id']);"
+        "print(json.loads(in_browser.fits('{}'))['refused'])"
+    )
+    static = staging.HERE / "static"
+    command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "helper.zip"), str(static)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[0] == "no-accelerator", done.stderr
+    assert "layers" in done.stdout.splitlines()[1]
+
+
+def test_without_npm_it_is_said_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CourseError, match="Node"):
+        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
+
+
+def fake_npm(folder, command):
+    npm = folder / "npm"
+    npm.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
+    npm.chmod(0o755)
+
+
+def test_another_file_than_the_tested_one_is_refused(tmp_path, monkeypatch):
+    with tarfile.open(tmp_path / "other.tgz", "w:gz"):
+        pass
+    fake_npm(tmp_path, f"/bin/cp {tmp_path}/other.tgz pyodide.tgz")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CourseError, match="hash differs"):
+        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.tgz"))
+
+
+def test_npm_s_own_words_are_told_where_it_fails(tmp_path, monkeypatch):
+    fake_npm(tmp_path, "echo no such host >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CourseError, match="no such host"):
+        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
