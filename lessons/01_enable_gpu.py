@@ -20,7 +20,7 @@ MEGABYTES = 8 if FAST else 64  # of the file
 LAYERS, BATCH = (1, 1) if FAST else (6, 32)  # of the GPT
 GPT_SECONDS = 0.5 if FAST else 10
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Where are you, and on what?
 #
 # The card above summed up the machine. Ask for yourself: first Python, then PyTorch, the framework that will use the chip.
@@ -34,7 +34,7 @@ has_accelerator = torch.accelerator.is_available()
 device = torch.accelerator.current_accelerator() if has_accelerator else torch.device("cpu")
 device
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3"]
 # That picks `cuda` (NVIDIA), `mps` (Apple) or whatever else PyTorch can use here, and `cpu` if there is nothing.
 # Everything below runs on `device`, so the same lesson works on every machine.
 #
@@ -45,7 +45,7 @@ device
 # %% tags=["nbval-check-output"]
 facts.quote("switch-runtime", "request-not-guarantee", "no-backend")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # ## A few fast lanes, or thousands of slow ones
 #
 # Let us call whatever does one multiplication at a time a *lane*. (NVIDIA says *CUDA core*, CPU makers say *SIMD
@@ -71,7 +71,7 @@ figures.lanes(cpu, [chips["T4"], chips["v5e"]])
 # %%
 f"about {chips['T4'].lanes / cpu.lanes:,.0f} lanes for each of yours{said(lanes_per_lane)}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # Beside these lanes a T4 has *tensor cores*, small fields of multipliers for 16-bit numbers: on paper eight times as
 # fast, and the subject of lesson 07. But more lanes do not make a single step any faster. They let thousands of equal,
 # independent steps happen at once. Two races show what that means.
@@ -167,7 +167,7 @@ h100 = theirs[-1]
 ratios = {n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points}
 print(*(f"At n = {n} an H100 is {ratio:,.0f} times as fast as {second}." for n, ratio in ratios.items()), sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7"]
 # Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. For large n the curves run
 # roughly in parallel, because everybody has the same 2n³ operations to do: the vertical distance between two of them is
 # the ratio of their speeds. Two cores should be twice as fast as one. Sometimes they are a little faster
@@ -215,7 +215,7 @@ figures.lines(
 # %%
 f"one chain: {seconds[1] / alone:,.0f} times slower than plain Python; with 10,000 at once, each chain takes 1/{alone * 10**4 / seconds[10**4]:,.0f} of a plain-Python one"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3"]
 # The flat part is the price of a *call*: Python hands each operation to PyTorch, and that takes a few microseconds
 # whether it is for one number or for a thousand. A single chain pays nothing but that price, so plain Python beats it
 # by far. Only when the computing takes longer than the calling does the curve begin to rise. A GPU's calls cost more, and
@@ -240,7 +240,7 @@ amdahl = (reading + computing) / reading
 print(f"reading {1000 * reading:.1f} ms, adding up {1000 * computing:.1f} ms (on a GPU, with the copy)")
 print(f"If adding up took no time at all, the whole would be {amdahl:.2f} times as fast.")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7"]
 # That last number is all that any chip, at any price, can give you here. If it is close to 1, then reading is what
 # takes the time, and a GPU would only wait faster. Work it out before you pay for one.
 #
@@ -305,7 +305,7 @@ figures.bars(
     title=f"1,000 steps take about {here / 60:,.0f} minutes here{said(minutes)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # Grey circles are limits from data sheets, and nobody reaches them. The diamond is the same network on a real A100, run by
 # someone else in 16-bit numbers, with a compiler, and pausing now and then to evaluate; here it is scaled to your batch. It
 # takes ten times as long as its limit, and is still hundreds of times as fast as a small CPU. Anyone who quotes such a ratio should name four things: the network, the
@@ -333,7 +333,7 @@ insisted
 best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
 torch.zeros(2, device=best).device
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # ## What it costs
 #
 # Some machines are free, and none is guaranteed. These figures carry a date because they change.
@@ -344,7 +344,7 @@ facts.machine_table()
 # %% tags=["nbval-check-output"]
 facts.quote("free-tier", "session-length", "compute-units", "end-session", "free-rules")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
 # ### 1 · Read the race
@@ -423,7 +423,7 @@ def quickly(starts):
 ### END SOLUTION
 exercises.check("01.quickly", quickly, slowly=slowly)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
 
 # %%
@@ -438,12 +438,22 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # Your numbers, and beside them those of other machines that have been recorded, where there are any:
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "lanes_per_lane": guess(lanes_per_lane, chips["T4"].lanes / cpu.lanes, "×"),
+    "crossing_at": guess(crossing_at, crossing),
+    "times_as_long": guess(times_as_long, many, "×"),
+    "minutes": guess(minutes, here / 60, "min"),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 pair = "cores" if device.type == "cpu" else "gpu"
 faster = times[first][-1] / times[second][-1]
 value = reference.Value
 reference.record(
-    "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else inventory.main,
+    "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else inventory.main, predicted=predicted,
     **{
         f"{pair}_crossing": value(crossing or 0, "", f"size from which {second} beat {first} (0: at none)"),
         f"{pair}_speedup": value(faster, "×", f"speed of {second}, {first} being 1, at n = {SIZES[-1]}"),
@@ -458,7 +468,7 @@ reference.record(
     },
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # You know *that* a chip wins, and from which size. The next lesson looks inside: what is this chip, how much can it do at

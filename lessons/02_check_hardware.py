@@ -25,7 +25,7 @@ machine = inventory.cpu if device.type == "cpu" else inventory.main  # what PyTo
 chip, t4 = machine.chip, hardware.catalogue()["T4"]
 print(*inventory.devices, *inventory.problems, sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8"]
 # ## The printout that everybody pastes
 #
 # Whoever asks for help is told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no
@@ -67,7 +67,7 @@ f"a T4 shows {shown / 2**20:.0f} MiB = {shown / GIB:.2f} GiB = {shown / 1e9:.2f}
 # %% tags=["nbval-check-output"]
 facts.quote("t4-memory")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # On a T4 the memory chips hold 16 GiB, but one part in sixteen goes to *ECC*, check bits that find and repair errors. What
 # is left goes by three names, because MiB and GiB are powers of two while MB and GB are powers of ten. PyTorch shows less
 # again, since the driver keeps a share for itself.
@@ -109,7 +109,7 @@ for name, speed in on_colab.points.items():
     print(f"T4, {name}: {speed / 1e12:5.1f} TFLOP/s, {sheet}")
 print(f"[{on_colab.credit}]")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9"]
 # Half of the data sheet in fp32, two thirds in fp16: probably the 70 watts again. What happens to bf16 is a story for lesson 07.
 #
 # ## What is bandwidth?
@@ -158,7 +158,7 @@ for where, kib in places.items():
     print(f"{where:>34}: {cycles:4.0f} clock cycles, {1000 * cycles / 1410:4.0f} ns")
 print(f"{'[' + waits.credit + ']':>34}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9"]
 # More than five hundred cycles for a single number. (A *multiprocessor* is a group of lanes with a cache of its own; an A100
 # has 108 of them.) A GPU does not avoid that wait. It keeps thousands of other threads at hand, streams of work that are
 # ready to go on, and works on those meanwhile. That is why it wants so much to do at once.
@@ -225,7 +225,7 @@ figures.roofline(roofs, points, title=f"Left of the ridge: {' and '.join(limited
 print(f"ridge here: {ridge:.0f} operations for each byte")
 print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # Two hundred operations for every byte, on a T4 in fp16. Hardly anything but large matrix products and convolutions does that much. A
 # GPU that waits for its memory counts as busy all the same: 100 % utilisation is no proof of speed.
 #
@@ -257,7 +257,7 @@ for sheet in hardware.catalogue().values():
         best = f"{sheet.peak[sheet.best_format] / 1e12:g} TFLOP/s in {sheet.best_format}"
         print(f"{sheet.key:5} {sheet.year}  {sheet.memory / 1e9:.0f} GB  {best}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # ## The CPU beside it
 #
 # The CPU feeds the GPU, so look at it too. A *thread* is a stream of work, and a *core* runs it. What a cloud calls
@@ -293,7 +293,7 @@ print(f"RAM  {place.ram_available / GIB:6.1f} of {place.ram_total / GIB:6.1f} Gi
 print(f"disk {place.disk_free / GIB:6.1f} of {place.disk_total / GIB:6.1f} GiB free")
 facts.quote("disk-used")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3"]
 # ## When it breaks: which versions have to match
 #
 # A GPU in `nvidia-smi` is not yet a GPU in PyTorch. "CUDA" names three things: what the driver can run, which compiler
@@ -351,7 +351,7 @@ nvml_says
     "GiB": torch.cuda.get_device_properties(0).total_memory / GIB if device.type == "cuda" else None,
 }
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1", "short-0"]
 # ## And a TPU?
 #
 # You can spot a TPU on the PCI bus without starting it. `nvidia-smi` knows nothing of it: `tpu-info` is its
@@ -361,7 +361,7 @@ nvml_says
 print("TPU here:", place.tpu or "none")
 facts.quote("one-process-a-tpu", "no-tensorflow-on-tpu")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
 # ### 1 · Bytes of a tensor
@@ -448,7 +448,7 @@ def fewer_passes(x):
 ### END SOLUTION
 exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, numbers=numbers)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
 
 # %%
@@ -460,10 +460,21 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "mib_shown": guess(mib_shown, shown / 2**20, "MiB"),
+    "per_cent_at_64": guess(per_cent_at_64, 100 * speeds[64] / peak, "%"),
+    "times_as_fast": guess(times_as_fast, span, "×"),
+    "held_back": guess(held_back, " and ".join(limited)),
+    "gain_of_threads": guess(gain_of_threads, max(gain), "×"),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "02_check_hardware", FAST, device=machine,
+    "02_check_hardware", FAST, device=machine, predicted=predicted,
     flops=value(peak, "FLOP/s", "best speed in float32"),
     share=value(100 * speeds[64] / peak, "%", "of that speed reached at n = 64"),
     bandwidth=value(bandwidth, "B/s", "best bandwidth of large data"),
@@ -474,7 +485,7 @@ reference.record(
     copies=reference.series(copied, copied.values(), "B/s", "copying, by bytes in use"),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # You know the machine and its ceilings. The next lesson moves work onto it, and measures what the moving costs.

@@ -23,7 +23,7 @@ EPOCHS, GPT_STEPS, SHOWN = (5, 10, 50) if FAST else (30, 700, None)
 NUMBERS = 10**5 if FAST else 10**7  # for the compiler
 LADDER = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=1 if FAST else 4)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # ## Nothing moves by itself
 #
 # A GPU has a memory of its own. Every tensor lives in one memory, and work happens where its tensors live.
@@ -69,7 +69,7 @@ mixed
 # %%
 (torch.ones(3, device=elsewhere) + torch.ones(3).to(elsewhere)).device
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7", "short-5"]
 # ## The move costs
 #
 # Two matrices have to cross over, and their product has to come back. Without a GPU, the copies go from one part of your
@@ -109,7 +109,7 @@ figures.race(
     title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{said(balance_of_a_t4)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # Computing grows with n³ and moving with n², so the lines must cross. On the far left you only time the calls. A jump in
 # your moving is where copies stop fitting into a cache, or need memory that is new. Without a GPU your lines cross
 # early, because copies have a short way to go and a CPU computes slowly. A T4's cross above n = 3,000: it computes so fast
@@ -141,7 +141,7 @@ figures.bars(
     title=f"Published: from pinned memory, uploads are {both['pinned'].value / both['pageable'].value:.1f} times as fast",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # Solid bars are yours: a target that you keep saves PyTorch from asking for new memory each time. That is a cost of CPUs. On a GPU, PyTorch
 # keeps freed memory for the next tensor; lesson 06 shows how. The hollow bars are a GPU of the T4's generation.
 # Pinning makes its uploads three times as fast, once they are larger than a few hundred kB; from pageable memory, the T4's
@@ -192,7 +192,7 @@ finish(launch())  # synchronize
 right = time.perf_counter() - start
 f"{1000 * right:.3f} ms: the WRONG clock was {right / wrong:,.0f} times too short{said(times_too_short)}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # The factor itself means little, since a larger matrix makes it as large as you like. What matters: the WRONG clock timed the
 # call, and not the work. A lesson of the [Carpentries](https://carpentries-incubator.github.io/lesson-gpu-programming/) timed a
 # convolution on a Colab T4 both ways, 98 microseconds and 20.6 milliseconds. And one run is still no measurement.
@@ -266,7 +266,7 @@ figures.activity(
     title=f"Waiting only once is {gain:.1f} times as fast{said(times_as_fast)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # In the upper pair one side always stands still while the other works. In the lower pair they overlap, and the whole takes
 # as long as the busier side: twice as fast at best, when both are equally busy, and less if they are not or if
 # they share a chip. This is what "my GPU is at 40 %" looks like from inside. So keep losses on the device, and
@@ -299,7 +299,7 @@ f"largest error of a weight: {(learned - w).abs().max():.4f}"
 # `.cpu()` brings the result back. Note the difference: `model.to(device)` moves the model itself, while a tensor gives
 # you a copy that has moved.
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-6", "short-0"]
 # ## Real digits
 #
 # 1,797 handwritten digits of 8 × 8 pixels, and a network 64 → 256 → 10. Lesson 04 trains the same network in TensorFlow.
@@ -347,7 +347,7 @@ figures.lines(
     title=f"The loss falls to {curve[-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## Why CPU and GPU rarely agree to the last bit
 #
 # A GPU adds the terms of a sum in a different order, and each rounding differs a little. Usually that does not matter. Here is
@@ -378,7 +378,7 @@ figures.lines(
     title=f"Equal on paper, 0.1 apart after {apart} steps in float32{said(steps_until_apart)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # The vertical axis counts in tens, so a straight climb is a distance that grows by the same factor again and again. float32
 # keeps about seven figures, so the first error is less than a ten-millionth; this map roughly doubles it every two steps, until the two
 # have nothing in common any more. A network in training forgives more, and drifts apart all the same. So never compare results with `==`; compare with a
@@ -434,7 +434,7 @@ figures.bars(
     title=f"Without a DataLoader {fed:.1f} times as fast{said(times_faster)}; {workers} workers take {slower:.1f} times as long",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # Workers are separate processes, and each batch has to be packed, sent and unpacked. For images that must be decoded they
 # are worth it; for tiny rows like these they cost more than they save. Fetching whole batches instead of single rows helps
 # at no cost at all. (Without a GPU all of the data lies on the device anyway; then the last bar only saves the loader's own
@@ -513,7 +513,7 @@ carried = torch.tensor([int(text[1]) + int(text[4]) > 9 for text in texts], devi
 carry_right = 100 * (answers(held_out) == held_out).all(1)[carried].float().mean().item()
 print(f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of the last digit; right: {carry_right:.1f} %")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8"]
 # It never saw these pairs, so it cannot have learned them by heart. It found out how to carry. Watch its guesses: at
 # first they have little to do with the sum, and within a few hundred steps they settle on it.
 #
@@ -565,7 +565,7 @@ ladder = published.get("ladder-a100")
 print(*(f"{rate:>9,.0f} tokens/s  {change}" for change, rate in ladder.points.items()), sep="\n")
 print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # Larger batches fill the lanes, a fused optimiser does in one call what takes several, and 16-bit formats halve the bytes and
 # use faster units, where the chip has them. Where it has none, as many CPUs, each number is converted there and back, and the last
 # rung is a fall. (Training in fp16 also needs a scaler, lesson 07; here you only time.) The
@@ -607,7 +607,7 @@ pays = f"after {compile_seconds / (plain - fused):,.0f} calls" if fused < plain 
 print(f"{outcome}, in {compile_seconds:.1f} s")
 f"{1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{said(calls_until_paid)}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7", "short-0"]
 # As written, seven operations go over memory seventeen times: each reads one or two arrays and writes one. Compiled, the
 # numbers are read once and the results written once. Moving less could make it eight times as fast. Computing takes time too, so it may be less; and it may be more, because as written
 # each operation also asks for a new array, which on a CPU is handed over page by page. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
@@ -697,7 +697,7 @@ def quick_loop(pieces):
 ### END SOLUTION
 exercises.check("03.quick_loop", quick_loop, slow=slow_loop, pieces=pieces)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -709,10 +709,23 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "balance_of_a_t4": guess(balance_of_a_t4, t4_balance),
+    "times_too_short": guess(times_too_short, right / wrong, "×"),
+    "times_as_fast": guess(times_as_fast, gain, "×"),
+    "steps_until_apart": guess(steps_until_apart, apart),
+    "times_faster": guess(times_faster, fed, "×"),
+    "times_up": guess(times_up, climbed, "×"),
+    "calls_until_paid": guess(calls_until_paid, compile_seconds / (plain - fused) if fused < plain else None),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 inventory, value = hardware.list_devices(), reference.Value
 reference.record(
-    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
+    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted,
     wrong_clock=value(right / wrong, "×", "too short: the time of a clock that does not wait"),
     waiting_once=value(gain, "×", "speed of a loop that waits only once, one that always waits being 1"),
     digits=value(100 * accuracy, "%", "of the test digits right"),
@@ -724,7 +737,7 @@ reference.record(
     compile=value(plain / fused, "×", f"speed of seven operations compiled, {NUMBERS:,} numbers"),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # You can move work onto a chip, time it, feed it, and let it flow. The next lesson does the same in TensorFlow, and looks

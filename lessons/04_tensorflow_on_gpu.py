@@ -16,7 +16,7 @@ FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small
 SECONDS = 0.05 if FAST else 0.5  # time budget of one measurement
 EPOCHS, IMAGES, NUMBERS = (5, 128, 10**6) if FAST else (30, 640, 10**7)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # ## Start quietly
 #
 # TensorFlow's C++ part logs a lot while it starts; `runtime.quiet` holds that back unless the start fails. If there is no
@@ -33,7 +33,7 @@ with runtime.quiet():
 tf.get_logger().setLevel("ERROR")
 tf.__version__
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4"]
 # ## See the devices
 #
 # *Physical* devices are what is there. TensorFlow can split one of them into several *logical* devices, if you say so
@@ -64,7 +64,7 @@ host = tf.config.list_logical_devices("CPU")[0].name
 accelerators = [device.name for device in logical if device.name != host][-2:]
 host, accelerators
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # ## Two answers to one question
 #
 # The driver may know of a GPU that TensorFlow cannot use. So ask both, and ask what TensorFlow was built for.
@@ -87,7 +87,7 @@ answers
 # %% tags=["nbval-check-output"]
 facts.quote("tensorflow-cuda")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-6"]
 # ## Where does work happen?
 #
 # Left to itself, TensorFlow prefers a GPU. Every tensor tells you where it lives.
@@ -138,7 +138,7 @@ except (RuntimeError, tf.errors.InvalidArgumentError) as error:
 tf.config.set_soft_device_placement(True)
 message
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4"]
 # ## The placement log
 #
 # `set_log_device_placement` names the device of every operation. It writes to a process's error stream, so here it runs in a
@@ -172,7 +172,7 @@ print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6
 [where] = {line.rpartition("device:")[2] for line in lines if "MatMul" in line.split()[0]}
 f"the product ran on {where}{said(product_runs_on)}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # Outside `tf.device`, TensorFlow works on its first accelerator, wherever the inputs are: it copied yours there, silently. (`Mul` and `AddV2` belong to `random.normal`, and names
 # that begin with `_` are TensorFlow's own.)
 #
@@ -217,7 +217,7 @@ figures.lines(
 for record in reference.load("03_pytorch_on_gpu"):
     print(f"PyTorch on {record.label}: {record.values['digits']} of the test digits right")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-15", "short-13"]
 # ## A pipeline, one step at a time
 #
 # `tf.data` prepares batches. Here each image is enlarged to 160 × 160 pixels, which stands for *decoding* a photograph, and its
@@ -318,7 +318,7 @@ figures.activity(
     title=f"Starved, the step works {training[0]:.0%} of the time; fed, {training[1]:.0%}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # The gaps are waiting. (On two cores the preparation also takes time from the step, so equal steps look unequal.) Now imagine a
 # GPU in place of the step: its blocks shrink to slivers, and the gaps stay as wide as they are. That is what a GPU at 5 % looks
 # like, and a faster one would change nothing. Feed it first.
@@ -422,7 +422,7 @@ for n in range(5):
 right_traces = len(traces)
 f"{right_traces} graph{'s' * (right_traces != 1)}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # ## Memory: grow, or a limit
 #
 # Left to itself, TensorFlow takes nearly all the memory of a GPU at once, and a PyTorch in the same notebook gets none. Colab sets an
@@ -443,7 +443,7 @@ except ValueError as error:
 # On a GPU the limit is hard: beyond it you get an out-of-memory error although the chip has more. On CPU devices there
 # is no limit, and TensorFlow may not even count.
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Split a computation by hand
 #
 # The upper half of a product on one accelerator, the lower half on the other, joined on the host.
@@ -464,7 +464,7 @@ gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
 # Each entry of the product is a sum of its own, of 500 terms, and is never split: what differs is at most the order in which a device
 # adds, some hundred-thousandths of sums of about 22. Next, a sum is split itself.
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Let a strategy split
 #
 # `MirroredStrategy` keeps a copy of the model on each device, gives each of them its share of the batch, and adds up their
@@ -514,7 +514,7 @@ f"{strategy.num_replicas_in_sync} devices: the gradients agree to {difference:.1
 # %% [markdown]
 # Only rounding lies between them: two sums of 64 rows added up, against one sum of 128. Lesson 05 does the same on TPUs.
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8", "short-0"]
 # ## Exercises
 #
 # ### 1 · The operation on the wrong device
@@ -587,7 +587,7 @@ def quick_batches():
 ### END SOLUTION
 exercises.check("04.quick_batches", quick_batches, slow_batches=slow_batches)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -600,6 +600,17 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {} if "tf" not in globals() else {
+    "it_will": guess(it_will, "run" if astray.numpy() == 2 else "fail"),
+    "product_runs_on": guess(product_runs_on, where),
+    "times_faster": guess(times_faster, pipeline_gain, "×"),
+    "fastest_large": guess(fastest_large, best_large),
+    "graphs_made": guess(graphs_made, wrong_traces),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 measured = {} if "tf" not in globals() else {
@@ -609,9 +620,9 @@ measured = {} if "tf" not in globals() else {
     "compiled": value(compiled_gain, "×", f"speed of {best_large}, eager being 1, {NUMBERS:,} numbers"),
     "gradient_gap": value(difference, "", "largest gap between the gradients of two devices and of one"),
 } | ({"digits": value(100 * accuracy, "%", "of the test digits right")} if "accuracy" in globals() else {})
-reference.record("04_tensorflow_on_gpu", FAST, device=machine, **measured)
+reference.record("04_tensorflow_on_gpu", FAST, device=machine, predicted=predicted, **measured)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # One device, two devices, a strategy that splits the work. The next lesson goes on with that: eight devices, and the chip

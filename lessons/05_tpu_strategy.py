@@ -21,7 +21,7 @@ LAYERS = 1 if FAST else 4
 STEPS, EPOCHS, REPLICA_STEPS = (20, 2, 10) if FAST else (200, 15, 50)
 CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # ## A field of multipliers
 #
 # The heart of a TPU is a *systolic array*: a square field of multipliers, each of which holds one number of a weight matrix.
@@ -40,12 +40,12 @@ steps_needed = None  # @param {type:"integer"}
 # %%
 side, rows = 3, 3
 line, column = np.indices((side, side))
-step = np.arange(rows + 2 * side - 2).reshape(-1, 1, 1)
-row = step - line - column  # which row each multiplier works on in each step
+beats = np.arange(rows + 2 * side - 2).reshape(-1, 1, 1)
+row = beats - line - column  # which row each multiplier works on in each step
 working = (row >= 0) & (row < rows)
 figures.systolic(
     np.where(working, row, -1),
-    title=f"{len(step)} steps, and {working.mean():.0%} of the multipliers' time is used{said(steps_needed)}",
+    title=f"{len(beats)} steps, and {working.mean():.0%} of the multipliers' time is used{said(steps_needed)}",
 )
 
 # %% [markdown]
@@ -82,7 +82,7 @@ facts.quote("tpu-tiles", "no-tensorflow-on-tpu", "one-process-a-tpu")
 devices.simulate_jax(8, chip=CHIP_FOR == "jax")
 devices.choose_keras_backend("jax")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## JAX in a few lines
 #
 # How many chips have you got? Never trust a text about that, this one included. Ask. (JAX calls a v5e "TPU v5 lite".)
@@ -137,7 +137,7 @@ jax.block_until_ready(compiled(inputs, weights))  # benchmark.measure does it fo
 honest = time.perf_counter() - start
 f"{1e6 * honest:.0f} µs: the WRONG clock showed {100 * too_short / honest:.1f} % of it"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # JAX hands work over and goes on, like PyTorch on a GPU in lesson 03, and here it does so even on a CPU.
 #
 # ## Compiled for one shape
@@ -213,7 +213,7 @@ losses = jnp.where(jnp.arange(128) < 100, 2.0, 9.0)  # 100 real rows, and 28 of 
 real = jnp.arange(128) < 100
 f"mean with padding {losses.mean():.2f}; of the real rows {(losses * real).sum() / real.sum():.2f}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-4"]
 # ## How fast is the field?
 #
 # The product of two n × n matrices in bf16, the format of a TPU's multipliers, against what others measured on a v5e, and its data
@@ -271,7 +271,7 @@ yardstick = jnp.matmul(a, a, precision="highest")
 for name, close in {"float32, as it comes": a @ a, "bfloat16": (a.astype("bfloat16") @ a.astype("bfloat16")).astype("float32")}.items():
     print(f"{name:>20}: off by {float(jnp.std(close - yardstick) / jnp.std(yardstick)):.5%}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # ## A TPU without a TPU
 #
 # The compiler of a TPU runs without a TPU, on any Linux computer with an x86 processor. The package `libtpu` contains it, JAX can
@@ -372,7 +372,7 @@ with runtime.quiet():
     taken = {columns: times_its_size((2**20, columns)) for columns in (128, 1, 3, 9)}
 print(*(f"{columns:>4} columns: {ratio:.2f} times its numbers" for columns, ratio in taken.items()), sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8", "short-4"]
 # Surprised by the single column? Upright, it would fill one place in 128, so the compiler turns it on its side. Lying down, three columns take a tile of
 # four lines, and nine take two tiles of eight. Multiples of 8 and of 128 waste nothing.
 #
@@ -436,7 +436,7 @@ y = jax.jit(jnp.matmul)(x, w)
 print(f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of the weight; the product is laid out {y.sharding.spec}")
 jax.debug.visualize_array_sharding(y)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8", "short-5"]
 # Nobody told JAX how to lay out `y`. It follows from its inputs, and so does the communication.
 #
 # ## Train on one device and on eight
@@ -512,7 +512,7 @@ program = train_step.lower(jax.device_put(start_weights(), everywhere), *placed)
 all_reduces = [text.strip() for text in program.splitlines() if " all-reduce(" in text or " all-reduce-start(" in text]
 print(*(text.partition(", channel_id")[0] for text in all_reduces), sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # That line is an *all-reduce*. It adds up something of all devices and gives the sum to each: here both
 # gradients (XLA has turned them on their sides) and the loss. You did not write it. XLA put it in, because the weights must stay equal everywhere.
 #
@@ -543,7 +543,7 @@ model.fit(split.x_train[:even], split.y_train[:even], batch_size=64, epochs=EPOC
 accuracy = model.evaluate(split.x_test, split.y_test, batch_size=len(split.x_test), verbose=0)[1]
 f"{accuracy:.1%} of the test digits right, on {len(model.weights[0].value.sharding.device_set)} devices"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## TensorFlow: write the step once, choose the strategy
 #
 # Old TPU notebooks use `tf.distribute`. A *strategy* runs *replicas* of your step, each with its share of the rows: *global
@@ -644,7 +644,7 @@ largest = np.abs(moved["default"]).max()
 differs = max(float(np.abs(m - moved["default"]).max() / largest) for m in moved.values())
 f"{' and '.join(moved)}: after {REPLICA_STEPS} steps the weights differ by {differs:.0e}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## How far does it scale?
 #
 # Every step ends with an all-reduce. In a ring each chip sends 2(n − 1)/n times the gradient's bytes, in 2(n − 1) messages. (A v5e has four links,
@@ -673,7 +673,7 @@ figures.lines(
     title=f"With 1,000 tokens each, 256 chips work {left:.0f} % of the time{said(per_cent_left, ' %')}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1", "short-0"]
 # The first step down is the steepest: two chips have to send the gradient once. From there it only grows to twice the gradient, however
 # many chips there are. What helps is more work per step, so batches grow with the number of chips. Frameworks also send
 # while they still compute, which the model leaves out. (A 7 B model does not fit on one v5e anyway. Formula: Patarasuk and Yuan, 2009.
@@ -685,7 +685,8 @@ figures.lines(
 # instead of run, and compiled at `torch_xla.sync()`. Colab's TPU machine has it installed (2.9, in July 2026), built
 # for exactly the PyTorch version beside it: upgrade one alone and neither loads. What you learned here holds there too: new shapes compile again, and a `print(loss)`
 # in each step waits. Since April 2026 its README has said that *TorchTPU* will replace it, so start nothing large on it.
-#
+
+# %% [markdown] tags=["minutes-2", "short-0"]
 # ## Old notebooks decoded
 #
 # | you find | it was | write today |
@@ -712,7 +713,7 @@ else:
         explained = doctor.explain_error(error)
 print(explained)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Exercises
 #
 # ### 1 · Global batch
@@ -789,7 +790,7 @@ def padded(length):
 ### END SOLUTION
 exercises.check("05.buckets", padded)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -800,6 +801,22 @@ takeaways = {
     "Devices are an argument": f"the same step on eight devices gave the same weights, to within {gap:.0e}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "steps_needed": guess(steps_needed, len(beats)),
+    "rows_wanted": guess(rows_wanted, sheets["v5e"].ridge("bf16")),
+    "per_cent_left": guess(per_cent_left, left, "%"),
+}
+if "jax" in globals():
+    predicted["times_longer"] = guess(times_longer, longer, "×")
+    predicted["per_cent_at_1024"] = guess(per_cent_at_1024, reached, "%")
+if "fitting" in globals():
+    predicted["rows_that_fit"] = guess(rows_that_fit, most)
+if "tf" in globals():
+    predicted["too_large"] = guess(too_large, factor, "×")
 
 # %%
 # @title Keep them as a record { display-mode: "form" }
@@ -820,9 +837,9 @@ if "keras" in seen and "jax" in seen:
 if "tf" in seen:
     measured["loss_wrong"] = value(factor, "×", "size of an update whose loss is divided by a replica's own rows")
     measured["strategy_gap"] = value(differs, "", "largest gap of a weight: any strategy and one device")
-reference.record("05_tpu_strategy", FAST, device=machine, **measured)
+reference.record("05_tpu_strategy", FAST, device=machine, predicted=predicted, **measured)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # More devices help when one is too slow. When one is too *small*, you need to know where its memory goes.

@@ -33,7 +33,7 @@ device = torch.accelerator.current_accelerator() if has_accelerator else torch.d
 config, budget = (SMALL, BUDGET) if device.type == "cpu" else (LARGE, LARGE_BUDGET)
 device
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # ## Where does it go?
 #
 # A model in training holds four things: its *parameters*; a *gradient* for each of them; the *optimiser's state*, which is
@@ -112,7 +112,7 @@ figures.timeline(
     title=f"{model.parameter_count:,} parameters: {per_parameter:.1f} bytes for each{said(bytes_per_parameter)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # Read it from left to right. The parameters are a step that stays. The forward pass piles activations up; the backward pass takes them away
 # again and leaves gradients. The first `optimizer.step()` adds two more numbers for each parameter, for good: that is Adam. From then on
 # each step looks like the second hump, and its top is what must fit. Four bytes for the parameter, eight for
@@ -212,7 +212,7 @@ figures.ratios(
     title=f"Within 20 %: the rule, {good} of 6{said(within_a_fifth)}. Within 1 %: the rehearsal, {exact} of 6",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # The rule counts parameters, gradients and Adam's state. Even where parameters dominate ("wide"), Adam's temporaries come on top; where
 # activations do, as with images, or with a large vocabulary (each position gets a score for every token), the rule promises a
 # fraction of what you need. The rehearsal sees all of it, and it needs no GPU: you can ask on your laptop. For a GPU, leave a margin: its
@@ -259,7 +259,7 @@ figures.lines(
     title=f"The line promises {promised} rows; {fits} fit", xlabel="rows", ylabel="peak, MB",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-5"]
 # Three small measurements, and you know where the wall is without running into it.
 #
 # ## What really frees memory
@@ -333,7 +333,7 @@ kept = max((value.untyped_storage().nbytes() for value in shown), default=0)
 memory.release()  # also empties Out and _
 f"the notebook's memory of its answers kept {kept / 2**20:.0f} MiB alive"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10", "short-9"]
 # Three numbers on the screen, 64 MiB in memory: the view holds the whole tensor. End such cells with a number or a string.
 #
 # ## The allocator that never gives back
@@ -415,7 +415,7 @@ f"does a tensor of 10 MiB fit, with {free:.0f} MiB free? {fitted}{said(will_fit)
 row = published.get("full-t4")
 print(f"{row.conditions}\n[{row.credit}]")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7"]
 # The card was simply full: 14.55 of 14.75 GiB are live tensors, and nothing is left to tidy up.
 #
 # ## Out of memory
@@ -467,7 +467,7 @@ with memory.track(device, int(budget), known=[model, optimizer]) as meter:
     left_behind = meter.live - start
 f"{recovered} of 5 recovered; {left_behind} bytes left behind"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## A leak
 #
 # ### WRONG: keep losses with their graph
@@ -496,7 +496,7 @@ f"{not_leaking} bytes held"
 # %% [markdown]
 # (In an evaluation, also write `with torch.no_grad():` around it. Then no graph is built in the first place, and the peak is lower.)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Accumulate gradients
 #
 # If the batch that you want does not fit, run it in parts and let the gradients add up: nearly the peak of a part, and the
@@ -538,7 +538,7 @@ f"gap to the gradient of the whole: {plain_mean:.1%} (plain mean), {batch_norm:.
 weighed = gap(nn.LayerNorm, lambda rows: rows / 100)
 f"gap to the gradient of the whole: {weighed:.0e}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-6", "short-0"]
 # ## Ways out, and their price
 #
 # *Checkpointing* keeps a block's input only, and computes the block again in the backward pass. *Offloading* puts activations
@@ -647,7 +647,7 @@ for name, make in makers.items():
     state_bytes[name] = memory.tensor_bytes(optimizer) / model.parameter_count
 print(*(f"{name:>18}: {count:.2f} bytes per parameter" for name, count in state_bytes.items()), sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # ## Does a 7 B model fit on a T4?
 #
 # Everybody asks. Build one on the device `meta`, which takes no memory, and count. *LoRA* freezes the model and trains two thin
@@ -686,7 +686,7 @@ figures.bars(
     title=f"Fits on a T4, without activations: {len(small)} of {len(needs)}{said(fits_on_t4)}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # Bars are counted, hollow ones were measured by others, dashed lines are whole cards. Training all of it takes more than an H100. In 16 bits
 # the weights alone leave a T4 less than 3 GB, too little for activations and for the *cache* of what was read so far. 4 bits fit well on paper. The measured
 # ones take more: Falcon has 7.2 billion parameters and keeps some of its layers in 16 bits, and Llama's 14 GB contain the activations of 1,304 tokens. Rehearse
@@ -705,7 +705,7 @@ if on_cuda:
     torch.cuda.memory._record_memory_history(enabled=None)
 f"snapshot.pickle: {Path('snapshot.pickle').stat().st_size:,} bytes" if on_cuda else "no CUDA here: nothing to record"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # ## Other frameworks, one at a time
 #
 # Two frameworks in one process each want the GPU for themselves. What each takes at its start:
@@ -755,7 +755,7 @@ def planned_bytes(**options):
 copied, donated = planned_bytes(), planned_bytes(donate_argnums=(0, 1))
 f"planned: {copied / 1e6:.1f} MB; with the old weights donated: {donated / 1e6:.1f} MB"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # ## The host's memory
 #
 # When ordinary RAM runs out, there is usually no error to catch: the session ends. A file that is larger than RAM can be read piece by
@@ -773,7 +773,7 @@ with tempfile.TemporaryDirectory() as place:
         print(f"{'memory map' if mode else 'read whole':>10}: {max(0, taken) / 1e6:.1f} MB of RAM")
         del file
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-6", "short-0"]
 # ## Exercises
 #
 # ### 1 · Will it fit?
@@ -845,7 +845,7 @@ def thrifty(network, x, y):
 ### END SOLUTION
 exercises.check("06.thrifty", thrifty, spendthrift=spendthrift)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -855,6 +855,19 @@ takeaways = {
     "Recover outside except": f"{recovered} of 5 recovered there; inside, a batch that fits {retry}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "bytes_per_parameter": guess(bytes_per_parameter, per_parameter),
+    "within_a_fifth": guess(within_a_fifth, good),
+    "frees_the_cycle": guess(frees_the_cycle, cycle),
+    "mib_held": guess(mib_held, held["small batches first"], "MiB"),
+    "will_fit": guess(will_fit, fitted),
+    "saves_most": guess(saves_most, best),
+    "fits_on_t4": guess(fits_on_t4, "; ".join(small)),
+}
 
 # %%
 # @title Keep them as a record { display-mode: "form" }
@@ -886,9 +899,9 @@ measured = {
 }
 if "jax" in seen:
     measured["donated"] = value(copied - donated, "B", "saved by donating the old weights, planned")
-reference.record("06_memory_management", FAST, device=chip, **measured)
+reference.record("06_memory_management", FAST, device=chip, predicted=predicted, **measured)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # One way out saves memory and can be the fastest of all, on the right chip: fewer bits.

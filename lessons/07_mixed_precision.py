@@ -31,7 +31,7 @@ inventory = hardware.list_devices()
 chip = inventory.main if device.type != "cpu" else inventory.cpu
 f"{device}: {chip}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10", "short-9"]
 # ## What is in it for you?
 #
 # This is mixed precision in PyTorch, around a step that you already have:
@@ -78,7 +78,7 @@ figures.ratios(
     title=f"On a T4 fp16 is {factor:.0f} times as fast as fp32{said(fp16_on_t4)}, and bf16 slower",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # Look at the T4: ten times as fast in fp16, and *slower* than fp32 in bf16, because it has no units for bf16 and imitates it. (Ten is more than
 # the eight on its data sheet, since its fp32 reached only half of what is printed there.) The L4, the A100 and the H100 are fast in both, and they
 # have tf32: nothing but a setting, for fewer digits. (A TPU's own format is bf16; it has no fast fp32 to compare with.) And your
@@ -140,7 +140,7 @@ f"{in_bf16} instead of 2"
 in_fp32 = after_updates(torch.float32)
 f"{in_fp32:.3f}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # That is what *mixed* means: weights and sums in float32, products in the short format.
 #
 # ## What does this chip run by itself?
@@ -186,7 +186,7 @@ for setting in ("highest", "high", "medium"):
 torch.set_float32_matmul_precision("highest")
 print(*(f"{setting:>8}: {speed / 1e9:,.0f} GFLOP/s" for setting, speed in settings.items()), sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # ## Autocast chooses, op by op
 #
 # Under `torch.autocast` products run in the short format; a loss, and what else needs range or digits, is computed in float32; everything else takes
@@ -244,7 +244,7 @@ f"off by {inside:.0e}"
 outside = error(inside=False)
 f"off by {outside:.0e}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-5"]
 # ## When does it pay?
 #
 # Train a GPT with autocast and without, on few rows and on many, and measure time and the peak of memory. For comparison, this is what NVIDIA measured on a T4:
@@ -294,7 +294,7 @@ figures.lines(
     title=f"Autocast saves {saved[0]:.0f} % of the memory at {BATCHES[0]} row, {saved[-1]:.0f} % at {BATCHES[-1]}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-14"]
 # Small batches gain nothing, on a T4 even lose: there the chip waits for Python, and every cast is one more call. With large batches the
 # arithmetic counts. If your chip emulates the format, your own curve lies below 1, and falls as the arithmetic grows. Memory is another matter: autocast halves activations but makes short copies of the weights, so with few rows it saves little or
 # costs something.
@@ -440,7 +440,7 @@ def clip_unscaled(scaler, sgd, weight):
 clipped = length_of_update(clip_unscaled)
 f"{clipped:.3f}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # ## A loop to copy
 #
 # Everything in its order: accumulate over parts, unscale, clip, step, update, and move the learning rate only if the step was not skipped. It serves
@@ -504,7 +504,7 @@ f"{forgotten} of the next 20 steps were skipped"
 remembered = skipped_after_resuming(names)
 f"{remembered} of the next 20 steps were skipped"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-0"]
 # Today that costs three steps. In a long run it costs them after each disconnect, and the run can no longer be reproduced.
 #
 # ## Find the NaN
@@ -565,7 +565,7 @@ own
 probabilities = torch.softmax(logits, 0)
 probabilities
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # ## Keras and JAX
 #
 # In Keras a *policy*, a setting for all layers, does it: they compute in the short format, weights stay float32, and `compile` wraps the optimiser in a
@@ -598,7 +598,7 @@ ones = jnp.ones(4100, jnp.bfloat16)
 short_sum, long_sum = jnp.dot(ones, ones), jnp.dot(ones, ones, preferred_element_type=jnp.float32)
 f"4,100 ones: {short_sum} in {short_sum.dtype}, {long_sum} in {long_sum.dtype}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # ## fp8
 #
 # With eight bits every tensor needs a factor of its own. Any chip can store them; GPUs from 8.9 on multiply them, on paper twice as
@@ -621,7 +621,7 @@ fp8_lost = {
 }
 figures.lines(range(1, 19), fp8_lost, xlabel="layer", ylabel="% of its gradients that become 0", title="fp8 wants a factor for each tensor")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7", "short-0"]
 # Without a factor everything is lost. One factor for all saves the last layers, whose gradients are largest. Only a factor of its own saves each
 # layer, and that is what libraries for fp8 keep.
 #
@@ -712,7 +712,7 @@ def learns(network, optimizer, x, y, steps):
 ### END SOLUTION
 exercises.check("07.learns", learns, stuck=stuck)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -724,10 +724,20 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "fp16_on_t4": guess(fp16_on_t4, elsewhere["T4"]["fp16"], "×"),
+    "sum_in_bf16": guess(sum_in_bf16, (torch.tensor(256.0).bfloat16() + 1).item()),
+    "speed_at_one": guess(speed_at_one, on_t4.points[1], "×"),
+    "loss_without": guess(loss_without, alone),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "07_mixed_precision", FAST, device=chip,
+    "07_mixed_precision", FAST, device=chip, predicted=predicted,
     bf16_product=value(here["bf16"], "×", f"speed of a product in bf16, fp32 being 1, n = {n}"),
     fp16_product=value(here["fp16"], "×", f"speed of a product in fp16, fp32 being 1, n = {n}"),
     bf16_weight=value(in_bf16, "", "1 + 1,000 × 0.001, in bf16"),
@@ -754,7 +764,7 @@ reference.record(
     fp8_scaled=value(max(fp8_lost["a factor for each layer"]), "%", "the same, with a factor for each layer"),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # You know how to get an accelerator, see what it is, keep it busy, fill its memory and choose its formats, and how to check each claim

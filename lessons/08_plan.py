@@ -37,7 +37,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 chips = hardware.catalogue()
 device
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10", "short-9"]
 # ## A rehearsal
 #
 # Here is an ordinary step: a GPT, a loss, AdamW. Nothing about it knows that it will be planned. (`where` is a device. Besides the CPU and the
@@ -89,7 +89,7 @@ with memory.track(device, known=[list(model.parameters()), state]) as meter:
 peak_off = 100 * (work.footprint.peak / meter.peak - 1)
 f"rehearsed {work.footprint.peak / 1e6:.1f} MB, measured {meter.peak / 1e6:.1f} MB: {peak_off:+.2f} %{said(off_by, ' %')}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10", "short-8"]
 # Bytes follow from shapes alone, so the two have to agree, and on a CPU both are counted in the same way. On a GPU the measured side is CUDA's own
 # counter, a judge that knows nothing of rehearsals. Time does not follow from shapes, and here it gets interesting.
 #
@@ -170,7 +170,7 @@ figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time
 launch = published.get("launch-a100")
 f"{in_half.calls} calls, each launched in {1e6 * launch.value:.1f} µs on an {launch.chip} ({launch.credit})"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # And that is the bare launch; PyTorch's own work for a call takes longer still. That is why a small model on a large GPU disappoints, and why fusing calls (`torch.compile`, lesson 03) helps it most.
 #
 # ## A model that you never build
@@ -196,7 +196,7 @@ for layers in (SMALL.layers, DEEP):
 longer, slower = (of[DEEP] / of[SMALL.layers] for of in (took, foretold))
 f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step takes {slower:.1f} times as long"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-2"]
 # Six times the layers should take about six times as long. Each of the two is a single sum of timings, and on a shared machine such a sum
 # can be off by half: when it matters, time again, and believe the smaller one.
 #
@@ -219,7 +219,7 @@ figures.bars(
 worst = max(trials, key=lambda trial: abs(trial.peak_off))
 f"peak: off by {abs(worst.peak_off):.2g} % at most, over {len(trials)} trials on {', '.join(sorted({trial.device for trial in trials}))}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-7"]
 # ## A chip that you do not have
 #
 # You cannot time an operation on a chip that is not here. But its data sheet has two ceilings (lesson 02): FLOP per second, and bytes per
@@ -245,7 +245,7 @@ figures.bars(
 for run in runs:
     print(f"{run.chip:>7}, {run.what:26}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} measured ({published.get(run.row).source})")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-9", "short-7"]
 # Seven runs, none above 2.5 times the floor of the data sheet; most of them are NVIDIA's own, tuned code, and yours may take longer. The last one is an estimate: its authors write
 # "about 3 minutes" for 5,000 steps, with evaluations and a minute of compiling in it. An evaluation goes forward only, so we counted it as a third of a step. So a plan gives a range: from the
 # floor to as far above it as the slowest of these runs, and what PyTorch adds for each call.
@@ -278,7 +278,7 @@ print(command.show(big, table, STEPS), f"(rehearsed in {took_big:.1f} s)", sep="
 for term in plan.terms():
     print(f"{term.what}: {term.bytes / 1e6:.0f} MB ({term.source}, {term.seen})")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-6", "short-5"]
 # Still unknown is the workspace that convolutions and attention take for a moment, since each card has kernels of its own. Leave a tenth free.
 #
 # ## Which machine, then?
@@ -317,7 +317,7 @@ for offer in (offer for offer in table if offer.fits and offer.units(STEPS)):
 # %% tags=["nbval-check-output"]
 facts.quote("compute-units")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # An hour on the A100 costs three times what one on the L4 does, and still the whole job costs no more there, since it finishes in a quarter of the time. The two
 # ranges overlap, so call the price a draw and the time a win. Compare the price of jobs, not of hours.
 #
@@ -356,7 +356,7 @@ saved = 100 * (1 - thrifty.footprint.peak / big.footprint.peak)
 more = 100 * (thrifty.flop / big.flop - 1)
 f"16 rows with checkpointing: {on_t4.up_to / 2**30:.1f} GiB, {'fits' if on_t4.fits else 'does not fit'}; {saved:.0f} % less memory, {more:.0f} % more FLOP"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5"]
 # Computing all layers again would be a third more FLOP, were it not for the large vocabulary, whose product is not repeated. And it saves less than you
 # might hope. With so large a vocabulary it is not the layers that fill the card: the loss wants 50,257
 # numbers for every token, several times over, and checkpointing the layers cannot touch those.
@@ -398,7 +398,7 @@ for name, use in whole.items():
     verdicts = ", ".join(f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.offers(use, cards))
     print(f"{name:>16}: {use.footprint.peak / 2**30:5.1f} GiB of tensors; {verdicts}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # All in 16 bits, AdamW's state included, which is less than anybody should train with (lesson 07). Weights, gradients and state are four times
 # what the weights alone need, and the optimiser's temporary copy, from taking all weights in one go, is a fifth: with AdamW none of the T4, the L4 and the
 # small A100 holds it. Hence LoRA and 4 bits, whose bytes you counted in lesson 06.
@@ -426,7 +426,7 @@ with tempfile.TemporaryDirectory() as folder:
     told = subprocess.run([sys.executable, "-m", "colab_helpers", *words], cwd=folder, capture_output=True, text=True)
 print(told.stdout or told.stderr)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7", "short-0"]
 # ## Exercises
 #
 # ### 1 · What does the rule forget?
@@ -498,7 +498,7 @@ def modest(network, x, y):
 ### END SOLUTION
 exercises.check("08.modest", modest, hungry=hungry)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -510,10 +510,24 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "off_by": guess(off_by, abs(peak_off), "%"),
+    "products_share": guess(products_share, here, "%"),
+    "times_as_long": guess(times_as_long, longer, "×"),
+    "times_the_ceilings": guess(times_the_ceilings, resnet.factor, "×"),
+    "fits_on": guess(fits_on, "; ".join(offer.choice for offer in table if offer.fits)),
+    "your_choice": guess(your_choice, best.choice if best else "none"),
+    "rows_on_t4": guess(rows_on_t4, most),
+    "rehearsal_seconds": guess(rehearsal_seconds, took_seven, "s"),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "08_plan", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
+    "08_plan", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main, predicted=predicted,
     peak_off=value(abs(peak_off), "%", "off: the rehearsed peak of a GPT's step"),
     time_ratio=value(expected.seconds / seconds, "×", "predicted time of that step, the measured being 1"),
     products_here=value(here, "%", "of its time in matrix products"),
@@ -528,7 +542,7 @@ reference.record(
     seven_peak=value(whole["run it"].footprint.peak, "B", "tensors of running them, 16 bits"),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # You know where your job fits, and what it costs. It may run for hours, and a Colab session promises none of them.

@@ -37,9 +37,11 @@ FILES = 500 if FAST else 3000  # small files
 
 # %%
 replay.watch("09_survive")  # cells that need what is missing show recorded results
+
+# %%
 facts.quote("session-length")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-4"]
 # ## A run worth saving
 #
 # This small training run has everything that a large one has. The model has *dropout*, which draws random numbers. AdamW keeps two averages for every
@@ -95,7 +97,7 @@ def take_step(step, now):
     return loss.item()
 
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-4"]
 # ## Save all that changes
 #
 # Most things in PyTorch have a `state_dict`. Generators have a state too, and it takes a line for each: NumPy's, PyTorch's on the CPU, PyTorch's on each GPU.
@@ -170,7 +172,7 @@ functions = "\n\n".join(inspect.getsource(each) for each in (fresh, rows_of, tak
 job.write_text(f"{HEAD}\n{functions}\nmain(Path(sys.argv[1]))\n")
 print(f"{len(job.read_text().splitlines())} lines in {job}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-10"]
 # ## Kill it
 #
 # `process.kill()` sends SIGKILL, the signal that no program can catch: no `except`, no `finally`, no last words. A machine that is taken away is no kinder.
@@ -220,7 +222,7 @@ one, other = (torch.load(work / f"{name}.end")["model"] for name in ("uninterrup
 weights_differ = sum(int((one[name] != other[name]).sum()) for name in one)
 f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights differ"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-12", "short-10"]
 # Nobody can tell from the results that the process ever died. That holds on the same kind of chip with the same versions of everything: if Colab gives you an L4
 # after a T4, or a new image, the sums are rounded elsewhere and the last digits differ, as they would without a kill.
 #
@@ -311,7 +313,7 @@ figures.resumes(
 differ_after = sum(a != b for a, b in zip(forgotten["nothing"], whole[RESUMED:]))
 f"{differ_after} of {STEPS - RESUMED} scores differ"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-8"]
 # ## Killed while writing
 #
 # A step takes milliseconds, a checkpoint can take seconds. So the machine may well go while the file is being written.
@@ -393,7 +395,7 @@ kill_in_the_middle(save_beside, work / "beside")
 usable_after_beside = int(can_be_loaded(work / "beside" / "model.pt"))
 f"model.pt {'can' if usable_after_beside else 'cannot'} be loaded; also there: {[path.name for path in (work / 'beside').glob('*.part')]}"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-7", "short-4"]
 # The unfinished file next to it is rubbish, and harmless.
 #
 # ## One flipped bit
@@ -455,7 +457,7 @@ with warnings.catch_warnings(record=True) as told:
     went_on_from = checkpoints.resume(store, now).step
 print(*(warning.message for warning in told), f"resumed from step {went_on_from}", sep="\n")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## On Drive
 #
 # The machine's own disk dies with the machine, so checkpoints belong on Drive, in a bucket or on the Hugging Face Hub. On Colab, tick the box to use your own
@@ -498,7 +500,7 @@ print(told[-1].message)
 # %%
 print(checkpoints.resume(store, now))
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## How often?
 #
 # Saving costs time, and so does repeating what was lost. The first can be measured. Here is a larger checkpoint:
@@ -536,7 +538,7 @@ figures.lines(
     title=f"Least is lost with a checkpoint every {best / 60:.1f} minutes{said(your_interval, ' minutes')}",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3"]
 # The valley is wide: at half the interval or at twice, you lose only a quarter more. So a rough guess of the MTBF will do. (Where saving takes most of the time, the simple formula overstates
 # what is lost; nobody works there.) Measure the cost where you save: Drive will give a different number.
 #
@@ -567,7 +569,7 @@ try:
 except pickle.UnpicklingError as error:
     print(f"{type(error).__name__}: {str(error).partition('.')[0]}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # Many tutorials turn `weights_only` off to make this error go away. Don't, unless you wrote the file. A `.safetensors` file contains no instructions at all, only names, shapes and
 # numbers; `checkpoints.save` writes that, with the rest as JSON.
 #
@@ -624,7 +626,7 @@ for row in on_drive:
     print(f"60,000 {row.conditions}: {60_000 / row.value / 60:,.0f} minutes at {row.value:.0f} a second ({row.credit})")
 facts.quote("drive-small-files")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-3", "short-0"]
 # ## Keras and JAX
 #
 # Keras saves a `.keras` file, with weights and optimiser. Is everything in it? Train a model with dropout, save it, and let the original and the loaded one take one more
@@ -669,7 +671,7 @@ step, back = checkpoints.resume_jax(checkpoints.Store(work / "jax"), state)
 for name, tree in {"the original": state, "resumed": back}.items():
     print(f"{name:>12}: its key draws {jax.random.normal(tree['key']):.6f}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2", "short-0"]
 # ## What stays, what goes, and where tokens belong
 #
 # | gone with the machine | stays |
@@ -688,7 +690,7 @@ for name, tree in {"the original": state, "resumed": back}.items():
 # %%
 facts.quote("drive-scope")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # So before you click "Run anyway" in a stranger's notebook, look for `drive.mount` and for what it installs.
 #
 # ## Exercises
@@ -766,7 +768,7 @@ def keep(run):
 ### END SOLUTION
 exercises.check("09.keep", keep, run_class=Run)
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-2"]
 # ## Three things to take away
 
 # %%
@@ -778,11 +780,23 @@ takeaways = {
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
+# @title Put predictions beside results { display-mode: "form" }
+guess = reference.Prediction
+predicted = {
+    "will_differ": guess(will_differ, differ),
+    "worst_to_forget": guess(worst_to_forget, worst),
+    "left": guess(left, "one of them" if usable_after_over else "neither"),
+    "what_load_does": guess(what_load_does, did),
+    "your_interval": guess(your_interval, best / 60, "min"),
+    "one_file_faster": guess(one_file_faster, small_seconds / one_file_seconds, "×"),
+}
+
+# %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 device = next(now["model"].parameters()).device
 reference.record(
-    "09_survive", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
+    "09_survive", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main, predicted=predicted,
     differ=value(differ, "", "losses that differ after a kill"),
     weights_differ=value(weights_differ, "", "weights that differ at the end"),
     differ_after=value(differ_after, "", "scores that differ when nothing was forgotten"),
@@ -799,7 +813,7 @@ reference.record(
     one_file=value(small_seconds / one_file_seconds, "×", f"speed of {FILES} pictures from one file, one by one being 1"),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## What comes next
 #
 # This is the end of the course, for now. Your training run is planned, and a disconnect can no longer hurt it. Take the notebook that

@@ -26,7 +26,7 @@ from colab_helpers.lessons import exercises, reference
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # small sizes
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-0"]
 # ## A figure
 
 # %%
@@ -42,7 +42,7 @@ total
 # %% tags=["nbval-check-output"]
 "the same everywhere"
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-1"]
 # ## Exercise
 
 # %% tags=["exercise"]
@@ -86,7 +86,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "pyproject.toml": PROJECT,
         "lessons/01_toy.py": lesson,
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
-        "<!-- measured: -->\n<!-- end measured -->\n",
+        "<!-- parts: -->\n<!-- end parts -->\n<!-- measured: -->\n<!-- end measured -->\n",
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
         "docs/doctor.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"

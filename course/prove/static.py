@@ -18,8 +18,8 @@ from colab_helpers.doctor import cells, retired
 from colab_helpers.lessons import replay
 from course.prove.lines import APART
 from course.run import execute
-from course.table import Course, Lesson
-from course.write import assemble
+from course.table import Course, CourseError, Lesson
+from course.write import assemble, parts
 
 MOST_LINES = 30  # a code cell
 MOST_LINES_USUALLY = 20  # nine of ten
@@ -62,6 +62,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
         *code_problems(notebook),
         *shape_problems(notebook),
         *plumbing_problems(notebook),
+        *minutes_problems(course, lesson),
         *alt_text_problems(notebook),
         *link_problems(course, notebook),
         *stored_output_problems(notebook),
@@ -129,10 +130,11 @@ def shape_problems(notebook: NotebookNode) -> list[str]:
         cell for cell in code if "set-up" not in assemble.tags_of(cell)
     ]  # the build writes that one
     lengths = [len(cell.source.splitlines()) for cell in own]
+    met = [cell for cell in code if not _is_folded(cell)]
     problems = []
-    if len(code) not in CODE_CELLS:
+    if len(met) not in CODE_CELLS:
         problems.append(
-            f"{len(code)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
+            f"{len(met)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
         )
     if max(lengths) > MOST_LINES:
         problems.append(f"a code cell has {max(lengths)} lines; {MOST_LINES} are the most.")
@@ -169,7 +171,14 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         for name in re.findall(r"(?m)^(\w+) = (?!None\b).*# @param", cell.source)
         if name in predicted or "**Predict" in notebook.cells[i - 1].source
     ]
-    shown = [(i, cell) for i, cell in code if "display-mode" not in cell.source.partition("\n")[0]]
+    kept = {name for _, cell in code for name in re.findall(r"\bguess\((\w+)", cell.source)}
+    problems += [
+        f"{execute.describe_cell(notebook, i)}: nothing answers this prediction. Put it beside its result."
+        for i, cell in code
+        for name in re.findall(r"(?m)^(\w+) = None +# @param", cell.source)
+        if name not in kept
+    ]
+    shown = [(i, cell) for i, cell in code if not _is_folded(cell)]
     for i, cell in shown:
         where, sets_sizes = (
             execute.describe_cell(notebook, i),
@@ -283,6 +292,28 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
         if any(word in text for word in _PROGRAMS):
             problems.append(f"{execute.describe_cell(notebook, index)}: a program is stored.")
     return problems
+
+
+def _is_folded(cell: NotebookNode) -> bool:
+    """A form whose code nobody sees who does not ask for it."""
+    return "display-mode" in cell.source.partition("\n")[0]
+
+
+def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
+    """Check that a lesson's parts have minutes that add up, and that teachers' notes find theirs."""
+    try:
+        divided = parts.of(lesson, assemble.build(course, lesson))
+    except CourseError as error:
+        return [str(error)]
+    titles = {part.title for part in divided}
+    lost = {note.part for note in parts.notes(course, lesson)} - titles
+    return [
+        *parts.problems(lesson, divided),
+        *(
+            f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."
+            for part in sorted(lost)
+        ),
+    ]
 
 
 def _is_code(line: str) -> bool:

@@ -40,7 +40,7 @@ from colab_helpers.lessons import exercises, reference
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SIZE = 64 if FAST else 1024  # of the matrices
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-40", "short-30"]
 # ## One idea
 #
 # **Predict.** How long does one product take?
@@ -53,7 +53,7 @@ a = torch.randn(SIZE, SIZE)
 product = benchmark.measure(lambda: a @ a, budget=0.1)
 product
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-20", "short-15"]
 # ## Exercises
 #
 # ### 1 · A first one
@@ -68,7 +68,14 @@ operations = 2 * 3**3
 exercises.check("{nn}.first", operations)
 
 # %%
-reference.record("{slug}", FAST, product=reference.Value(product.median, "s", "one product"))
+# @title Put predictions beside results {{ display-mode: "form" }}
+guess = reference.Prediction
+predicted = {{"milliseconds": guess(milliseconds, 1000 * product.median, "ms")}}
+
+# %%
+# @title Keep them as a record {{ display-mode: "form" }}
+seconds = reference.Value(product.median, "s", "one product")
+reference.record("{slug}", FAST, predicted=predicted, product=seconds)
 """
 
 _JUDGES = '''\
@@ -96,14 +103,20 @@ _PAGE = """\
 <!-- facts: made from course/course.toml by `make build` -->
 <!-- end facts -->
 
+## Course of the lesson
+
+<!-- parts: made from the tags in lessons/{slug}.py by `make build` -->
+<!-- end parts -->
+
 ## What they will see
 
 <!-- measured: made from the reference records -->
 <!-- end measured -->
 
-## Questions for the class
+## Questions for the class, and answers
 
-- …
+- *At the product:* <!-- One idea --> how many times as long does twice the size take?
+  **Eight times: n³.**
 
 ## Common wrong answers
 

@@ -19,7 +19,7 @@ from colab_helpers import _files, doctor, facts, hardware, preflight
 from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
-from course.write import assemble, planner
+from course.write import assemble, parts, planner
 from course.write import doctor as doctor_page
 from course.write.tables import table
 
@@ -94,6 +94,7 @@ def render(course: Course) -> dict[Path, str]:
         page = course.root / "docs" / "teaching" / f"{lesson.slug}.md"
         pages[page] = {
             "facts": teaching_facts(course, lesson, timings),
+            "parts": parts_table(course, lesson),
             "measured": measured_table(course, lesson),
         }
     return {path: _fill(path, parts) for path, parts in pages.items()}
@@ -255,6 +256,22 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
         *(f"    - {objective}" for objective in lesson.objectives),
     ]
     return "\n".join(lines)
+
+
+def parts_table(course: Course, lesson: Lesson) -> str:
+    """The parts of a lesson with their minutes, in the whole lesson and in the short cut."""
+    divided = parts.of(lesson, assemble.build(course, lesson))
+    short = min(parts.SHORT, lesson.minutes)
+    rows = (
+        (
+            str(part.minutes),
+            part.title,
+            "keep" if part.short == part.minutes else str(part.short) if part.short else "drop",
+        )
+        for part in divided
+        if part.minutes
+    )
+    return table(("minutes", "part", f"in {short} minutes"), rows)
 
 
 def measured_table(course: Course, lesson: Lesson) -> str:

@@ -355,7 +355,8 @@ def code_cells(*sources):
 
 def test_cells_that_hold_only_the_lesson_pass():
     record = '# @title Keep it { display-mode: "form" }\nreference.record("01", FAST)' + "\n1" * 30
-    notebook = code_cells("FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", record)
+    beside = '# @title Beside { display-mode: "form" }\npredicted = {"guess": guess(guess, 3)}'
+    notebook = code_cells("FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", beside, record)
     assert static.plumbing_problems(notebook) == []
 
 
@@ -365,12 +366,38 @@ def test_cells_that_hold_only_the_lesson_pass():
         ("steps = 2 if FAST else 9", "reads FAST"),
         ("reference.load('01')", "keeps records"),
         ("guess = 3  # @param\nsaid(guess)", "a prediction is filled in"),
+        ("times_up = None  # @param", "nothing answers this prediction"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),
     ],
 )
 def test_cell_that_holds_more_than_the_lesson(source, seen):
     [problem] = static.plumbing_problems(code_cells("FAST = False", "1", "2", "3", source, "4", "5"))[:1]
     assert seen in problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "seen"),
+    [
+        ('tags=["minutes-1"]', "", "the part 'Exercise' has no minutes"),
+        ("minutes-1", "minutes-2", "its parts have 2 minutes, and course.toml says 1"),
+        ('"minutes-1"', '"minutes-1", "short-0"', "the short cut has 0 minutes instead of 1"),
+        ('"minutes-0"', '"minutes-0", "short-1"', "'A figure' is longer in the short cut"),
+    ],
+)
+def test_minutes_that_do_not_add_up(toy_course, old, new, seen):
+    source = toy_course.source(toy_course.lessons[0])
+    source.write_text(source.read_text("utf-8").replace(old, new), "utf-8")
+    found = static.minutes_problems(toy_course, toy_course.lessons[0])
+    assert any(seen in problem for problem in found), found
+
+
+def test_a_note_for_a_part_that_is_gone_is_named(toy_course):
+    lesson = toy_course.lessons[0]
+    assert static.minutes_problems(toy_course, lesson) == []
+    page = toy_course.root / "docs" / "teaching" / "01_toy.md"
+    page.write_text(page.read_text("utf-8") + "- *At it:* <!-- Gone --> why?\n  **So.**\n", "utf-8")
+    [problem] = static.minutes_problems(toy_course, lesson)
+    assert "no part 'Gone'" in problem
 
 
 def test_prediction_filled_in_is_seen_in_every_lesson():

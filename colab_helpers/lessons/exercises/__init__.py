@@ -11,11 +11,12 @@ import importlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from colab_helpers import _units, benchmark
 from colab_helpers._output import bundle, error_text
+from colab_helpers.lessons import session
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Verdict:
             f"<div style='max-width:46em;padding:0.4em 0.8em;border-left:0.3em solid "
             f"{_EDGES[self.status]}'><b>{_WORDS[self.status]}.</b> {html.escape(self.message)}</div>"
         )
-        data = {"kind": "exercise", "exercise": self.exercise, "status": self.status}
+        data = {"kind": "exercise", **asdict(self)}
         return bundle(str(self), shown, data)
 
 
@@ -98,15 +99,21 @@ def check(id: str, answer: Any, **context: Any) -> Verdict:
     >>> check("02.tensor_bytes", ...).status
     'open'
     """
-    known = get(id)
+    verdict = _judge(get(id), answer, context)
+    session.note(id, verdict.status, verdict.message)
+    return verdict
+
+
+def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
     try:
         if _untouched(answer):
-            return Verdict(id, "open", known.hint)
-        return Verdict(id, "right", known.judge(answer, **context))
+            return Verdict(known.id, "open", known.hint)
+        return Verdict(known.id, "right", known.judge(answer, **context))
     except NotYet as reason:
-        return Verdict(id, "wrong", str(reason))
+        return Verdict(known.id, "wrong", str(reason))
     except (Exception, SystemExit) as error:  # an answer is the learner's own code
-        return Verdict(id, "wrong", f"This answer cannot be read ({told_of(error)}). {known.hint}")
+        told = f"This answer cannot be read ({told_of(error)}). {known.hint}"
+        return Verdict(known.id, "wrong", told)
 
 
 def told_of(error: BaseException) -> str:

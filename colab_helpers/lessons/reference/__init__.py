@@ -18,7 +18,9 @@ from typing import Any
 
 from colab_helpers import _files, _units, hardware, runtime
 from colab_helpers._output import bundle
-from colab_helpers.lessons import replay
+from colab_helpers.lessons import replay, session
+from colab_helpers.lessons.predictions import Prediction
+from colab_helpers.lessons.session import Run, Tried
 
 SCHEMA = 1
 FOLDER = Path(__file__).parent
@@ -62,7 +64,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Record:
-    """What one lesson measured on one machine. `fast` marks the small sizes of a test run."""
+    """What one lesson measured on one machine. `fast` marks the small sizes of a test run.
+
+    What the learner predicted and tried belongs to a run; a reference record has none of it.
+    """
 
     lesson: str
     device: str
@@ -75,6 +80,9 @@ class Record:
     values: Mapping[str, Value] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    predictions: Mapping[str, Prediction] = field(default_factory=dict)
+    exercises: Mapping[str, Tried] = field(default_factory=dict)
+    run: Run = field(default_factory=Run)
 
     @property
     def label(self) -> str:
@@ -99,6 +107,9 @@ class Record:
             plain = _renamed(plain, "device_kind", "kind")
             plain["values"] = {k: Value(**v) for k, v in plain["values"].items()}
             plain["series"] = {k: _series(v) for k, v in plain["series"].items()}
+            plain["run"] = Run(**plain.get("run", {}))
+            for name, kind in (("predictions", Prediction), ("exercises", Tried)):
+                plain[name] = {k: kind(**v) for k, v in plain.get(name, {}).items()}
             return cls(**plain)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RecordError(
@@ -115,12 +126,16 @@ class Record:
 
 
 def record(
-    lesson: str, fast: bool, device: hardware.Device | None = None, **measured: Value | Series
+    lesson: str,
+    fast: bool,
+    device: hardware.Device | None = None,
+    predicted: Mapping[str, Prediction] | None = None,
+    **measured: Value | Series,
 ) -> Record:
     """Return the record of this lesson on this machine, to be shown as the last value of a lesson.
 
     `device` is what was measured: by default the accelerator, or the CPU where there is none. `fast`
-    marks a run with small sizes.
+    marks a run with small sizes. `predicted` has the predictions by the names of their form fields.
 
     >>> record("01_enable_gpu", True, speedup=Value(2.0, "×", "faster")).values["speedup"].number
     2.0
@@ -138,6 +153,9 @@ def record(
         values={k: v for k, v in measured.items() if isinstance(v, Value)},
         series={k: v for k, v in measured.items() if isinstance(v, Series)},
         parts=replay.tally(),
+        predictions=predicted or {},
+        exercises={id: one for id, one in session.tried().items() if id[:2] == lesson[:2]},
+        run=session.run(),
     )
 
 
@@ -199,7 +217,9 @@ def write(entry: Record, folder: Path = FOLDER) -> Path:
     if entry.fast:
         raise RecordError(f"{entry.lesson} ran with FAST: such numbers are no reference.")
     slug = "-".join("".join(c if c.isalnum() else " " for c in entry.device.lower()).split())
-    text = json.dumps(entry.to_dict(), indent=1, sort_keys=True) + "\n"
+    learners = ("predictions", "exercises", "run")
+    measured = {name: part for name, part in entry.to_dict().items() if name not in learners}
+    text = json.dumps(measured, indent=1, sort_keys=True) + "\n"
     return _files.write(folder / f"{slug}--{entry.lesson}.json", text)
 
 

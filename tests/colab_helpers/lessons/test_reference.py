@@ -1,9 +1,13 @@
+import dataclasses
 import json
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 from colab_helpers import hardware
-from colab_helpers.lessons import reference
+from colab_helpers.lessons import exercises, reference, session
 
 T4 = hardware.Device("GPU", "Tesla T4", "NVML", 15360 * 2**20, driver="580.82.07")
 
@@ -20,8 +24,9 @@ def test_a_record_survives_the_file(tmp_path):
     record = made()
     path = reference.write(record, tmp_path)
     assert path.name == "tesla-t4--01_enable_gpu.json"
-    assert reference.read(path) == record
-    assert reference.load("01_enable_gpu", tmp_path) == [record]
+    kept = dataclasses.replace(record, predictions={}, exercises={}, run=reference.Run())
+    assert reference.read(path) == kept  # what a learner said and tried is nobody's reference
+    assert reference.load("01_enable_gpu", tmp_path) == [kept]
     assert reference.load("02_check_hardware", tmp_path) == []
 
 
@@ -34,6 +39,40 @@ def test_a_record_knows_device_versions_and_date():
     )
     assert record.versions["python"] and len(record.date) == 10
     assert record.label == f"Tesla T4, {record.date}"
+
+
+def test_a_record_has_predictions_exercises_and_the_run_that_it_is_of():
+    exercises.check("03.move_less", "?")
+    predicted = {
+        "times_up": reference.Prediction(10, np.float32(2.5), "×"),
+        "left": reference.Prediction(None, "both"),
+    }
+    record = reference.record("03_pytorch_on_gpu", False, device=T4, predicted=predicted)
+    again = reference.Record.from_dict(json.loads(json.dumps(record.to_dict())))
+    assert again == record
+    assert again.predictions["times_up"].times_off == 4 and not again.predictions["left"].made
+    tried = again.exercises["03.move_less"]
+    assert tried.status == "wrong" and tried.tries >= 1 and "number" in tried.message
+    assert set(again.exercises) == {id for id in again.exercises if id.startswith("03.")}
+    later = reference.record("03_pytorch_on_gpu", False, device=T4)
+    assert later.run.id == record.run.id and later.run.began <= record.run.recorded
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (3, 3), (2.5, 2.5), ("", None), (None, None), ("bf16", "bf16"), (True, True),
+        (float("nan"), "nan"), (10**400, "1" + 119 * "0"), ("x" * 500, "x" * 120), ([1], "[1]"),
+    ],
+)  # fmt: skip
+def test_a_prediction_is_plain_data_whatever_was_entered(said, kept):
+    assert reference.Prediction(said, 1).said == kept
+
+
+def test_a_run_has_an_id_that_another_kernel_does_not_have():
+    code = "from colab_helpers.lessons import session; print(session.run().id)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(other.stdout.strip()) == 32 and other.stdout.strip() != session.run().id
 
 
 def test_fast_runs_are_no_reference(tmp_path):

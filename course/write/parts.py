@@ -1,0 +1,131 @@
+"""Into which parts does a lesson fall, how long is each, and what does the teacher ask there?
+
+A part is what stands under a heading of the second level. Its minutes are tags of the cell with that
+heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ. A cell
+with the tag `long` is left out of the short cut. Questions come from the lesson's page for teachers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course.table import Course, CourseError, Lesson
+from course.write import assemble
+
+SHORT = 45  # minutes of the short cut
+LONG = "long"
+_HEADING = re.compile(r"(?m)^## (.+)$")
+_ASKED = re.compile(r"(?m)^- (\*[^*\n]+\*) <!-- (.+?) --> (.+\n)((?:  .+\n?)*)")
+_TOLD = re.compile(r"(?m)^- ((?!\*).+?) <!-- (.+?) -->\n((?:  .+\n)*)")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What stands under one heading; `short` is its minutes in the cut of 45, 0 where that leaves it out."""
+
+    title: str
+    minutes: int
+    short: int
+    cells: tuple[NotebookNode, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a teacher's page has for one part: a question with its answer, or what other chips show."""
+
+    part: str
+    text: str
+    answer: str = ""
+
+
+def of(lesson: Lesson, notebook: NotebookNode) -> list[Part]:
+    """Return the parts of a lesson's notebook in order; what stands above the first heading is no part.
+
+    Raises `CourseError` for a part without minutes.
+    """
+    found: list[Part] = []
+    for cell in notebook.cells:
+        pieces = _split(cell) if cell.cell_type == "markdown" else [("", cell)]
+        for title, piece in pieces:
+            if title:
+                minutes, short = _minutes(lesson, title, cell)
+                found.append(Part(title, minutes, short, (piece,)))
+            elif found:
+                found[-1] = replace(found[-1], cells=(*found[-1].cells, piece))
+    return found
+
+
+def cut(parts: Sequence[Part]) -> list[Part]:
+    """Return what the short cut shows: parts that have minutes there, without the cells that are long."""
+    return [
+        replace(
+            part,
+            minutes=part.short,
+            cells=tuple(cell for cell in part.cells if LONG not in assemble.tags_of(cell)),
+        )
+        for part in parts
+        if part.short
+    ]
+
+
+def problems(lesson: Lesson, parts: Sequence[Part]) -> list[str]:
+    """Say where minutes do not add up to the class time, or to the short cut's."""
+    whole, short = sum(part.minutes for part in parts), sum(part.short for part in parts)
+    wanted = min(SHORT, lesson.minutes)
+    found = []
+    if whole != lesson.minutes:
+        found.append(
+            f"its parts have {whole} minutes, and course.toml says {lesson.minutes}: change a tag."
+        )
+    if short != wanted:
+        found.append(f"the short cut has {short} minutes instead of {wanted}: change a tag.")
+    found += [
+        f"'{part.title}' is longer in the short cut." for part in parts if part.short > part.minutes
+    ]
+    return found
+
+
+def notes(course: Course, lesson: Lesson) -> list[Note]:
+    """Return what the lesson's page for teachers has for its parts, in the page's order."""
+    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    asked = [
+        Note(part, f"{label} {_line(question)}", _line(answer).strip("*"))
+        for label, part, question, answer in _ASKED.findall(text)
+    ]
+    told = [Note(part, _line(first + " " + rest)) for first, part, rest in _TOLD.findall(text)]
+    return asked + told
+
+
+def _split(cell: NotebookNode) -> list[tuple[str, NotebookNode]]:
+    """A cell's text by its headings: what stands above the first, and each heading with what follows."""
+    before, *rest = _HEADING.split(cell.source)
+    tags = [tag for tag in assemble.tags_of(cell) if tag in (LONG, assemble.SOLUTION)]
+    texts = [("", before), *zip(rest[::2], rest[1::2], strict=True)]
+    return [
+        (title, new_markdown_cell(text.strip(), metadata={"tags": tags}))
+        for title, text in texts
+        if title or text.strip()
+    ]
+
+
+def _minutes(lesson: Lesson, title: str, cell: NotebookNode) -> tuple[int, int]:
+    tags = {
+        match[1]: int(match[2])
+        for tag in assemble.tags_of(cell)
+        if (match := re.fullmatch(r"(minutes|short)-(\d+)", tag))
+    }
+    if "minutes" not in tags:
+        raise CourseError(
+            f"{lesson.slug}: the part '{title}' has no minutes. Tag its cell, as in "
+            '# %% [markdown] tags=["minutes-5"].'
+        )
+    return tags["minutes"], tags.get("short", tags["minutes"])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
