@@ -22,7 +22,7 @@ PLAIN = """() => {
         met.add(word.className);
     }
 }"""
-FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity"
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 #: Stylesheets are the site's own: axe need not ask for them again.
 AXE = {"resultTypes": ["violations"], "preload": False}
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
@@ -97,7 +97,7 @@ def test_the_front_page_is_there_within_a_second(address, page):
     paints = []
     for _ in range(3):  # other tests use the machine too
         page.goto(address)
-        paints.append(page.evaluate(FIRST_PAINT))
+        paints.append(page.wait_for_function(FIRST_PAINT).json_value())
     assert min(paints) < 1000
 
 

@@ -1,0 +1,172 @@
+"""What does each side of the classroom get: notebooks without answers, a sheet to predict on, solutions?"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from colab_helpers import _files
+from colab_helpers.lessons import exercises
+from course.classroom import grading, questions, template
+from course.table import COLAB, Course, CourseError, Lesson
+from course.write import assemble
+
+_SHEET = template("predictions.html")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where hand-outs will lie on GitHub, so that their badges open them."""
+
+    slug: str
+    branch: str
+    folder: str
+
+    @classmethod
+    def parse(cls, course: Course, text: str) -> Place:
+        """Read owner/name/branch/folder; "" is the folder `handouts` of the course's own repository.
+
+        Raises `CourseError` for anything else. Branches with a stroke in their name cannot be named.
+        """
+        if not text:
+            return cls(course.repository.slug, course.repository.branch, "handouts")
+        words = text.removeprefix("https://github.com/").strip("/").split("/")
+        if len(words) > 3 and words[2] == "tree":
+            del words[2]  # an address copied from the browser
+        if len(words) < 4 or not all(words):
+            raise CourseError(
+                f"{text!r} names no place. Give owner/name/branch/folder, as in "
+                "somebody/my-class/main/handouts."
+            )
+        return cls("/".join(words[:2]), words[2], "/".join(words[3:]))
+
+    def colab_url(self, lesson: Lesson) -> str:
+        """The address that opens a lesson's hand-out in Colab."""
+        path = f"{self.folder}/{lesson.slug}.ipynb"
+        return f"{COLAB}/github/{self.slug}/blob/{self.branch}/{path}"
+
+
+def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path) -> list[Path]:
+    """Write what students, a learning platform, nbgrader and the teacher get into `folder`.
+
+    Raises `CourseError` where a hand-out would still hold a solution.
+    """
+    written, bundled = [], []
+    for lesson in lessons:
+        notebook = moved(course, for_students(course, lesson), place)
+        text = assemble.dumps(notebook)
+        if left := left_over(course, lesson, text):
+            raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
+        sheet = prediction_sheet(course, lesson)
+        solved = assemble.dumps(moved(course, for_teachers(course, lesson), place))
+        assignment = assemble.dumps(grading.assignment(course, lesson))
+        students, graded = folder / "students", folder / "nbgrader" / "source" / lesson.slug
+        bundled += [
+            _files.write(students / f"{lesson.slug}.ipynb", text),
+            _files.write(students / f"{lesson.slug}-predictions.html", sheet),
+        ]
+        written += [
+            _files.write(folder / "teacher" / f"{lesson.slug}-solved.ipynb", solved),
+            _files.write(graded / f"{lesson.slug}.ipynb", assignment),
+        ]
+    config = _files.write(folder / "nbgrader" / "nbgrader_config.py", grading.CONFIG)
+    return [*bundled, *written, config, _zip(folder / "students.zip", bundled)]
+
+
+def for_students(course: Course, lesson: Lesson) -> NotebookNode:
+    """Return a lesson's notebook without outputs and without solutions."""
+    notebook = assemble.build(course, lesson)
+    notebook.cells = [
+        cell for cell in notebook.cells if assemble.SOLUTION not in assemble.tags_of(cell)
+    ]
+    return notebook
+
+
+def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
+    """Return a lesson's notebook with solutions as cells that run, and what the judge knows below each."""
+    notebook = assemble.build(course, lesson, assemble.SOLVED)
+    cells: list[NotebookNode] = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if assemble.SOLUTION in assemble.tags_of(cell):
+            told = _reasons(_exercise(cell.source))
+            cells.append(new_markdown_cell(told, id=f"{cell.id}-why"))
+    notebook.cells = cells
+    return notebook
+
+
+def prediction_sheet(course: Course, lesson: Lesson) -> str:
+    """Return a page to print: every prediction of a lesson, with room for what one says and what it was."""
+    asked = questions.of(assemble.build(course, lesson))
+    return _SHEET.render(title=f"{lesson.number:02d} · {lesson.title}", questions=asked)
+
+
+def moved(course: Course, notebook: NotebookNode, place: Place) -> NotebookNode:
+    """Return a notebook whose badge, and ways to other lessons, lead to the hand-outs."""
+    for cell in notebook.cells:
+        for lesson in course.lessons:
+            cell.source = cell.source.replace(course.colab_url(lesson), place.colab_url(lesson))
+    return notebook
+
+
+def left_over(course: Course, lesson: Lesson, text: str) -> list[str]:
+    """Return lines of the lesson's solutions that stand in `text`, and not in what students get anyway."""
+    solved = assemble.build(course, lesson, assemble.SOLVED)
+    given = "\n".join(
+        cell.source for cell in solved.cells if assemble.SOLUTION not in assemble.tags_of(cell)
+    )
+    lines = {
+        line.strip()
+        for cell in solved.cells
+        if assemble.SOLUTION in assemble.tags_of(cell)
+        for line in cell.source.splitlines()
+    }
+    telling = [line for line in lines if len(line) > 8 and line not in given]
+    return sorted(line for line in telling if _as_json(line) in text or line in text)
+
+
+def _as_json(line: str) -> str:
+    return line.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _exercise(source: str) -> str:
+    """The id in a cell's last call, exercises.check("03.beside", …)."""
+    return source.rpartition('exercises.check("')[2].partition('"')[0]
+
+
+def _reasons(id: str) -> str:
+    """What the judge of an exercise looks at, and what it says to wrong answers it knows."""
+    judge = exercises.get(id).judge
+    asked = " ".join((inspect.getdoc(judge) or "").split())
+    known = "\n".join(f"- {text}" for text in _told(inspect.getsource(judge)))
+    answers = f"\n\nIt answers wrong ones with, among others:\n\n{known}" if known else ""
+    return f"**The judge** (`{id}`) looks at: {asked} Run the cell above for its reason.{answers}"
+
+
+def _told(source: str) -> Iterator[str]:
+    """The texts of `raise NotYet(...)`, with … for what is filled in."""
+    for node in ast.walk(ast.parse(inspect.cleandoc(source))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "NotYet" and node.args:
+            parts = getattr(node.args[0], "values", [node.args[0]])
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts
+            )
+            if text.strip("… "):
+                yield text
+
+
+def _zip(path: Path, files: Sequence[Path]) -> Path:
+    """Bundle files for a learning platform, byte for byte the same for the same files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for file in files:
+            info = zipfile.ZipInfo(file.name, (2026, 1, 1, 0, 0, 0))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            bundle.writestr(info, file.read_bytes())
+    return path
