@@ -18,6 +18,7 @@ TPU ?=
 OFFLINE ?=
 STEP ?=
 PYTHON_PAGES ?=
+PLACE ?=
 REHEARSE ?=
 WHEELS ?= build/wheels
 PY ?= 3.12
@@ -42,7 +43,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-stand-in test-kills \
-	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy site bench mutants drift facts lint types format retarget \
+	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy slides class site bench mutants drift facts lint types format retarget \
 	release clean
 
 help: ## list these commands
@@ -142,6 +143,12 @@ drift: setup ## compare Colab's package lists with those tested: make drift [FRE
 
 facts: setup ## platform facts and known problems by age; fails past a review date
 	$(BIN)/python -m course facts
+
+slides: setup ## each lesson as slides, in build/slides; fetches reveal.js once, with npm: [FROM=notebook that you ran]
+	$(BIN)/python -m course slides $(if $(FROM),--from $(call quoted,$(FROM))) $(call quoted,$(LESSONS))
+
+class: setup ## what students and teachers get, in build/class: [PLACE=owner/name/branch/folder]
+	$(BIN)/python -m course handouts $(if $(PLACE),--place $(call quoted,$(PLACE))) $(call quoted,$(LESSONS))
 
 site: setup ## the course as a web site, in build/site/html; fetches Pyodide once, with npm: [PYTHON_PAGES=no]
 	$(BIN)/python -m course site $(if $(filter no,$(PYTHON_PAGES)),--without-python)

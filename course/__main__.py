@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from course import commands
+from course.classroom import commands as classroom
 from course.gpu import commands as gpu_commands
 from course.table import CourseError, load
 
@@ -79,6 +80,30 @@ def _parser() -> argparse.ArgumentParser:
         action="store_false",
         help="its doctor and planner then say that they are not there; needs no npm",
     )
+    slides = add(
+        "slides", classroom.slides, "write each lesson as slides, one file that opens offline"
+    )
+    slides.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    slides.add_argument("--folder", type=Path, help="for what is made; build/slides if left out")
+    slides.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="NOTEBOOK",
+        help="a lesson that you have run: its outputs, not the stored ones",
+    )
+    handouts = add("handouts", classroom.handouts, "write notebooks without answers, and solutions")
+    handouts.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    handouts.add_argument("--folder", type=Path, help="for what is made; build/class if left out")
+    handouts.add_argument(
+        "--place", default="", help="owner/name/branch/folder where they will lie: for their badges"
+    )
+    handed_in = add(
+        "class", classroom.handed_in, "one page on the notebooks that students handed in"
+    )
+    handed_in.add_argument("folder", type=Path, help="with the notebooks, at any depth")
+    handed_in.add_argument("--names", action="store_true", help="show the files' names")
+    handed_in.add_argument("--out", type=Path, help="for what is made; build/class if left out")
     retarget = add("retarget", commands.retarget, "point every badge and set-up cell at a fork")
     retarget.add_argument(
         "repository", nargs="?", default="", help="owner/name; git's origin if left out"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
 TEMPLATES = Path(__file__).parent / "templates"
-_environment = Environment(
-    autoescape=True,
-    undefined=StrictUndefined,
-    loader=FileSystemLoader(TEMPLATES),
-    keep_trailing_newline=True,
-)
 
 
 def template(name: str) -> Template:
     """Return a page's template; whatever is filled in is escaped."""
-    return _environment.get_template(name)
+    return _environment().get_template(name)
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # commands start without it
+
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=FileSystemLoader(TEMPLATES),
+        keep_trailing_newline=True,
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,12 @@ def _said(
     )
 
 
+def lesson_of(course: Course, notebook: NotebookNode) -> str | None:
+    """Return the name of the lesson that `notebook` is a copy of; None where it is of none."""
+    known = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
+    return _lesson(known, notebook)
+
+
 def _lesson(known: Mapping[str, NotebookNode], notebook: NotebookNode) -> str | None:
     """The lesson with which a notebook has most cells in common; None where that is hardly any."""
     theirs = {cell.source.strip() for cell in notebook.cells} - {""}
@@ -164,7 +170,8 @@ def _records(notebook: NotebookNode, problems: list[str]) -> Iterator[Record]:
             try:
                 yield _checked(Record.from_dict(data))
             except (RecordError, TypeError, ValueError) as error:
-                problems.append(f"a record cannot be read: {str(error)[:120]}")
+                told = str(error).partition(" Measure it again")[0]  # that is for maintainers
+                problems.append(f"its record cannot be read: {told[:120]}")
 
 
 def _checked(record: Record) -> Record:
@@ -244,26 +251,18 @@ def _errors(notebook: NotebookNode) -> Iterator[Failed]:
         whole = "\n".join(map(_text, traceback)) if isinstance(traceback, list) else ""
         explained = doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
         if explained.finding:
-            finding = explained.finding
-            yield Failed(text, finding.id, finding.seen, finding.remedy)
+            known = doctor.known_problems()[explained.id]
+            yield Failed(text, known.id, known.title, explained.finding.remedy)
         else:
             yield Failed(text)
 
 
-def latest(handed: Sequence[Handed]) -> list[Handed]:
-    """Return the files that count: lessons, copies left out.
+def counted(handed: Sequence[Handed]) -> list[Handed]:
+    """Return the files that count: lessons of this course, without copies of another file or its run.
 
     `handed` are the files of a folder as `read_folder` gives them.
     """
     return [one for one in handed if one.lesson is not None and not one.same_as]
-
-
-def by_lesson(handed: Iterable[Handed]) -> dict[str, list[Handed]]:
-    """Return files by lesson, in the order of the lessons."""
-    found: dict[str, list[Handed]] = {}
-    for one in sorted(handed, key=lambda one: one.lesson or ""):
-        found.setdefault(one.lesson or "", []).append(one)
-    return found
 
 
 def mask(message: str) -> str:

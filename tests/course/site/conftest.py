@@ -1,4 +1,4 @@
-"""The site, built once for all tests, and a browser that looks at it."""
+"""The site, built once for all tests."""
 
 import functools
 import http.server
@@ -45,22 +45,3 @@ def address(site):
     yield f"http://127.0.0.1:{server.server_address[1]}/{PLACE}/"
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's Chromium, or whichever is on the path."""
-    found = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
-    if found is None:
-        pytest.skip(
-            "NOT TESTED IN A BROWSER: there is no Chromium here. On Debian: apt install chromium"
-        )
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()

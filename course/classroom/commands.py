@@ -1,0 +1,69 @@
+"""What do a teacher's commands do? One function each; it returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+
+from course.table import Course, CourseError
+
+
+def slides(course: Course, options: argparse.Namespace) -> int:
+    """Write the decks of lessons, from their stored notebooks or from a run of the teacher's own."""
+    from course.classroom import deck, submissions
+    from course.write import assemble
+
+    chosen, executed = course.select(options.lessons), None
+    if options.source:
+        if not options.source.is_file():
+            raise CourseError(f"There is no notebook {options.source}.")
+        executed = assemble.read(options.source)
+        slug = submissions.lesson_of(course, executed)
+        if slug is None:
+            raise CourseError(f"{options.source.name} is no lesson of this course.")
+        chosen = course.select([slug])
+    folder = options.folder or course.root / "build" / "slides"
+    for lesson in chosen:
+        for path, made in deck.write(course, lesson, folder, executed):
+            print(f"{path}: {len(made.slides)} slides for {made.minutes} minutes")
+    return 0
+
+
+def handouts(course: Course, options: argparse.Namespace) -> int:
+    """Write what students and teachers get."""
+    from course.classroom import handouts
+
+    place = handouts.Place.parse(course, options.place)
+    folder = options.folder or course.root / "build" / "class"
+    chosen = course.select(options.lessons)
+    handouts.write(course, chosen, place, folder)
+    print(f"{folder / 'students'}: notebooks without answers, and sheets to predict on")
+    print(f"{folder / 'students.zip'}: the same for a learning platform")
+    print(
+        f"{folder / 'teacher'}: solutions, and what the judges know; {folder / 'nbgrader'}: for nbgrader"
+    )
+    print(
+        f"Badges open https://github.com/{place.slug}/tree/{place.branch}/{place.folder}: put the students' "
+        "notebooks there."
+    )
+    return 0
+
+
+def handed_in(course: Course, options: argparse.Namespace) -> int:
+    """Read what students handed in, and write the page and the table of it."""
+    from colab_helpers import _files
+    from course.classroom import gathered, report, submissions
+
+    if not options.folder.is_dir():
+        raise CourseError(
+            f"{options.folder} is no folder. Give the one with the students' notebooks."
+        )
+    handed = submissions.read_folder(course, options.folder)
+    if not handed:
+        raise CourseError(f"There is no notebook (*.ipynb) in {options.folder} or below.")
+    work = gathered.gather(course, handed)
+    target = options.out or course.root / "build" / "class"
+    page = _files.write(target / "class.html", report.page(work, handed, options.names))
+    table = _files.write(target / "class.csv", report.table(work, options.names))
+    counted = len(handed) - len(work.left_out)
+    print(f"{counted} of {len(handed)} notebooks count\n{page}\n{table}")
+    return 0

@@ -1,0 +1,267 @@
+"""What does a class's work say together: who was off and in which direction, what was hard, what failed?"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from colab_helpers import hardware
+from colab_helpers.lessons.predictions import Prediction
+from colab_helpers.lessons.reference import Value
+from course.classroom import questions
+from course.classroom.questions import Question
+from course.classroom.submissions import Failed, Handed, counted, mask
+from course.table import Course
+from course.write import assemble
+
+NEAR = 2  # times too much or too little that count as near
+FAR = 10  # times that a class should talk about
+
+
+@dataclass(frozen=True)
+class Student:
+    """One file that counts, with the number that stands for whoever handed it in."""
+
+    number: int
+    handed: Handed
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """The answers to one question: (number of the student, prediction)."""
+
+    question: Question
+    answers: tuple[tuple[int, Prediction], ...]
+
+    @property
+    def made(self) -> list[tuple[int, Prediction]]:
+        """Those who predicted something."""
+        return [(number, one) for number, one in self.answers if one.made]
+
+    @property
+    def times_off(self) -> list[tuple[int, float]]:
+        """Those who can be told by how many times they were off, from too little to too much."""
+        found = [(number, one.times_off) for number, one in self.made]
+        return sorted(((n, off) for n, off in found if off is not None), key=lambda pair: pair[1])
+
+    @property
+    def too_little(self) -> list[int]:
+        """Those who said less than a tenth of what was measured."""
+        return [number for number, off in self.times_off if off < 1 / FAR]
+
+    @property
+    def too_much(self) -> list[int]:
+        """Those who said more than ten times what was measured."""
+        return [number for number, off in self.times_off if off > FAR]
+
+    @property
+    def near(self) -> list[int]:
+        """Those who were off by less than a factor of two."""
+        return [number for number, off in self.times_off if 1 / NEAR < off < NEAR]
+
+    @property
+    def words(self) -> list[tuple[str, int, int]]:
+        """For answers in words: each with how often it was said, and how often it was what came out."""
+        said = Counter(str(one.said) for _, one in self.made if isinstance(one.said, str))
+        was = Counter(str(one.measured) for _, one in self.answers if isinstance(one.measured, str))
+        return [
+            (word, said[word], was[word]) for word in sorted(said | was, key=lambda w: -said[w])
+        ]
+
+    @property
+    def measured(self) -> str:
+        """What came out in this class, from least to most."""
+        numbers = [
+            (one.measured, one.unit)
+            for _, one in self.answers
+            if isinstance(one.measured, (int, float)) and not isinstance(one.measured, bool)
+        ]
+        if not numbers:
+            return ""
+        low, high = min(numbers), max(numbers)
+        texts = [str(Value(number, unit, "")) for number, unit in (low, high)]
+        return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One exercise: which students stand where, and wrong answers by the mistake that its judge named."""
+
+    id: str
+    standing: Mapping[str, tuple[int, ...]]
+    mistakes: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A chip in the room: how many had it, its data sheet in a few words, what each lesson measured there."""
+
+    name: str
+    students: tuple[int, ...]
+    sheet: str
+    measured: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Met:
+    """An error that was met: its text, what it means where that is known, and by whom."""
+
+    error: Failed
+    students: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LessonWork:
+    """What a class handed in for one lesson."""
+
+    slug: str
+    title: str
+    students: tuple[Student, ...]
+    guesses: tuple[Guessed, ...]
+    tasks: tuple[Task, ...]
+
+    @property
+    def topics(self) -> list[str]:
+        """What to talk about: where most were far off, the commonest mistake, what most left open."""
+        found = [_far_off(self.guesses)]
+        mistakes = [(len(who), text, task.id) for task in self.tasks for text, who in task.mistakes]
+        if mistakes:
+            count, text, id = max(mistakes)
+            found.append(f"In exercise {id}, {count} made the same mistake: {text}")
+        left = max(self.tasks, key=lambda task: len(task.standing["open"]), default=None)
+        if left and 2 * len(left.standing["open"]) > len(self.students):
+            who = f"{len(left.standing['open'])} of {len(self.students)}"
+            found.append(f"Exercise {left.id} is open for {who}.")
+        return [topic for topic in found if topic]
+
+
+@dataclass(frozen=True)
+class ClassWork:
+    """All that a class handed in; `left_out` are files that do not count, and `problems` say why."""
+
+    lessons: tuple[LessonWork, ...]
+    machines: tuple[Machine, ...]
+    errors: tuple[Met, ...]
+    left_out: tuple[Handed, ...]
+
+
+def gather(course: Course, handed: Sequence[Handed]) -> ClassWork:
+    """Return what files say together; `handed` is what `submissions.read_folder` gives."""
+    students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
+    lessons = [
+        LessonWork(
+            lesson.slug,
+            f"{lesson.number:02d} · {lesson.title}",
+            tuple(mine),
+            tuple(_guesses(questions.of(assemble.build(course, lesson)), mine)),
+            tuple(_tasks(mine)),
+        )
+        for lesson in course.lessons
+        if (mine := [one for one in students if one.handed.lesson == lesson.slug])
+    ]
+    kept = {one.handed.file for one in students}
+    return ClassWork(
+        tuple(lessons),
+        tuple(_machines(students)),
+        tuple(_errors(students)),
+        tuple(one for one in handed if one.file not in kept),
+    )
+
+
+def _far_off(guesses: Sequence[Guessed]) -> str:
+    """The question at which most were off by more than ten; "" where nobody was."""
+    far = max(guesses, key=lambda one: len(one.too_much) + len(one.too_little), default=None)
+    much, little = (len(far.too_much), len(far.too_little)) if far else (0, 0)
+    if far is None or not much + little:
+        return ""
+    ways = {True: "mostly too much", False: "mostly too little"}
+    way = ways[much > little] if much != little else "in both directions"
+    asked = far.question.text.replace("*", "").replace("`", "")
+    return f"{asked} {much + little} of {len(far.made)} were off by more than {FAR} times, {way}."
+
+
+def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[Guessed]:
+    for question in asked:
+        answers = [
+            (one.number, one.handed.predictions[question.name])
+            for one in students
+            if question.name in one.handed.predictions
+        ]
+        yield Guessed(question, tuple(answers))
+
+
+def _tasks(students: Sequence[Student]) -> Iterable[Task]:
+    ids = sorted({id for one in students for id in one.handed.exercises})
+    for id in ids:
+        standing: dict[str, list[int]] = {"right": [], "wrong": [], "open": []}
+        mistakes: dict[str, list[int]] = defaultdict(list)
+        for one in students:
+            tried = one.handed.exercises.get(id)
+            if tried is not None:
+                standing[tried.status].append(one.number)
+                if tried.status == "wrong":
+                    mistakes[mask(tried.message)].append(one.number)
+        ordered = sorted(mistakes.items(), key=lambda item: (-len(item[1]), item[0]))
+        yield Task(
+            id,
+            {status: tuple(numbers) for status, numbers in standing.items()},
+            tuple((text, tuple(numbers)) for text, numbers in ordered),
+        )
+
+
+def _machines(students: Sequence[Student]) -> Iterable[Machine]:
+    by_name: dict[str, list[Student]] = defaultdict(list)
+    for one in students:
+        if one.handed.record:
+            by_name[device_of(one.handed)].append(one)
+    for name, mine in sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0])):
+        values: dict[str, list[Value]] = defaultdict(list)
+        for one in mine:
+            record = one.handed.record
+            if record and record.platform != "stand-in" and not record.fast:
+                for value in record.values.values():
+                    values[f"{record.lesson[:2]}: {value.meaning}"].append(value)
+        measured = tuple((meaning, _range(found)) for meaning, found in sorted(values.items()))
+        yield Machine(name, tuple(one.number for one in mine), _sheet(name), measured)
+
+
+def device_of(handed: Handed) -> str:
+    """The chip that a record names; a stand-in and small sizes are said."""
+    record = handed.record
+    if record is None:
+        return ""
+    more = " (stand-in: nothing measured)" if record.platform == "stand-in" else ""
+    return f"{record.device}{more or (' (small sizes)' if record.fast else '')}"[:120]
+
+
+def _sheet(name: str) -> str:
+    chip = hardware.find_chip(name)
+    if chip is None:
+        return ""
+    peaks = ", ".join(f"{Value(peak, 'FLOP/s', '')} in {key}" for key, peak in chip.peak.items())
+    return f"{peaks}; {Value(chip.bandwidth, 'B/s', '')}; {Value(chip.memory, 'B', '')}"
+
+
+def _range(values: Sequence[Value]) -> str:
+    numbers = sorted(value.number for value in values)
+    unit = values[0].unit
+    texts = [
+        str(Value(number, unit, ""))
+        for number in (numbers[0], statistics.median(numbers), numbers[-1])
+    ]
+    return texts[1] if len(numbers) == 1 else f"{texts[1]} ({texts[0]} to {texts[2]})"
+
+
+def _errors(students: Sequence[Student]) -> Iterable[Met]:
+    met: dict[str, list[int]] = defaultdict(list)
+    first: dict[str, Failed] = {}
+    for one in students:
+        for error in one.handed.errors:
+            key = error.id or mask(error.text)
+            first.setdefault(key, error)
+            if one.number not in met[key]:
+                met[key].append(one.number)
+    for key, numbers in sorted(met.items(), key=lambda item: (-len(item[1]), item[0])):
+        yield Met(first[key], tuple(numbers))

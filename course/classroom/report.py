@@ -1,0 +1,153 @@
+"""How does a teacher see what the class handed in? One page that opens offline, and a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course.classroom import template
+from course.classroom.gathered import FAR, ClassWork, Guessed, LessonWork, Student, device_of
+from course.classroom.submissions import Handed
+
+_WIDTH, _MIDDLE, _EDGE = 740, 26, 60  # of a row of dots: pixels, its middle, room at both ends
+_WIDEST = 1000  # times off; who is farther off stands at the edge
+_HEAD = "student lesson chip run what id said measured unit times_off status tries message".split()
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for one
+
+
+@dataclass(frozen=True)
+class _Row:
+    who: str
+    chip: str
+    ran: int
+    predicted: str
+    exercises: str
+    notes: str
+
+
+@dataclass(frozen=True)
+class _Dot:
+    x: float
+    y: float
+    far: bool
+    title: str
+
+
+def page(work: ClassWork, handed: Sequence[Handed], names: bool = False) -> str:
+    """Return the page. Whatever a notebook says is text there; `names` shows the names of files."""
+    students = {one.number: one for lesson in work.lessons for one in lesson.students}
+    left = {one.file: place for place, one in enumerate(work.left_out, 1)}
+
+    def file(one: Handed) -> str:
+        return one.file if names else f"file {left[one.file]}"
+
+    def reason(one: Handed) -> str:
+        if not one.same_as:
+            return "; ".join(one.problems)
+        number = next((n for n, s in students.items() if s.handed.file == one.same_as), None)
+        other = one.same_as if names else f"student {number}'s" if number else "another file"
+        return f"the same as {other}"
+
+    return template("class.html").render(
+        work=work,
+        names=names,
+        counted=len(students),
+        files=len(handed),
+        rows=lambda lesson: _rows(lesson, names),
+        dots=lambda guess: _dots(guess, students, names),
+        ticks=[
+            {"x": _x(times), "label": _times(times)}
+            for times in (0.001, 0.01, 0.1, 1, 10, 100, 1000)
+        ],
+        who=lambda numbers: ", ".join(_who(students[number], names) for number in numbers),
+        file=file,
+        reason=reason,
+    )
+
+
+def table(work: ClassWork, names: bool = False) -> str:
+    """Return the same as CSV: a line a student and prediction or exercise. No cell is a formula."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(_HEAD)
+    for lesson in work.lessons:
+        for one in lesson.students:
+            run = one.handed.record.run.id[:8] if one.handed.record else ""
+            first = [_who(one, names), lesson.slug, device_of(one.handed), run]
+            for line in _lines(one):
+                writer.writerow([_harmless(cell) for cell in (*first, *line)])
+    return out.getvalue()
+
+
+def _lines(student: Student) -> Iterator[tuple]:
+    for name, one in student.handed.predictions.items():
+        off = one.times_off
+        told = "" if off is None else f"{off:.3g}"
+        yield "prediction", name, one.said, one.measured, one.unit, told, "", "", ""
+    for id, tried in student.handed.exercises.items():
+        yield "exercise", id, "", "", "", "", tried.status, tried.tries, tried.message
+    for error in student.handed.errors:
+        yield "error", error.id, "", "", "", "", "", "", error.text
+
+
+def _harmless(cell: Any) -> str:
+    text = "" if cell is None else str(cell)
+    return f"'{text}" if isinstance(cell, str) and text.startswith(_FORMULA) else text
+
+
+def _rows(lesson: LessonWork, names: bool) -> list[_Row]:
+    return [_row(one, lesson, names) for one in lesson.students]
+
+
+def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:
+    handed = student.handed
+    counts = [
+        sum(tried.status == status for tried in handed.exercises.values())
+        for status in ("right", "wrong", "open")
+    ]
+    notes = ["nothing was run"] if handed.untouched else []
+    if handed.ran and handed.record is None and not handed.problems:
+        notes.append("no record: the run did not reach its end")
+    made = sum(one.made for one in handed.predictions.values())
+    return _Row(
+        _who(student, names),
+        device_of(handed),
+        handed.ran,
+        f"{made} of {len(lesson.guesses)}",
+        ", ".join(map(str, counts)),
+        "; ".join([*notes, *handed.problems]),
+    )
+
+
+def _who(student: Student, names: bool) -> str:
+    return student.handed.file if names else f"student {student.number}"
+
+
+def _dots(guess: Guessed, students: dict[int, Student], names: bool) -> list[_Dot]:
+    """A dot for each, side by side in height where several stand at one place."""
+    found: list[_Dot] = []
+    for number, off in guess.times_off:
+        x = _x(off)
+        there = sum(abs(dot.x - x) < 11 for dot in found)
+        y = _MIDDLE + (-1) ** there * 7 * math.ceil(there / 2)
+        far = not 1 / FAR <= off <= FAR
+        title = f"{_who(students[number], names)}: {_times(off)}"
+        found.append(_Dot(round(x, 1), max(10, min(46, y)), far, title))
+    return found
+
+
+def _x(times: float) -> float:
+    reach = max(-3.0, min(3.0, math.log10(times))) / math.log10(_WIDEST)
+    return _WIDTH / 2 + reach * (_WIDTH / 2 - _EDGE)
+
+
+def _times(off: float) -> str:
+    if 0.95 < off < 1.05:
+        return "right"
+    times = max(off, 1 / off)
+    told = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+    return f"{told} times" if off > 1 else f"1/{told}"

@@ -1,0 +1,1 @@
+"""Slides, hand-outs, and what a class hands in."""
