@@ -54,7 +54,7 @@ def _graded(source: str, id: str) -> list[NotebookNode]:
     found = _CHECK.search(source)
     check = found[1].strip() if found else ""
     answer = _CHECK.sub("", source).strip()
-    judge = f'verdict = {check}\nassert verdict.status == "right", verdict.message\nverdict'
+    judge = f'verdict = {check}\nprint(verdict)\nassert verdict.status == "right", verdict.message'
     return [
         new_code_cell(answer, id=id, metadata={"nbgrader": _told(f"answer-{id}", solution=True)}),
         new_code_cell(

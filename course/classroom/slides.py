@@ -63,12 +63,12 @@ class _Block:
 
 
 def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
-    """Return the slides of one part; the first has the part's minutes and its `notes`."""
+    """Return the slides of one part; the first has its minutes, and each what the presenter may need."""
     made = [replace(slide, title=slide.title or part.title) for slide in _paged(_blocks(part))]
     mine = [note for note in notes if note.part == part.title]
     text = _NOTES.render(minutes=part.minutes, notes=mine)
-    first = made[0] if made else Slide(part.title, "")
-    return [replace(first, notes=text, minutes=part.minutes), *made[1:]]
+    first, *rest = [replace(slide, notes=text) for slide in made or [Slide(part.title, "")]]
+    return [replace(first, minutes=part.minutes), *rest]
 
 
 def code(source: str) -> str:

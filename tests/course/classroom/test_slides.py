@@ -1,0 +1,230 @@
+"""What stands on which slide, and how decks look in a browser."""
+
+import json
+import re
+import shutil
+
+import nbformat
+import pytest
+
+from course import npm
+from course.__main__ import main
+from course.classroom import deck, slides
+from course.table import CourseError, load
+from course.write import assemble, parts
+from tests.toy import edit_lesson
+
+COURSE = load()
+#: Of every slide, with all that comes on a click, what stands outside of it.
+OUTSIDE = """() => [...document.querySelectorAll(".slides > section")].flatMap((slide, place) => {
+    Reveal.slide(place);
+    slide.querySelectorAll(".fragment").forEach((one) => one.classList.add("visible"));
+    const page = slide.getBoundingClientRect();
+    return [...slide.querySelectorAll("h1, h2, p, pre, li, td, img, table")].filter((one) => {
+        const box = one.getBoundingClientRect();
+        const cut = one.tagName === "PRE" && one.scrollWidth > one.clientWidth + 2;
+        return !one.closest("aside") && (box.bottom > page.top + 712 || box.right > page.left + 1272 || cut);
+    }).map((one) => `${place + 1}: ${one.tagName} ${one.textContent.slice(0, 60)}`);
+})"""
+OWN = ("file:", "data:", "blob:")
+SMALLEST = """() => Math.min(...[...document.querySelectorAll(".slides pre.code")].map(
+    (one) => parseFloat(getComputedStyle(one).fontSize)))"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Where reveal.js is kept; without npm these tests say that they did not run."""
+    if shutil.which("npm") is None:
+        pytest.skip("NOT TESTED: slides, since npm is not here")
+    return tmp_path_factory.mktemp("slides")
+
+
+def made(lesson, short=False):
+    return deck.make(COURSE, lesson, assemble.read(COURSE.notebook(lesson)), short)
+
+
+lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
+
+
+@lessons
+def test_minutes_add_up_in_both_cuts_and_the_short_one_leaves_parts_out(lesson):
+    whole, short = made(lesson), made(lesson, short=True)
+    for one, minutes in ((whole, lesson.minutes), (short, min(45, lesson.minutes))):
+        assert one.minutes == minutes == sum(slide.minutes for slide in one.slides)
+    assert len(short.slides) <= len(whole.slides) <= 1.35 * lesson.minutes + 10
+    assert (len(short.slides) < len(whole.slides)) == (lesson.minutes > 45)
+
+
+@lessons
+def test_a_prediction_comes_before_what_it_is_about(lesson):
+    found = made(lesson).slides
+    asked = [place for place, slide in enumerate(found) if slide.kind == "predict"]
+    assert len(asked) >= 4
+    for place in asked:
+        assert "<img" not in found[place].body and "<pre" not in found[place].body
+    assert not any("@param" in slide.body or "reference.record" in slide.body for slide in found)
+
+
+@lessons
+def test_questions_of_the_teachers_page_stand_in_the_notes_with_their_answers(lesson):
+    notes = "\n".join(slide.notes for slide in made(lesson).slides)
+    for note in parts.notes(COURSE, lesson):
+        words = re.findall(r"\w+", note.answer or note.text)[:4]
+        assert all(word in notes for word in words), note
+
+
+@lessons
+def test_every_figure_is_there_with_its_alt_text(lesson):
+    bodies = "\n".join(slide.body for slide in made(lesson).slides)
+    divided = parts.of(lesson, assemble.read(COURSE.notebook(lesson)))
+    figures = [
+        output
+        for part in divided
+        if part.minutes
+        for cell in part.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(figures) == bodies.count("<img ") and 'alt=""' not in bodies
+
+
+def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):
+    lesson = COURSE.lessons[1]
+    executed = assemble.read(COURSE.notebook(lesson))
+    cell = next(
+        cell for cell in executed.cells if cell.get("outputs") and "re.search" in cell.source
+    )
+    cell.outputs = [nbformat.v4.new_output("stream", text="seen on <b>my</b> machine")]
+    nbformat.write(executed, tmp_path / "mine.ipynb")
+    assert (
+        main(["slides", "--from", str(tmp_path / "mine.ipynb"), "--folder", str(tmp_path / "made")])
+        == 0
+    )
+    text = (tmp_path / "made" / f"{lesson.slug}.html").read_text("utf-8")
+    assert "seen on &lt;b&gt;my&lt;/b&gt; machine" in text
+    assert "for 50 minutes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "There is no notebook"),
+        ("{", "no readable notebook"),
+        (True, "is no lesson of this course"),
+    ],
+)
+def test_a_run_that_is_none_is_told(tmp_path, capsys, content, said):
+    path = tmp_path / "mine.ipynb"
+    if content is True:
+        nbformat.write(nbformat.v4.new_notebook(), path)
+    elif content:
+        path.write_text(content)
+    assert main(["slides", "--from", str(path)]) == 1
+    assert said in capsys.readouterr().err
+
+
+def toy_slides(course, text):
+    edit_lesson(course, "# ## A figure", f"# ## A figure\n#\n# {text}")
+    edit_lesson(course, 'tags=["minutes-0"]', 'tags=["minutes-1"]')
+    [lesson] = course.lessons
+    [first, _] = parts.of(lesson, assemble.build(course, lesson))
+    return slides.of(first)
+
+
+def test_what_does_not_fit_goes_on_on_the_next_slide(toy_course):
+    sentence = "One sentence that says something about a chip, and goes on for a while. "
+    found = toy_slides(toy_course, 30 * sentence)
+    bodies = [slide.body for slide in found if "One sentence" in slide.body]
+    assert len(bodies) > 1 and sum(body.count("One sentence") for body in bodies) == 30
+
+
+def test_code_that_is_long_is_small_and_then_cut_at_an_empty_line():
+    short, longer = "x = 1", "\n".join(f"x{i} = {i}" for i in range(12))
+    assert "size-0" in slides.code(short) and "size-1" in slides.code(longer)
+    halves = list(slides._fitting("\n".join([longer, "", longer])))
+    assert halves == [longer, longer]
+    wide = list(slides._fitting("f(" + "a, " * 400 + ")"))
+    assert wide  # one line that fits nowhere is shown all the same
+
+
+def test_text_of_a_lesson_is_not_taken_for_html(toy_course):
+    found = toy_slides(toy_course, "A <script>alert(1)</script> and `<b>`.")
+    assert "<script" not in found[0].body and "&lt;script&gt;" in found[0].body
+
+
+def test_a_deck_needs_nothing_from_elsewhere(cache):
+    lesson = COURSE.lessons[0]
+    [(path, _)] = deck.write(COURSE, lesson, cache / "made")
+    text = path.read_text("utf-8")
+    assert "MIT" in text[:3000] and "Hakim El Hattab" in text
+    assert not re.search(
+        r"""(src|href)=["']?(https?:)?//(?![^"']*["']>)""", text.split("<script>")[0]
+    )
+    assert path.stat().st_size < 3e6
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(2))
+def test_decks_are_whole_and_accessible_in_a_browser(browser, cache, part):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    for lesson in COURSE.lessons[part::2]:
+        for path, _ in deck.write(COURSE, lesson, cache / "made"):
+            wrong, outside = [], []
+            page = browser.new_page(viewport={"width": 1280, "height": 720})
+            page.on(
+                "console",
+                lambda m, w=wrong: w.append(m.text) if m.type in ("error", "warning") else 0,
+            )
+            page.on("pageerror", lambda error, w=wrong: w.append(str(error)))
+            page.on(
+                "request", lambda r, o=outside: None if r.url.startswith(OWN) else o.append(r.url)
+            )
+            page.goto(path.as_uri())
+            page.wait_for_function("window.Reveal && Reveal.isReady()")
+            assert page.evaluate(OUTSIDE) == [], path.name
+            assert page.evaluate(SMALLEST) >= 21, path.name
+            if path.stem == lesson.slug:  # the short one has no slide that this one lacks
+                page.goto(f"{path.as_uri()}?view=print")  # all slides at once
+                page.wait_for_selector(".pdf-page")
+                answer = axe.run(page, options={"resultTypes": ["violations"], "preload": False})
+                broken = [
+                    (v["id"], v["nodes"][0]["html"][:200]) for v in answer.response["violations"]
+                ]
+                assert broken == [], path.name
+            assert (wrong, outside) == ([], []), path.name
+            page.close()
+
+
+def test_the_presenter_sees_question_and_answer(browser, cache):
+    lesson = COURSE.lessons[2]
+    [(path, _), *_] = deck.write(COURSE, lesson, cache / "made")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_function("window.Reveal && Reveal.isReady()")
+    with context.expect_page() as popped:
+        page.keyboard.press("s")
+    view = popped.value
+    page.evaluate("Reveal.slide(6)")
+    view.wait_for_function(
+        "document.body.innerText.includes('the journey stays as long as it was')"
+    )
+    context.close()
+
+
+def test_without_npm_it_is_said_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CourseError, match=r"Install Node\.js, then `make slides` again"):
+        npm.files(npm.REVEAL, ["LICENSE"], tmp_path)
+
+
+def test_a_file_that_the_package_does_not_have_is_named(cache):
+    deck.write(COURSE, COURSE.lessons[0], cache / "made")
+    with pytest.raises(CourseError, match="has no file none"):
+        npm.files(npm.REVEAL, ["none.js"], cache / "fetched")
+
+
+def test_slides_of_one_lesson(tmp_path, capsys, cache):
+    assert main(["slides", "4", "--folder", str(tmp_path / "made")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert json.dumps(sorted(path.name for path in (tmp_path / "made").iterdir())).count("04_") == 2
