@@ -38,6 +38,8 @@ _tried: dict[str, Tried] = {}
 def note(exercise: str, status: str, message: str) -> None:
     """Keep what `exercises.check` said: `exercise` is its id, `status` "open", "wrong" or "right".
 
+    `message` is what the learner read.
+
     >>> note("99.sum", "wrong", "Read that again.")
     >>> tried()["99.sum"].tries
     1

@@ -1,5 +1,7 @@
 """Settings of Sphinx. What depends on the course's address is handed in by `building`."""
 
+from pathlib import Path
+
 project = "Accelerators in Colab, measured"
 author = "the course's authors"
 language = "en"
@@ -37,6 +39,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = [("sorting.js", {"defer": "defer"})]
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).parent / "static" / "ranking.js")
 html_copy_source = True  # llms.txt is made from them
 html_theme_options = {
     "logo": {"text": "Accelerators in Colab"},

@@ -106,6 +106,8 @@ def test_search_finds(address, page, words):
     page.goto(f"{address}search.html?q={words.replace(' ', '+')}")
     page.wait_for_selector("ul.search li", timeout=20_000)
     assert page.locator("ul.search li").count() >= 3
+    if words == "out of memory":  # who looks for that has the problem
+        assert "/problems/" in page.locator("ul.search li a").first.evaluate("one => one.href")
 
 
 def test_tables_sort_by_number_and_by_name(address, page):
@@ -121,9 +123,32 @@ def test_tables_sort_by_number_and_by_name(address, page):
     assert column(1) == sorted(column(1), key=str.lower)
 
 
-def needs_python(site):
+@pytest.fixture(scope="module")
+def python(site):
+    """The site with its Python; without npm these tests say that they did not run."""
     if not (site / "_static" / "pyodide").exists():
         pytest.skip("NOT TESTED: the doctor and the planner in the browser, since npm is not here")
+
+
+@pytest.fixture(scope="module")
+def started(python, address, browser):
+    """The doctor's page on which Python has started."""
+    page, wrong = opened(browser)
+    page.goto(f"{address}explain.html")
+    ask(page, "error", "x", "")
+    yield page
+    page.context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def doctors(started):
+    """That page, with nothing asked and nothing said."""
+    started.evaluate(
+        "() => { const said = document.getElementById('doctor-said'); said.replaceChildren();"
+        " said.setAttribute('aria-busy', 'true'); document.getElementById('doctor-text').value = ''; }"
+    )
+    return started
 
 
 def ask(page, question, *given):
@@ -148,9 +173,8 @@ def expected(text):
 
 
 @pytest.mark.timeout(900)
-def test_the_doctor_answers_as_python_does(site, address, page):
-    needs_python(site)
-    page.goto(f"{address}explain.html")
+def test_the_doctor_answers_as_python_does(started):
+    page = started
     texts = [row["text"] for row in test_errors.ERRORS] + [
         row["text"] for row in test_errors.UNRELATED
     ]
@@ -177,8 +201,7 @@ def answered(page):
     return page.locator("#doctor-said").inner_text()
 
 
-def test_the_doctor_by_keyboard_alone(site, address, page):
-    needs_python(site)
+def test_the_doctor_by_keyboard_alone(python, address, page):
     page.goto(f"{address}explain.html")
     page.locator("#doctor-text").focus()
     page.keyboard.type("RuntimeError: No CUDA GPUs are available")
@@ -193,9 +216,8 @@ def test_the_doctor_by_keyboard_alone(site, address, page):
     assert page.locator("#no-accelerator").count() == 1
 
 
-def test_an_unknown_error_is_not_explained(site, address, page):
-    needs_python(site)
-    page.goto(f"{address}explain.html")
+def test_an_unknown_error_is_not_explained(doctors):
+    page = doctors
     page.fill("#doctor-text", "ZebraError: the stripes of animal 7 point the wrong way")
     page.keyboard.press("Control+Enter")
     assert "not in the table" in answered(page)
@@ -210,10 +232,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_stay_texts(site, address, page, name):
-    needs_python(site)
-    page.goto(f"{address}explain.html")
-    ask(page, "error", "x", "")  # Python has started
+def test_hostile_texts_stay_texts(doctors, name):
+    page = doctors
     page.evaluate("text => { document.getElementById('doctor-text').value = text }", HOSTILE[name])
     start = time.perf_counter()
     page.locator("#doctor button").click()
@@ -237,9 +257,8 @@ OLD = notebook(
 )
 
 
-def test_a_notebook_by_file_and_by_paste(site, address, page, tmp_path):
-    needs_python(site)
-    page.goto(f"{address}explain.html")
+def test_a_notebook_by_file_and_by_paste(doctors, tmp_path):
+    page = doctors
     wanted = [finding.seen for finding in doctor.explain_notebook(OLD)]
     assert len(wanted) >= 2
     file = tmp_path / "<img src=x>.ipynb"
@@ -257,16 +276,14 @@ def test_a_notebook_by_file_and_by_paste(site, address, page, tmp_path):
 
 
 @pytest.mark.parametrize("broken", ['{"cells": [', "[]", '{"cells": 3}', "\x00\x01"])
-def test_what_is_no_notebook_is_said_to_be_none(site, address, page, tmp_path, broken):
-    needs_python(site)
-    page.goto(f"{address}explain.html")
+def test_what_is_no_notebook_is_said_to_be_none(doctors, tmp_path, broken):
+    page = doctors
     (tmp_path / "x.ipynb").write_text(broken, "utf-8")
     page.set_input_files("#doctor-file", str(tmp_path / "x.ipynb"))
     assert "not a notebook" in answered(page)
 
 
-def test_the_planner_answers_as_python_does(site, address, page):
-    needs_python(site)
+def test_the_planner_answers_as_python_does(python, address, page):
     page.goto(f"{address}fits.html")
     page.select_option("#fits-known", label="1.3 B")
     page.locator("#fits button").click()
@@ -282,8 +299,7 @@ def test_the_planner_answers_as_python_does(site, address, page):
     assert sizes.worst in said and f"{100 * transformer.MOST_OFF:.1f} %" in said
 
 
-def test_the_planner_refuses_what_is_no_network(site, address, page):
-    needs_python(site)
+def test_the_planner_refuses_what_is_no_network(python, address, page):
     page.goto(f"{address}fits.html")
     page.fill("#fits-heads", "7")
     page.locator("#fits button").click()
