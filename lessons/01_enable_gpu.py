@@ -85,7 +85,7 @@ f"about {chips['T4'].lanes / cpu.lanes:,.0f} lanes for each of yours{said(lanes_
 # them there. Without one, one core of your CPU races against two: a second *thread*, a stream of work of its own, gets
 # half of the rows and has to be woken up first. That hand-over is as real as a GPU's; only the pay-off is smaller.
 #
-# **Predict.** From which n on does the second contender win?
+# **Predict.** From which size n on does the second contender win: two cores against one, or the GPU against the CPU?
 
 # %%
 crossing_at = None  # @param {type:"integer"}

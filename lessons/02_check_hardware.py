@@ -467,7 +467,7 @@ predicted = {
     "per_cent_at_64": guess(per_cent_at_64, 100 * speeds[64] / peak, "%"),
     "times_as_fast": guess(times_as_fast, span, "×"),
     "held_back": guess(held_back, " and ".join(limited)),
-    "gain_of_threads": guess(gain_of_threads, max(gain), "×"),
+    "gain_of_threads": guess(gain_of_threads, gain[-1], "×"),
 }
 
 # %%

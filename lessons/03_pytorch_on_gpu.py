@@ -153,7 +153,7 @@ figures.bars(
 # A GPU is a queue that somebody else works through. Your line only adds to the queue, and Python goes on. Without a GPU,
 # a second thread of your CPU plays that part here: it takes the work in order, and Python goes on as well.
 #
-# **Predict.** How many times too short is the time that the WRONG cell reports?
+# **Predict.** Your clock stops as soon as the call for one large product returns. How many times too short is the time that it shows?
 
 # %%
 times_too_short = None  # @param {type:"number"}
@@ -253,7 +253,7 @@ f"{1000 * waiting.seconds:.0f} ms"
 # %% [markdown]
 # ### RIGHT: wait once, at the end
 #
-# **Predict.** How many times as fast is it?
+# **Predict.** Wait once, at the end, instead of in each step: how many times as fast is the loop?
 
 # %%
 times_as_fast = None  # @param {type:"number"}
@@ -354,7 +354,7 @@ figures.lines(
 # where it does. You need no second device to see how: take the logistic map of lesson 01, x → 3.7 x (1 − x), and write it in two ways that are
 # equal on paper but round in different places.
 #
-# **Predict.** After how many steps do the two differ by more than 0.1?
+# **Predict.** After how many steps do the two formulas differ by more than 0.1, in float32?
 
 # %%
 steps_until_apart = None  # @param {type:"integer"}
@@ -389,7 +389,7 @@ figures.lines(
 # A fast chip starves on a slow feed. The usual feed is a `DataLoader`. For data that fits, keeping all of it on the device
 # is another.
 #
-# **Predict.** How many times as fast is an epoch when the data already lies on the device?
+# **Predict.** How many times as fast as with a `DataLoader` is an epoch when the data already lies on the device?
 
 # %%
 times_faster = None  # @param {type:"number"}
@@ -542,7 +542,7 @@ def tokens_per_second(batch, fused=False, dtype=None):
 
 
 # %% [markdown]
-# **Predict.** From the first rung to the best: how many times as fast?
+# **Predict.** One row at a time, 16 rows, a fused optimiser, autocast: how many times as fast as the first rung is the best one?
 
 # %%
 times_up = None  # @param {type:"number"}
@@ -578,7 +578,7 @@ print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
 #
 # `torch.compile` turns many operations into a few programs for the chip, called *kernels*. Compiling takes seconds, once.
 #
-# **Predict.** After how many calls has it paid for itself?
+# **Predict.** Seven operations on an array of many numbers become one program. After how many calls has compiling them paid for itself?
 
 # %%
 calls_until_paid = None  # @param {type:"integer"}

@@ -110,7 +110,7 @@ placed.device.split("/")[-1]
 # %% [markdown]
 # ### WRONG: ask for a device that is not there
 #
-# **Predict.** Does the next line fail, or does it run?
+# **Predict.** You ask for a device that is not there, `GPU:7`. Does the next cell fail, or does it run?
 
 # %%
 it_will = None  # @param ["fail", "run"]
@@ -343,7 +343,7 @@ large = tf.random.normal((NUMBERS,))
 small = tf.random.normal((16,))
 
 # %% [markdown]
-# **Predict.** Which way wins for many numbers?
+# **Predict.** Eager, graph or XLA: which way wins for many numbers?
 
 # %%
 fastest_large = None  # @param ["eager", "graph", "XLA"]

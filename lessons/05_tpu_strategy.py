@@ -620,7 +620,7 @@ def train_under(strategy, divide_by, steps):
 # %% [markdown]
 # ### WRONG: divide by the replica's own rows
 #
-# **Predict.** How many times too large is the first update then?
+# **Predict.** If each replica divides its loss by its own rows, how many times too large is the first update?
 
 # %%
 too_large = None  # @param {type:"number"}

@@ -267,7 +267,7 @@ figures.lines(
 # Live tensors are one view. The operating system, or the GPU's driver, has another: what the process *holds*. Two tensors of 64 MiB:
 # one has two names; the other sits in an object that points at itself.
 #
-# **Predict.** Which call frees the second 64 MiB?
+# **Predict.** `del holder`, `gc.collect()`, `empty_cache()`: which call frees the second 64 MiB, those that hold on to themselves?
 
 # %%
 frees_the_cycle = None  # @param ["del holder", "gc.collect()", "empty_cache()"]
@@ -384,7 +384,7 @@ free = sum(size for segment in card.segments() for size, state in segment if sta
 figures.blocks({"full": full, "half freed": card.segments()}, capacity=100 * MIB, title=f"{free:.0f} MiB are free")
 
 # %% [markdown]
-# **Predict.** Will a tensor of 10 MiB fit?
+# **Predict.** More than 10 MiB are free, in pieces. Will a tensor of 10 MiB fit?
 
 # %%
 will_fit = None  # @param ["yes", "no"]

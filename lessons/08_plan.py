@@ -256,7 +256,7 @@ for run in runs:
 # `foreach=True` rehearses it so. And take a model that is large enough to need a GPU: GPT-2, with 124 million parameters, 16 rows of 1,024 tokens. Weights,
 # gradients and AdamW's state are 2 GB. Each row adds the results of twelve layers and, for the loss, 1,024 × 50,257 numbers, several times over.
 #
-# **Predict.** On which of Colab's chips does it fit?
+# **Predict.** GPT-2, 16 rows of 1,024 tokens: on which of Colab's chips does a step fit?
 
 # %%
 fits_on = None  # @param ["all", "all but one", "all but two", "A100 and larger", "none"]
@@ -514,7 +514,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 guess = reference.Prediction
 predicted = {
     "off_by": guess(off_by, abs(peak_off), "%"),
-    "products_share": guess(products_share, here, "%"),
+    "products_share": guess(products_share, on_h100, "%"),
     "times_as_long": guess(times_as_long, longer, "×"),
     "times_the_ceilings": guess(times_the_ceilings, resnet.factor, "×"),
     "fits_on": guess(fits_on, "; ".join(offer.choice for offer in table if offer.fits)),

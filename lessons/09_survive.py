@@ -362,7 +362,7 @@ def can_be_loaded(path):
 # %% [markdown]
 # One complete checkpoint exists, and the process is killed while it writes the next.
 #
-# **Predict.** What is left?
+# **Predict.** A process dies while it writes over its only checkpoint. What is left?
 
 # %%
 left = None  # @param ["the old one", "the new one", "both", "neither"]
@@ -402,7 +402,7 @@ f"model.pt {'can' if usable_after_beside else 'cannot'} be loaded; also there: {
 #
 # A loader notices half a file. Does it notice a small fault too, such as a disk or a copy may make? Take a good file and flip one bit of one weight.
 #
-# **Predict.** What does `torch.load` do?
+# **Predict.** One bit of a file with weights is flipped. What does `torch.load` do with it?
 
 # %%
 what_load_does = None  # @param ["raises an error", "warns", "loads it and says nothing"]

@@ -63,7 +63,8 @@ class Prediction:
             return None
         if not self.said or not self.measured or self.said * self.measured < 0:
             return None
-        return self.said / self.measured
+        ratio = self.said / self.measured
+        return ratio if 0 < ratio < math.inf else None
 
 
 def _plain(value: Any) -> float | str | None:

@@ -63,7 +63,7 @@ def handed_in(course: Course, options: argparse.Namespace) -> int:
     work = gathered.gather(course, handed)
     target = options.out or course.root / "build" / "class"
     page = _files.write(target / "class.html", report.page(work, handed, options.names))
-    table = _files.write(target / "class.csv", report.table(work, options.names))
+    table = _files.write(target / "class.csv", "\ufeff" + report.table(work, options.names))
     counted = len(handed) - len(work.left_out)
     print(f"{counted} of {len(handed)} notebooks count\n{page}\n{table}")
     return 0

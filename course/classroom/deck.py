@@ -37,10 +37,20 @@ def make(course: Course, lesson: Lesson, notebook: NotebookNode, short: bool = F
     chosen = parts.cut(chosen) if short else [part for part in chosen if part.minutes]
     told = parts.notes(course, lesson)
     minutes = sum(part.minutes for part in chosen)
-    opening = _TITLE.render(objectives=lesson.objectives, minutes=minutes)
-    title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, kind="title")
+    opening = _TITLE.render(
+        objectives=lesson.objectives, minutes=minutes, address=course.colab_url(lesson)
+    )
+    expected = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
+    title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, "title", expected)
     body = [slide for part in chosen for slide in slides.of(part, told)]
-    return Deck((title, *body), minutes)
+    return Deck((title, *_sizes(notebook), *body), minutes)
+
+
+def _sizes(notebook: NotebookNode) -> list[slides.Slide]:
+    """A slide with the names for sizes that later code uses."""
+    cells = [cell for cell in notebook.cells if assemble.PARAMETERS in assemble.tags_of(cell)]
+    texts = [slides.sizes(cell.source) for cell in cells]
+    return [slides.Slide("Sizes that come up", slides.code(text), "code") for text in texts if text]
 
 
 def page(lesson: Lesson, deck: Deck, cache: Path) -> str:
@@ -62,7 +72,9 @@ def page(lesson: Lesson, deck: Deck, cache: Path) -> str:
         version=npm.REVEAL.version,
         licence=markupsafe.Markup(files["LICENSE"]),
         styles=markupsafe.Markup("\n".join(styles)),
-        slides=[_marked(slide) for slide in deck.slides],
+        slides=[
+            _marked(slide, ahead) for slide, ahead in zip(deck.slides, _ahead(deck), strict=True)
+        ],
         reveal=markupsafe.Markup(scripts["reveal"]),
         notes=markupsafe.Markup(scripts["plugin/notes"]),
     )
@@ -88,7 +100,15 @@ def write(
     return written
 
 
-def _marked(slide: slides.Slide) -> dict:
+def _ahead(deck: Deck) -> list[int]:
+    """Seconds for the presenter's clock; what comes before the first part shares its time."""
+    seconds = [60 * slide.minutes for slide in deck.slides]
+    first = next((place for place, time in enumerate(seconds) if time), 0)
+    seconds[0], seconds[first] = seconds[first], 0 if first else seconds[first]
+    return seconds
+
+
+def _marked(slide: slides.Slide, seconds: int) -> dict:
     """A slide for the page: its body is HTML already, its title is text."""
     return {
         "title": slide.title,
@@ -96,4 +116,5 @@ def _marked(slide: slides.Slide) -> dict:
         "notes": markupsafe.Markup(slide.notes),
         "kind": slide.kind,
         "minutes": slide.minutes,
+        "seconds": seconds,
     }

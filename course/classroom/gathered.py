@@ -62,6 +62,11 @@ class Guessed:
         return [number for number, off in self.times_off if 1 / NEAR < off < NEAR]
 
     @property
+    def not_compared(self) -> int:
+        """How many said something that no factor can be told for: a word, zero, less than nothing, no run."""
+        return len(self.made) - len(self.times_off) if self.times_off else 0
+
+    @property
     def words(self) -> list[tuple[str, int, int]]:
         """For answers in words: each with how often it was said, and how often it was what came out."""
         said = Counter(str(one.said) for _, one in self.made if isinstance(one.said, str))
@@ -80,7 +85,7 @@ class Guessed:
         ]
         if not numbers:
             return ""
-        low, high = min(numbers), max(numbers)
+        low, high = (pick(numbers, key=lambda pair: pair[0]) for pick in (min, max))
         texts = [str(Value(number, unit, "")) for number, unit in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
 
@@ -90,6 +95,7 @@ class Task:
     """One exercise: which students stand where, and wrong answers by the mistake that its judge named."""
 
     id: str
+    title: str
     standing: Mapping[str, tuple[int, ...]]
     mistakes: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -126,14 +132,16 @@ class LessonWork:
     def topics(self) -> list[str]:
         """What to talk about: where most were far off, the commonest mistake, what most left open."""
         found = [_far_off(self.guesses)]
-        mistakes = [(len(who), text, task.id) for task in self.tasks for text, who in task.mistakes]
-        if mistakes:
-            count, text, id = max(mistakes)
-            found.append(f"In exercise {id}, {count} made the same mistake: {text}")
+        hard = max(self.tasks, key=lambda task: len(task.standing["wrong"]), default=None)
+        if hard and hard.mistakes:
+            wrong = len(hard.standing["wrong"])
+            text, who = hard.mistakes[0]
+            same = f"; {len(who)} of them made the same mistake: {text}" if len(who) > 1 else "."
+            found.append(f"Exercise {hard.title}: {wrong} have a wrong answer{same}")
         left = max(self.tasks, key=lambda task: len(task.standing["open"]), default=None)
         if left and 2 * len(left.standing["open"]) > len(self.students):
-            who = f"{len(left.standing['open'])} of {len(self.students)}"
-            found.append(f"Exercise {left.id} is open for {who}.")
+            many = f"{len(left.standing['open'])} of {len(self.students)}"
+            found.append(f"Exercise {left.title} is open for {many}.")
         return [topic for topic in found if topic]
 
 
@@ -146,17 +154,30 @@ class ClassWork:
     errors: tuple[Met, ...]
     left_out: tuple[Handed, ...]
 
+    @property
+    def compared(self) -> list[tuple[str, list[str]]]:
+        """What was measured, a row a value, beside each other on the machines that measured anything."""
+        there = [dict(machine.measured) for machine in self.measuring]
+        meanings = sorted({meaning for one in there for meaning in one})
+        return [(meaning, [one.get(meaning, "") for one in there]) for meaning in meanings]
+
+    @property
+    def measuring(self) -> list[Machine]:
+        """The machines that measured anything."""
+        return [machine for machine in self.machines if machine.measured]
+
 
 def gather(course: Course, handed: Sequence[Handed]) -> ClassWork:
     """Return what files say together; `handed` is what `submissions.read_folder` gives."""
     students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
+    built = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
     lessons = [
         LessonWork(
             lesson.slug,
             f"{lesson.number:02d} · {lesson.title}",
             tuple(mine),
-            tuple(_guesses(questions.of(assemble.build(course, lesson)), mine)),
-            tuple(_tasks(mine)),
+            tuple(_guesses(questions.of(built[lesson.slug]), mine)),
+            tuple(_tasks(questions.exercises(built[lesson.slug]), mine)),
         )
         for lesson in course.lessons
         if (mine := [one for one in students if one.handed.lesson == lesson.slug])
@@ -179,7 +200,9 @@ def _far_off(guesses: Sequence[Guessed]) -> str:
     ways = {True: "mostly too much", False: "mostly too little"}
     way = ways[much > little] if much != little else "in both directions"
     asked = far.question.text.replace("*", "").replace("`", "")
-    return f"{asked} {much + little} of {len(far.made)} were off by more than {FAR} times, {way}."
+    return (
+        f"{asked} {much + little} of {len(far.times_off)} were off by more than {FAR} times, {way}."
+    )
 
 
 def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[Guessed]:
@@ -192,22 +215,24 @@ def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable
         yield Guessed(question, tuple(answers))
 
 
-def _tasks(students: Sequence[Student]) -> Iterable[Task]:
-    ids = sorted({id for one in students for id in one.handed.exercises})
-    for id in ids:
+def _tasks(titles: Mapping[str, str], students: Sequence[Student]) -> Iterable[Task]:
+    for id, title in titles.items():
         standing: dict[str, list[int]] = {"right": [], "wrong": [], "open": []}
         mistakes: dict[str, list[int]] = defaultdict(list)
+        texts: dict[str, str] = {}  # one student's words stand for all who made the same mistake
         for one in students:
             tried = one.handed.exercises.get(id)
             if tried is not None:
                 standing[tried.status].append(one.number)
                 if tried.status == "wrong":
                     mistakes[mask(tried.message)].append(one.number)
+                    texts.setdefault(mask(tried.message), tried.message)
         ordered = sorted(mistakes.items(), key=lambda item: (-len(item[1]), item[0]))
         yield Task(
             id,
+            title.replace("`", ""),
             {status: tuple(numbers) for status, numbers in standing.items()},
-            tuple((text, tuple(numbers)) for text, numbers in ordered),
+            tuple((texts[kind].replace("`", ""), tuple(numbers)) for kind, numbers in ordered),
         )
 
 
@@ -217,13 +242,13 @@ def _machines(students: Sequence[Student]) -> Iterable[Machine]:
         if one.handed.record:
             by_name[device_of(one.handed)].append(one)
     for name, mine in sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0])):
-        values: dict[str, list[Value]] = defaultdict(list)
+        values: dict[tuple[str, str], list[Value]] = defaultdict(list)
         for one in mine:
             record = one.handed.record
             if record and record.platform != "stand-in" and not record.fast:
                 for value in record.values.values():
-                    values[f"{record.lesson[:2]}: {value.meaning}"].append(value)
-        measured = tuple((meaning, _range(found)) for meaning, found in sorted(values.items()))
+                    values[f"{record.lesson[:2]}: {value.meaning}", value.unit].append(value)
+        measured = tuple((meaning, _range(found)) for (meaning, _), found in sorted(values.items()))
         yield Machine(name, tuple(one.number for one in mine), _sheet(name), measured)
 
 

@@ -13,13 +13,13 @@ import jupytext
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from course.table import Course, Lesson
+from course.table import Course, CourseError, Lesson
 from course.write import assemble
 
 SCHEMA = 3
 POINTS = 1  # an exercise
 CONFIG = '''\
-"""nbgrader's settings for this course: an open exercise keeps its dots, so that Run all reaches the end."""
+"""nbgrader's settings for this course: an open exercise keeps its dots, so that its cell runs."""
 
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "colab-accelerators"
@@ -52,15 +52,25 @@ def _exercises(course: Course, lesson: Lesson) -> list[str]:
 def _graded(source: str, id: str) -> list[NotebookNode]:
     """The answer, between nbgrader's markers, and the cell that judges it."""
     found = _CHECK.search(source)
-    check = found[1].strip() if found else ""
+    if not found:
+        raise CourseError(
+            "An exercise does not end in exercises.check(…), so nbgrader cannot be told how it is judged. It "
+            f"begins with {source.splitlines()[0]!r}."
+        )
+    check = found[1].strip()
     answer = _CHECK.sub("", source).strip()
-    judge = f'verdict = {check}\nprint(verdict)\nassert verdict.status == "right", verdict.message'
+    judge = (
+        f'verdict = {check}\ndisplay(verdict)\nassert verdict.status == "right", verdict.message'
+    )
     return [
         new_code_cell(answer, id=id, metadata={"nbgrader": _told(f"answer-{id}", solution=True)}),
         new_code_cell(
             judge,
             id=f"{id}-judge",
-            metadata={"nbgrader": {**_told(f"judge-{id}", grade=True), "points": POINTS}},
+            metadata={
+                "nbgrader": {**_told(f"judge-{id}", grade=True), "points": POINTS},
+                "tags": ["raises-exception"],  # Run all goes on, to the record at the end
+            },
         ),
     ]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -19,6 +21,9 @@ from course.table import COLAB, Course, CourseError, Lesson
 from course.write import assemble
 
 _SHEET = template("predictions.html")
+
+
+_TELLING = 25  # letters from which a judge's words say something without what is filled in
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,22 @@ class Place:
         """
         if not text:
             return cls(course.repository.slug, course.repository.branch, "handouts")
-        words = text.removeprefix("https://github.com/").strip("/").split("/")
-        if len(words) > 3 and words[2] == "tree":
+        plain = re.sub(r"^(https?://)?(www\.)?github\.com/", "", text.strip())
+        words = re.split(r"[?#]", plain)[0].strip("/").split("/")
+        if len(words) > 3 and words[2] in ("tree", "blob"):
             del words[2]  # an address copied from the browser
-        if len(words) < 4 or not all(words):
+        owner, name, branch, *folders = [*words, "", "", ""][: max(3, len(words))]
+        if not (owner and name and branch and folders and all(folders)) or {".", ".."} & set(words):
             raise CourseError(
                 f"{text!r} names no place. Give owner/name/branch/folder, as in "
                 "somebody/my-class/main/handouts."
             )
-        return cls("/".join(words[:2]), words[2], "/".join(words[3:]))
+        return cls(f"{owner}/{name.removesuffix('.git')}", branch, "/".join(folders))
 
     def colab_url(self, lesson: Lesson) -> str:
         """The address that opens a lesson's hand-out in Colab."""
-        path = f"{self.folder}/{lesson.slug}.ipynb"
-        return f"{COLAB}/github/{self.slug}/blob/{self.branch}/{path}"
+        path = quote(f"{self.branch}/{self.folder}/{lesson.slug}.ipynb")
+        return f"{COLAB}/github/{self.slug}/blob/{path}"
 
 
 def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path) -> list[Path]:
@@ -58,15 +65,18 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
 
     Raises `CourseError` where a hand-out would still hold a solution.
     """
-    written, bundled = [], []
+    written: list[Path] = []
+    bundled: list[Path] = []
+    _clear(course, folder)
     for lesson in lessons:
-        notebook = moved(course, for_students(course, lesson), place)
+        notebook = moved(course, lessons, for_students(course, lesson), place)
         text = assemble.dumps(notebook)
         if left := left_over(course, lesson, text):
             raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
         sheet = prediction_sheet(course, lesson)
-        solved = assemble.dumps(moved(course, for_teachers(course, lesson), place))
-        assignment = assemble.dumps(grading.assignment(course, lesson))
+        solved = assemble.dumps(for_teachers(course, lesson))
+        source = grading.assignment(course, lesson)
+        assignment = assemble.dumps(moved(course, lessons, source, place))
         students, graded = folder / "students", folder / "nbgrader" / "source" / lesson.slug
         bundled += [
             _files.write(students / f"{lesson.slug}.ipynb", text),
@@ -108,12 +118,22 @@ def prediction_sheet(course: Course, lesson: Lesson) -> str:
     return _SHEET.render(title=f"{lesson.number:02d} · {lesson.title}", questions=asked)
 
 
-def moved(course: Course, notebook: NotebookNode, place: Place) -> NotebookNode:
-    """Return a notebook whose badge, and ways to other lessons, lead to the hand-outs."""
+def moved(
+    course: Course, lessons: Sequence[Lesson], notebook: NotebookNode, place: Place
+) -> NotebookNode:
+    """Return a notebook whose badge, and ways to others of the `lessons` handed out, lead to hand-outs."""
     for cell in notebook.cells:
-        for lesson in course.lessons:
+        for lesson in lessons:
             cell.source = cell.source.replace(course.colab_url(lesson), place.colab_url(lesson))
     return notebook
+
+
+def _clear(course: Course, folder: Path) -> None:
+    """Take away what an earlier call made here: it may be for another place."""
+    for lesson in course.lessons:
+        for name in (f"{lesson.slug}.ipynb", f"{lesson.slug}-predictions.html"):
+            (folder / "students" / name).unlink(missing_ok=True)
+        (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)
 
 
 def left_over(course: Course, lesson: Lesson, text: str) -> list[str]:
@@ -158,7 +178,7 @@ def _told(source: str) -> Iterator[str]:
             text = "".join(
                 str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts
             )
-            if text.strip("… "):
+            if len(text.replace("…", "").strip()) > _TELLING:
                 yield text
 
 

@@ -1,15 +1,17 @@
-"""What does a lesson ask its readers to predict, and which answers does it offer?"""
+"""What does a lesson ask its readers to predict and to solve, and which answers does it offer?"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from nbformat import NotebookNode
-
-_FORM = re.compile(r"(?m)^(?P<name>\w+) = (?P<value>.+?) +# @param *(?P<how>.*)$")
+_LONGEST = 2000  # letters of a line that may be a form field
+_FIELD = re.compile(r"(\w+) *= *(.+)")
 _ASKED = re.compile(r"\*\*Predict\.\*\*\s*(.+?)(?:\n\s*\n|\Z)", re.S)
+_CHECKED = re.compile(r'exercises\.check\("([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Question:
     choices: tuple[str, ...] = ()
 
 
-def of(notebook: NotebookNode) -> list[Question]:
+def of(notebook: Any) -> list[Question]:
     """Return the predictions of a lesson's notebook in order; fields that begin filled in are settings."""
     found: list[Question] = []
     text = ""
@@ -31,14 +33,25 @@ def of(notebook: NotebookNode) -> list[Question]:
                 text = " ".join(asked[1].split())
             continue
         found += [
-            Question(field["name"], text or field["name"], _choices(field["how"]))
-            for field in _FORM.finditer(cell.source)
-            if field["value"] == "None"
+            Question(name, text or name, _choices(how))
+            for name, value, how in _fields(cell.source)
+            if value == "None"
         ]
     return found
 
 
-def entered(notebook: NotebookNode) -> dict[str, object]:
+def exercises(notebook: Any) -> dict[str, str]:
+    """Return the exercises of a lesson by id: the title above each, as in "2 · Move only what is needed"."""
+    found, title = {}, ""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            title = next(iter(re.findall(r"(?m)^### (.+)$", cell.source)), title)
+        elif checked := _CHECKED.search(cell.source):
+            found[checked[1]] = title
+    return found
+
+
+def entered(notebook: Any) -> dict[str, object]:
     """Return what stands in the form fields of somebody's notebook, by name; nothing is executed.
 
     A field that holds anything but a plain number, text or None is left out.
@@ -46,14 +59,24 @@ def entered(notebook: NotebookNode) -> dict[str, object]:
     found: dict[str, object] = {}
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            for field in _FORM.finditer(cell.source):
+            for name, text, _ in _fields(cell.source):
                 try:
-                    value = ast.literal_eval(field["value"])
-                except (ValueError, SyntaxError, MemoryError, RecursionError):
+                    value = ast.literal_eval(text)
+                except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                     continue
                 if value is None or isinstance(value, (int, float, str)):
-                    found[field["name"]] = value
+                    found[name] = value
     return found
+
+
+def _fields(source: str) -> Iterator[tuple[str, str, str]]:
+    """Name, value and kind of each form field in a cell."""
+    for line in source.splitlines():
+        if len(line) <= _LONGEST and "@param" in line:
+            before, _, how = line.partition("@param")
+            field = _FIELD.fullmatch(before.rstrip().removesuffix("#").rstrip())
+            if field:
+                yield field[1], field[2], how.strip()
 
 
 def _choices(how: str) -> tuple[str, ...]:

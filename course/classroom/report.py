@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from course.classroom import template
 from course.classroom.gathered import FAR, ClassWork, Guessed, LessonWork, Student, device_of
-from course.classroom.submissions import Handed
+from course.classroom.submissions import Handed, mask
 
-_WIDTH, _MIDDLE, _EDGE = 740, 26, 60  # of a row of dots: pixels, its middle, room at both ends
+_WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge
 _HEAD = "student lesson chip run what id said measured unit times_off status tries message".split()
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for one
+_SEPARATORS = re.compile(r"[;\r\n\t]+")
+_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would take for one
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class _Row:
 @dataclass(frozen=True)
 class _Dot:
     x: float
-    y: float
+    y: int
     far: bool
     title: str
 
@@ -63,6 +66,7 @@ def page(work: ClassWork, handed: Sequence[Handed], names: bool = False) -> str:
             {"x": _x(times), "label": _times(times)}
             for times in (0.001, 0.01, 0.1, 1, 10, 100, 1000)
         ],
+        error=lambda met: met.error.text if names else mask(met.error.text),
         who=lambda numbers: ", ".join(_who(students[number], names) for number in numbers),
         file=file,
         reason=reason,
@@ -72,18 +76,20 @@ def page(work: ClassWork, handed: Sequence[Handed], names: bool = False) -> str:
 def table(work: ClassWork, names: bool = False) -> str:
     """Return the same as CSV: a line a student and prediction or exercise. No cell is a formula."""
     out = io.StringIO()
-    writer = csv.writer(out)
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
     writer.writerow(_HEAD)
     for lesson in work.lessons:
         for one in lesson.students:
             run = one.handed.record.run.id[:8] if one.handed.record else ""
             first = [_who(one, names), lesson.slug, device_of(one.handed), run]
-            for line in _lines(one):
+            for line in _lines(one, names):
                 writer.writerow([_harmless(cell) for cell in (*first, *line)])
     return out.getvalue()
 
 
-def _lines(student: Student) -> Iterator[tuple]:
+def _lines(student: Student, names: bool) -> Iterator[tuple]:
+    handed = student.handed
+    yield "notebook", "", "", handed.ran, "cells run", "", "", "", "; ".join(_notes(handed))
     for name, one in student.handed.predictions.items():
         off = one.times_off
         told = "" if off is None else f"{off:.3g}"
@@ -91,12 +97,13 @@ def _lines(student: Student) -> Iterator[tuple]:
     for id, tried in student.handed.exercises.items():
         yield "exercise", id, "", "", "", "", tried.status, tried.tries, tried.message
     for error in student.handed.errors:
-        yield "error", error.id, "", "", "", "", "", "", error.text
+        yield "error", error.id, "", "", "", "", "", "", error.text if names else mask(error.text)
 
 
 def _harmless(cell: Any) -> str:
-    text = "" if cell is None else str(cell)
-    return f"'{text}" if isinstance(cell, str) and text.startswith(_FORMULA) else text
+    text = "" if cell is None else _SEPARATORS.sub(" ", str(cell))
+    plain = unicodedata.normalize("NFKC", text).lstrip()
+    return f"'{text}" if isinstance(cell, str) and plain.startswith(_FORMULA) else text
 
 
 def _rows(lesson: LessonWork, names: bool) -> list[_Row]:
@@ -109,9 +116,6 @@ def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:
         sum(tried.status == status for tried in handed.exercises.values())
         for status in ("right", "wrong", "open")
     ]
-    notes = ["nothing was run"] if handed.untouched else []
-    if handed.ran and handed.record is None and not handed.problems:
-        notes.append("no record: the run did not reach its end")
     made = sum(one.made for one in handed.predictions.values())
     return _Row(
         _who(student, names),
@@ -119,8 +123,16 @@ def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:
         handed.ran,
         f"{made} of {len(lesson.guesses)}",
         ", ".join(map(str, counts)),
-        "; ".join([*notes, *handed.problems]),
+        "; ".join(_notes(handed)),
     )
+
+
+def _notes(handed: Handed) -> list[str]:
+    """What is worth knowing of one file."""
+    notes = ["nothing was run"] if handed.untouched else []
+    if handed.ran and handed.record is None and not handed.problems:
+        notes.append("no record: the run did not reach its end")
+    return [*notes, *handed.problems]
 
 
 def _who(student: Student, names: bool) -> str:
@@ -128,15 +140,14 @@ def _who(student: Student, names: bool) -> str:
 
 
 def _dots(guess: Guessed, students: dict[int, Student], names: bool) -> list[_Dot]:
-    """A dot for each, side by side in height where several stand at one place."""
+    """A dot for each, one above the other where several stand at one place; heights count from below."""
     found: list[_Dot] = []
     for number, off in guess.times_off:
-        x = _x(off)
-        there = sum(abs(dot.x - x) < 11 for dot in found)
-        y = _MIDDLE + (-1) ** there * 7 * math.ceil(there / 2)
+        x = round(_x(off), 1)
+        below = [dot.y for dot in found if abs(dot.x - x) < _DOT]
         far = not 1 / FAR <= off <= FAR
         title = f"{_who(students[number], names)}: {_times(off)}"
-        found.append(_Dot(round(x, 1), max(10, min(46, y)), far, title))
+        found.append(_Dot(x, max(below, default=0) + _DOT, far, title))
     return found
 
 

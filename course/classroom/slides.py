@@ -6,6 +6,7 @@ Words, code and figures are the lesson's own. What a slide can hold is reckoned 
 
 from __future__ import annotations
 
+import ast
 import base64
 import html
 import math
@@ -62,6 +63,27 @@ class _Block:
     alone: bool = False
 
 
+def sizes(source: str) -> str:
+    """Return the cell with a lesson's sizes as a class meets it: without the small ones for checks.
+
+    >>> sizes("FAST = False  # small\\nN = 2 if FAST else 512  # of a matrix")
+    'N = 512  # of a matrix'
+    """
+    lines = source.encode().split(b"\n")
+    choices = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.IfExp) and getattr(node.test, "id", "") == "FAST"
+    ]
+    for node in sorted(
+        choices, key=lambda node: -node.col_offset
+    ):  # from the right: places stay right
+        line, full = lines[node.lineno - 1], node.orelse
+        chosen = line[full.col_offset : full.end_col_offset]
+        lines[node.lineno - 1] = line[: node.col_offset] + chosen + line[node.end_col_offset :]
+    return "\n".join(line.decode() for line in lines if not line.startswith(b"FAST"))
+
+
 def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
     """Return the slides of one part; the first has its minutes, and each what the presenter may need."""
     made = [replace(slide, title=slide.title or part.title) for slide in _paged(_blocks(part))]
@@ -98,14 +120,17 @@ def _slide(page: list[_Block], heading: str) -> Slide:
 
 
 def _blocks(part: Part) -> Iterator[_Block]:
+    title, solved = "", []
     for cell in part.cells:
         tags = assemble.tags_of(cell)
+        title = next(iter(re.findall(r"(?m)^### (.+)$", cell.source)), title)
         if assemble.SOLUTION in tags:
-            yield from _solution(cell)
+            solved += list(_solution(cell, title))
         elif cell.cell_type == "markdown":
             yield from _words(cell.source)
         else:
             yield from _cell(cell, assemble.EXERCISE in tags)
+    yield from solved  # one press after its task would be too soon
 
 
 def _words(text: str) -> Iterator[_Block]:
@@ -117,7 +142,7 @@ def _words(text: str) -> Iterator[_Block]:
             yield _Block("", 0, heading=heading)
             continue
         rendered = _MARKDOWN.render(piece)
-        if piece.startswith("**Predict"):
+        if "**Predict" in piece:
             yield _Block(rendered, HEIGHT, kind="predict", last=True, alone=True)
         else:
             yield _Block(rendered, _height(piece))
@@ -168,10 +193,11 @@ def _height(piece: str) -> int:
 
 def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[_Block]:
     source = _CHECK.sub("", cell.source).strip() if is_exercise else cell.source.strip()
-    source = re.sub(r"(?m)\A# needs: .*\n", "", source)
+    source = _told_to_class(re.sub(r"(?m)\A# needs: .*\n", "", source))
     outputs = [] if is_exercise else list(_outputs(cell))
-    hidden = _FORM.match(source) is not None or (outputs and source.startswith("figures."))
-    if not hidden and source:
+    if outputs and outputs[-1].kind == "figure":  # how it is drawn is in the notebook
+        source = re.sub(r"(?ms)^figures\..*", "", source).strip()
+    if not _FORM.match(source) and source:
         pieces = list(_fitting(source))
         for i, piece in enumerate(pieces):
             ends = i + 1 == len(pieces) and not outputs
@@ -180,12 +206,21 @@ def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[_Block]:
         yield replace(block, last=i + 1 == len(outputs))
 
 
+def _told_to_class(source: str) -> str:
+    """Code without what adds a prediction to a title, and without rows of empty lines."""
+    source = re.sub(r"\{said\([^}]*\)\}| \+ said\([^)]*\)", "", source)
+    return re.sub(r"\n{3,}", "\n\n", source).strip()
+
+
 def _fitting(source: str) -> Iterator[str]:
     """Code in pieces that a slide can hold, cut at empty lines, or where there is none in the middle."""
     if _code_height(source) <= HEIGHT - 60:
         yield source
         return
     lines = source.splitlines()
+    if len(lines) < 2:
+        yield source
+        return
     empty = [i for i, line in enumerate(lines) if not line.strip()]
     flush = [i for i, line in enumerate(lines) if i and line[:1].strip() and line[0] not in ")]}"]
     middle = min(empty or flush or [len(lines) // 2], key=lambda i: abs(i - len(lines) / 2))
@@ -227,9 +262,12 @@ def _said(text: str) -> _Block:
     lines = text.splitlines()
     small = len(lines) > _SAID[0][0] or max(map(len, lines)) > _SAID[0][1]
     most, letters, pixels = _SAID[small]
-    if len(lines) > most:
-        lines = [*lines[:most], f"… {len(lines) - most} more lines"]
-    rows = sum(max(1, math.ceil(len(line) / letters)) for line in lines)
+    heights = [max(1, math.ceil(len(line) / letters)) for line in lines]
+    fitting = [place for place in range(len(lines)) if sum(heights[: place + 1]) <= most]
+    if len(fitting) < len(lines):
+        left = len(lines) - len(fitting)
+        lines = [*(lines[place] for place in fitting), f"… {left} more line{'s' * (left > 1)}"]
+    rows = sum(heights[: len(fitting)]) + 1
     shown = html.escape("\n".join(lines))
     return _Block(f'<pre class="said size-{int(small)} fragment">{shown}</pre>', pixels * rows + 40)
 
@@ -257,11 +295,11 @@ def _text(output: NotebookNode) -> str:
     return quoted[2] if quoted else text
 
 
-def _solution(cell: NotebookNode) -> Iterator[_Block]:
-    """The folded solution: on the click after its task."""
+def _solution(cell: NotebookNode, title: str) -> Iterator[_Block]:
+    """The folded solution of the task with this title."""
     if found := _SOLUTION.search(cell.source):
         source = html.unescape(found[1]).strip("\n")
-        yield _Block("", 0, heading="One solution")
+        yield _Block("", 0, heading=f"One solution of {title}")
         for piece in _fitting(source):
             yield _Block(code(piece), _code_height(piece), kind="code", last=True)
 

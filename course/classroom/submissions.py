@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,18 +18,38 @@ from typing import Any
 from nbformat import NotebookNode
 
 from colab_helpers import doctor
-from colab_helpers._output import RECORD_MIME
+from colab_helpers.doctor import raised
 from colab_helpers.lessons.predictions import Prediction
-from colab_helpers.lessons.reference import Record, RecordError
+from colab_helpers.lessons.reference import Record
 from colab_helpers.lessons.session import Tried
 from course.classroom import questions
-from course.table import Course, Lesson
+from course.classroom.untrusted import (
+    STATUS,
+    Cell,
+    Notebook,
+    handed_to_machines,
+    parse,
+    records,
+    text_of,
+)
+from course.table import Course
 from course.write import assemble
 
-MOST_BYTES = 10**9  # of a file; a larger one is not opened
-_MOST_ERRORS, _MOST_TEXT = 20, 20_000  # of a notebook; letters of a traceback that are looked at
+MOST_BYTES = 500 * 10**6  # of a file; a larger one is not opened
+_MOST_ERRORS, _MOST_PROBLEMS = 20, 5  # of a notebook
+_MOST_TEXT = 20_000  # letters of a traceback that are looked at
 _FEWEST_CELLS = 3  # that a lesson's notebook still has in common with the lesson
-_STATUS = ("open", "wrong", "right")
+_NOT_HANDED_IN = (".ipynb_checkpoints", "__MACOSX")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A lesson as it is handed out, and what its stored notebook shows: nobody's own work."""
+
+    slug: str
+    cells: NotebookNode
+    stored: Mapping[str, str]
+    runs: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -62,154 +83,135 @@ class Handed:
 
 
 def read_folder(course: Course, folder: Path) -> list[Handed]:
-    """Read every notebook below `folder`, in the order of their names.
+    """Read every file below `folder`, in the order of their names.
 
-    A copy of an earlier file, or another one of the same run, says so in `same_as`.
+    A copy of another file, or an earlier save of the same run, says so in `same_as`.
     """
-    known = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
-    found: list[Handed] = []
-    first: dict[str, str] = {}
-    for path in sorted(folder.rglob("*.ipynb"), key=lambda path: str(path).lower()):
-        if ".ipynb_checkpoints" in path.parts or not path.is_file():
+    known = [_known(course, lesson.slug) for lesson in course.lessons]
+    found, keys = [], []
+    for path in sorted(folder.rglob("*"), key=lambda path: str(path).lower()):
+        hidden = path.name.startswith("._") or path.name == ".DS_Store"
+        if path.is_dir() or hidden or set(_NOT_HANDED_IN) & set(path.parts):
             continue
-        handed, digest = _read(course, known, path, str(path.relative_to(folder)))
+        name = os.fsencode(path.relative_to(folder)).decode("utf-8", "replace")
+        handed, digest = _read(known, path, name)
         run = handed.record.run.id if handed.record else ""
-        keys = [digest, *([f"{handed.lesson} {run}"] if run else [])]
-        same = next((first[key] for key in keys if key in first), "")
-        found.append(replace(handed, same_as=same))
-        for key in keys:
-            first.setdefault(key, handed.file)
-    return found
+        found.append(handed)
+        keys.append(
+            [
+                key
+                for key in (digest if handed.ran else "", f"{handed.lesson} {run}" if run else "")
+                if key
+            ]
+        )
+    return _without_copies(found, keys)
 
 
-def _read(
-    course: Course, known: Mapping[str, NotebookNode], path: Path, name: str
-) -> tuple[Handed, str]:
+def _without_copies(found: list[Handed], keys: list[list[str]]) -> list[Handed]:
+    """Of files that share a key, the one that was recorded last counts, and of these the first by name."""
+    kept: dict[str, int] = {}
+    order = sorted(range(len(found)), key=lambda place: _recorded(found[place]), reverse=True)
+    same: dict[int, str] = {}
+    for place in order:
+        other = next((kept[key] for key in keys[place] if key in kept), None)
+        if other is not None:
+            same[place] = found[other].file
+        for key in keys[place]:
+            kept.setdefault(key, place if other is None else other)
+    return [replace(one, same_as=same.get(place, "")) for place, one in enumerate(found)]
+
+
+def _recorded(handed: Handed) -> str:
+    return handed.record.run.recorded if handed.record else ""
+
+
+def _known(course: Course, slug: str) -> _Known:
+    [lesson] = course.select([slug])
+    path = course.notebook(lesson)
+    stored = parse(path.read_bytes()) if path.exists() else Notebook(())
+    runs = {
+        data.get("run", {}).get("id", "")
+        for data in handed_to_machines(stored)
+        if data.get("kind") == "record"
+    }
+    shown = {cell.source: _shown(cell) for cell in stored.cells if cell.outputs}
+    return _Known(slug, assemble.build(course, lesson), shown, frozenset(runs - {""}))
+
+
+def _shown(cell: Cell) -> str:
+    return json.dumps(cell.outputs, sort_keys=True)
+
+
+def _read(known: Sequence[_Known], path: Path, name: str) -> tuple[Handed, str]:
     """What a file says, and what it is known by."""
+    if path.suffix.lower() != ".ipynb":
+        return Handed(name, problems=("not called .ipynb",)), ""
     try:
+        if not path.is_file():
+            return Handed(name, problems=("no file that can be read",)), ""
         if path.stat().st_size > MOST_BYTES:
-            return Handed(name, problems=("larger than 1 GB: not opened",)), name
+            return Handed(
+                name, problems=(f"larger than {MOST_BYTES / 1e6:.0f} MB: not opened",)
+            ), ""
         content = path.read_bytes()
-        notebook = _notebook(content)
+        notebook = parse(content)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        told = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0][:120]
-        return Handed(name, problems=(f"no readable notebook ({told})",)), name
-    return _said(course, known, notebook, name), hashlib.sha256(content).hexdigest()
+        words = (getattr(error, "strerror", None) or str(error)).splitlines()
+        told = (words or [type(error).__name__])[0][:120]
+        return Handed(name, problems=(f"no readable notebook ({told})",)), ""
+    return _said(known, notebook, name), hashlib.sha256(content).hexdigest()
 
 
-def _notebook(content: bytes) -> NotebookNode:
-    """The cells of a file, whatever else it holds: text as text, and nothing that is not of its kind."""
-    data = json.loads(content.decode("utf-8", "replace"))
-    if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
-        raise ValueError("no list of cells")
-    return NotebookNode(cells=[_cell(cell) for cell in data["cells"] if isinstance(cell, dict)])
-
-
-def _cell(cell: Mapping[str, Any]) -> NotebookNode:
-    outputs = cell.get("outputs") if isinstance(cell.get("outputs"), list) else []
-    count = cell.get("execution_count")
-    return NotebookNode(
-        cell_type=str(cell.get("cell_type", "")),
-        source=_text(cell.get("source")),
-        execution_count=count if isinstance(count, int) else None,
-        outputs=[output for output in outputs or [] if isinstance(output, dict)],
-        metadata=NotebookNode(),
-    )
-
-
-def _text(value: Any) -> str:
-    lines = value if isinstance(value, list) else [value]
-    return "".join(line for line in lines if isinstance(line, str))
-
-
-def _said(
-    course: Course, known: Mapping[str, NotebookNode], notebook: NotebookNode, name: str
-) -> Handed:
+def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
     problems: list[str] = []
-    slug = _lesson(known, notebook)
-    if slug is None:
+    found = list(records(notebook, problems))
+    lesson = _lesson(known, notebook, found)
+    if lesson is None:
         return Handed(name, problems=("no lesson of this course",))
-    lesson = next(lesson for lesson in course.lessons if lesson.slug == slug)
-    records = [entry for entry in _records(notebook, problems) if entry.lesson == slug]
-    record = max(records, key=lambda entry: entry.run.recorded, default=None)
-    predictions, changed = _predictions(known[slug], notebook, record)
+    notebook = Notebook(tuple(_own(cell, lesson) for cell in notebook.cells))
+    mine = [one for one in found if one.lesson == lesson.slug and one.run.id not in lesson.runs]
+    if len(mine) < len(found):
+        problems.append("not run to its end: its record is the one that the course came with")
+    record = max(mine, key=lambda one: one.run.recorded, default=None)
+    predictions, changed = _predictions(lesson.cells, notebook, record)
     problems += [f"prediction changed after the run: {one}" for one in changed]
-    ran = [cell for cell in notebook.cells if cell.outputs or cell.execution_count]
     return Handed(
         name,
-        slug,
+        lesson.slug,
         record,
         predictions,
-        _exercises(lesson, notebook, record),
+        _exercises(set(questions.exercises(lesson.cells)), notebook, record),
         tuple(_errors(notebook)),
-        len(ran),
-        tuple(problems),
+        sum(bool(cell.outputs or cell.execution_count) for cell in notebook.cells),
+        tuple(dict.fromkeys(problems))[:_MOST_PROBLEMS],
     )
 
 
-def lesson_of(course: Course, notebook: NotebookNode) -> str | None:
+def _own(cell: Cell, lesson: _Known) -> Cell:
+    """A cell without the outputs that the course's own notebook came with."""
+    if cell.outputs and lesson.stored.get(cell.source) == _shown(cell):
+        return replace(cell, outputs=(), execution_count=None)
+    return cell
+
+
+def lesson_of(course: Course, notebook: Any) -> str | None:
     """Return the name of the lesson that `notebook` is a copy of; None where it is of none."""
-    known = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
-    return _lesson(known, notebook)
+    found = _lesson([_known(course, lesson.slug) for lesson in course.lessons], notebook, [])
+    return found.slug if found else None
 
 
-def _lesson(known: Mapping[str, NotebookNode], notebook: NotebookNode) -> str | None:
-    """The lesson with which a notebook has most cells in common; None where that is hardly any."""
+def _lesson(known: Sequence[_Known], notebook: Any, records: Sequence[Record]) -> _Known | None:
+    """The lesson with which a notebook has most cells in common, or else the one that it has a record of."""
     theirs = {cell.source.strip() for cell in notebook.cells} - {""}
-    shared = {
-        slug: len(theirs & {cell.source.strip() for cell in ours.cells})
-        for slug, ours in known.items()
-    }
-    best = max(shared, key=lambda slug: shared[slug], default=None)
-    return best if best and shared[best] >= _FEWEST_CELLS else None
-
-
-def _records(notebook: NotebookNode, problems: list[str]) -> Iterator[Record]:
-    for data in _handed_to_machines(notebook):
-        if data.get("kind") == "record":
-            try:
-                yield _checked(Record.from_dict(data))
-            except (RecordError, TypeError, ValueError) as error:
-                told = str(error).partition(" Measure it again")[0]  # that is for maintainers
-                problems.append(f"its record cannot be read: {told[:120]}")
-
-
-def _checked(record: Record) -> Record:
-    """A record whose texts are texts and whose numbers are numbers; it may have been written by hand."""
-    texts = (
-        record.lesson,
-        record.device,
-        record.date,
-        record.platform,
-        record.run.recorded,
-        record.run.id,
-    )
-    units = [text for value in record.values.values() for text in (value.unit, value.meaning)]
-    numbers = [value.number for value in record.values.values()]
-    if not all(isinstance(text, str) for text in (*texts, *units)):
-        raise ValueError("a text in it is none")
-    if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
-        raise ValueError("a number in it is none")
-    if not all(
-        isinstance(one.tries, int) and one.status in _STATUS for one in record.exercises.values()
-    ):
-        raise ValueError("an exercise in it is none")
-    if not isinstance(record.details, Mapping):
-        raise ValueError("its details are none")
-    return record
-
-
-def _handed_to_machines(notebook: NotebookNode) -> Iterator[Mapping[str, Any]]:
-    for cell in notebook.cells:
-        for output in cell.outputs:
-            data = output.get("data")
-            handed = data.get(RECORD_MIME) if isinstance(data, dict) else None
-            if isinstance(handed, dict):
-                yield handed
+    shared = [len(theirs & {cell.source.strip() for cell in one.cells.cells}) for one in known]
+    if max(shared, default=0) >= _FEWEST_CELLS:
+        return known[shared.index(max(shared))]
+    named = {record.lesson for record in records}
+    return next((one for one in known if one.slug in named), None)
 
 
 def _predictions(
-    lesson: NotebookNode, notebook: NotebookNode, record: Record | None
+    lesson: NotebookNode, notebook: Notebook, record: Record | None
 ) -> tuple[dict[str, Prediction], list[str]]:
     """What was predicted: as the run recorded it, else as it stands in the fields; and what differs."""
     fields = questions.entered(notebook)
@@ -225,19 +227,18 @@ def _predictions(
     }, changed
 
 
-def _exercises(lesson: Lesson, notebook: NotebookNode, record: Record | None) -> dict[str, Tried]:
+def _exercises(known: set[str], notebook: Notebook, record: Record | None) -> dict[str, Tried]:
     """The last word on each exercise: what its cell shows, and how often it was tried from the record."""
     kept = dict(record.exercises) if record else {}
-    number = f"{lesson.number:02d}."
-    for data in _handed_to_machines(notebook):
+    for data in handed_to_machines(notebook):
         id, status, message = (data.get(key) for key in ("exercise", "status", "message"))
-        if data.get("kind") == "exercise" and isinstance(id, str) and status in _STATUS:
-            tries = kept[id].tries if id in kept else int(status != "open")
-            kept[id] = Tried(str(status), _text(message)[:600], tries)
-    return {id: one for id, one in kept.items() if id.startswith(number)}
+        if data.get("kind") == "exercise" and isinstance(id, str) and status in STATUS:
+            tries = max(kept[id].tries if id in kept else 0, int(status != "open"))
+            kept[id] = Tried(str(status), text_of(message)[:600], tries)
+    return {id: one for id, one in kept.items() if id in known}
 
 
-def _errors(notebook: NotebookNode) -> Iterator[Failed]:
+def _errors(notebook: Notebook) -> Iterator[Failed]:
     failed = [
         output
         for cell in notebook.cells
@@ -245,10 +246,11 @@ def _errors(notebook: NotebookNode) -> Iterator[Failed]:
         if output.get("output_type") == "error"
     ]
     for output in failed[:_MOST_ERRORS]:
-        first = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}".strip().splitlines()
+        named = (text_of(output.get(part)).strip() for part in ("ename", "evalue"))
+        first = raised.plain(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
         text = (first or ["an error without words"])[0][:200]
         traceback = output.get("traceback")
-        whole = "\n".join(map(_text, traceback)) if isinstance(traceback, list) else ""
+        whole = "\n".join(map(text_of, traceback)) if isinstance(traceback, list) else ""
         explained = doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
         if explained.finding:
             known = doctor.known_problems()[explained.id]
@@ -266,10 +268,11 @@ def counted(handed: Sequence[Handed]) -> list[Handed]:
 
 
 def mask(message: str) -> str:
-    """Return a judge's message without what is one student's own: numbers and quoted texts.
+    """Return a message without what is one student's own: paths, numbers and quoted texts.
 
     >>> mask("Not line 2: it only adds. You wrote 'x = 3', and 1,024.5 fit.")
     'Not line …: it only adds. You wrote …, and … fit.'
     """
-    without = re.sub(r"'[^']*'|\"[^\"]*\"", "…", message)
+    without = re.sub(r"(?:[A-Za-z]:)?[\\/][^\s'\"]+", "…", message)  # a path may hold a name
+    without = re.sub(r"'[^']*'|\"[^\"]*\"", "…", without)
     return re.sub(r"\d[\d,._]*\d|\d", "…", without)

@@ -309,6 +309,7 @@ def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     lost = {note.part for note in parts.notes(course, lesson)} - titles
     return [
         *parts.problems(lesson, divided),
+        *parts.lost(course, lesson),
         *(
             f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."
             for part in sorted(lost)

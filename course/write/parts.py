@@ -101,6 +101,28 @@ def notes(course: Course, lesson: Lesson) -> list[Note]:
     return asked + told
 
 
+def lost(course: Course, lesson: Lesson) -> list[str]:
+    """Say which questions of the page for teachers have no part, or no answer, where they are read."""
+    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    _, _, below = text.partition("\n## Questions for the class")
+    written = len(re.findall(r"(?m)^[-*] ", below.partition("\n## ")[0]))
+    found = [note for note in notes(course, lesson) if note.answer]
+    if len(found) == written:
+        return []
+    return [
+        f"docs/teaching/{lesson.slug}.md: {written} questions, and {len(found)} can be read. Each is a line "
+        "- *At it:* <!-- the part --> question, and its **answer** below."
+    ]
+
+
+def wrong_answers(course: Course, lesson: Lesson) -> list[tuple[str, str]]:
+    """Return what learners often say wrongly, and what to ask back, from the page for teachers."""
+    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    _, _, below = text.partition("## Common wrong answers")
+    rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \|$", below.partition("\n## ")[0])
+    return [row for row in rows if row[0] != "they say"]
+
+
 def _split(cell: NotebookNode) -> list[tuple[str, NotebookNode]]:
     """A cell's text by its headings: what stands above the first, and each heading with what follows."""
     before, *rest = _HEADING.split(cell.source)

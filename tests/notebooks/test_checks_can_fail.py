@@ -395,9 +395,13 @@ def test_a_note_for_a_part_that_is_gone_is_named(toy_course):
     lesson = toy_course.lessons[0]
     assert static.minutes_problems(toy_course, lesson) == []
     page = toy_course.root / "docs" / "teaching" / "01_toy.md"
-    page.write_text(page.read_text("utf-8") + "- *At it:* <!-- Gone --> why?\n  **So.**\n", "utf-8")
+    text = f"{page.read_text('utf-8')}\n## Questions for the class, and answers\n\n"
+    page.write_text(f"{text}- *At it:* <!-- Gone --> why?\n  **So.**\n", "utf-8")
     [problem] = static.minutes_problems(toy_course, lesson)
     assert "no part 'Gone'" in problem
+    page.write_text(f"{text}- *At it:* why?\n  **So.**\n", "utf-8")
+    [problem] = static.minutes_problems(toy_course, lesson)
+    assert "1 questions, and 0 can be read" in problem
 
 
 def test_prediction_filled_in_is_seen_in_every_lesson():

@@ -69,9 +69,18 @@ def handed(notebook, kind):
                 yield cell, output["data"][RECORD_MIME]
 
 
+def _ladder():
+    """What the stored run measured on the ladder, so that somebody can be near it."""
+    [(_, record)] = handed(stored(), "record")
+    return record["predictions"]["times_up"]["measured"]
+
+
 def submission(name, slug=PYTORCH, said=None, answers=None, errors=(), times=1.0, **record):
     """A lesson as somebody ran it: predictions, answers to exercises, errors, another chip."""
     notebook, said = stored(slug), said or {}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):  # no run shows the very same as the stored one
+            output["metadata"] = {"run": name}
     [(_, kept)] = handed(notebook, "record")
     kept.update(
         record,
@@ -176,7 +185,12 @@ def everything():
         cpu,
         submission("02-ben/lesson.ipynb", said={"times_up": 100, "times_too_short": 2}, times=2.0),
         submission("03 chi (1).ipynb", said={"times_up": 0.01}, times=0.5),
-        submission("04-t4.ipynb", said={"times_up": 1.6}, answers={"03.move_less": 47.04}, **t4),
+        submission(
+            "04-t4.ipynb",
+            said={"times_up": round(1.1 * _ladder(), 2)},
+            answers={"03.move_less": 47.04},
+            **t4,
+        ),
         submission(
             "05-t4.ipynb", said={"times_up": 3}, answers={"03.hidden_stops": {3, 5, 7}}, **t4
         ),

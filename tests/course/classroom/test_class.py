@@ -2,9 +2,12 @@
 
 import csv
 import dataclasses
+import io
 import json
 import math
+import os
 import time
+import unicodedata
 
 import pytest
 
@@ -71,9 +74,10 @@ def test_hostile_text_is_text(read):
 
 
 def test_no_cell_of_the_table_is_a_formula(read):
-    rows = list(csv.reader(read[2][1].splitlines()))
-    assert len({len(row) for row in rows}) == 1
-    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "+"))]
+    rows = list(csv.reader(io.StringIO(read[2][1])))
+    assert len({len(row) for row in rows}) == 1 and ";" not in read[2][1]
+    plain = [unicodedata.normalize("NFKC", cell).lstrip() for row in rows for cell in row]
+    assert not [cell for cell in plain if cell.startswith(("=", "@", "+"))]
     assert any(cell.startswith("'=HYPERLINK") for row in rows for cell in row)
 
 
@@ -85,9 +89,7 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
     assert math.isclose(dict(ladder.times_off)[number["01-ada.ipynb"]], 10 / measured)
     assert ladder.too_much == [number["02-ben/lesson.ipynb"]]
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
-    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith(
-        "From the first rung"
-    )
+    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("One row")
     [words] = [g for one in read[1].lessons for g in one.guesses if g.question.name == "held_back"]
     assert ("all three", 1, 0) in words.words and ("a + b and A @ v", 1, 2) in words.words
 
@@ -95,8 +97,9 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
 def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
     [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
     tasks = {task.id: task for task in lesson.tasks}
+    assert tasks["03.beside"].title == "1 · A function that works anywhere"
     told = {text: len(students) for text, students in tasks["03.beside"].mistakes}
-    assert told["With a model on … you returned cpu. Use the model's device."] == 2
+    assert told["With a model on 'meta' you returned cpu. Use the model's device."] == 2
     assert len(tasks["03.hidden_stops"].standing["right"]) == 1
     wrong = len(tasks["03.move_less"].standing["wrong"])
     assert wrong == sum(id == "03.move_less" for id, _ in made.WRONG) + 1  # and the hostile one
@@ -110,6 +113,7 @@ def test_chips_stand_beside_their_data_sheets_and_nothing_is_measured_on_a_stand
     )
     assert machines["Tesla T4 (stand-in: nothing measured)"].measured == ()
     assert any("ladder" in meaning for meaning, _ in machines["NVIDIA A100-SXM4-40GB"].measured)
+    assert "Tesla T4" in {machine.name for machine in read[1].measuring} and read[1].compared
     assert any(" to " in text for machine in machines.values() for _, text in machine.measured)
 
 
@@ -125,7 +129,10 @@ def test_names_stand_there_only_if_asked_for(folder, tmp_path, capsys, read):
         (tmp_path / "a" / name).read_text("utf-8") for name in ("class.html", "class.csv")
     )
     counted = len(submissions.counted(read[0]))
-    assert f"{counted} of {len(read[0])} notebooks count" in capsys.readouterr().out
+    assert (
+        table.startswith("\ufeff")
+        and f"{counted} of {len(read[0])} notebooks count" in capsys.readouterr().out
+    )
     assert "ben" not in page + table and "student 2" in page and "student 2" in table
     named = report.page(read[1], read[0], names=True) + report.table(read[1], names=True)
     assert "02-ben/lesson.ipynb" in named and "&lt;b&gt;hostile" in named
@@ -165,6 +172,141 @@ def test_a_folder_without_notebooks_is_told(tmp_path, capsys, make, said):
         place.mkdir()
     assert main(["class", str(place)]) == 1
     assert said in capsys.readouterr().err
+
+
+def read_one(tmp_path, notebook, name="a.ipynb"):
+    """What is read of one notebook, and its page and table: none of it may raise."""
+    text = notebook if isinstance(notebook, str) else json.dumps(notebook)
+    (tmp_path / name).write_text(text, "utf-8")
+    handed = submissions.read_folder(COURSE, tmp_path)
+    work = gathered.gather(COURSE, handed)
+    for names in (False, True):
+        (report.page(work, handed, names) + report.table(work, names)).encode("utf-8")
+    return handed
+
+
+def record_of(notebook):
+    [(_, record)] = made.handed(notebook, "record")
+    return record
+
+
+LONE = "A\ud800"
+ODD = {
+    "half a letter": lambda r: r.update(device=LONE),
+    "half a letter in an exercise": lambda r: r["exercises"].update(
+        {"03.beside": {"status": "wrong", "message": LONE, "tries": 1}}
+    ),
+    "a message that is none": lambda r: r["exercises"].update(
+        {"03.beside": {"status": "wrong", "message": None, "tries": 1}}
+    ),
+    "an exercise of nobody": lambda r: r["exercises"].update(
+        {"03.nonsense": {"status": "wrong", "message": "x", "tries": 1}}
+    ),
+    "a unit that is none": lambda r: r["predictions"]["times_up"].update(unit=[1]),
+    "a number too large": lambda r: r["values"]["ladder"].update(number=10**400),
+    "no number": lambda r: r["values"]["ladder"].update(number=float("nan")),
+    "next to nothing": lambda r: r["predictions"]["times_up"].update(said=5e-324, measured=12),
+    "less than nothing": lambda r: r["predictions"]["times_up"].update(said=-3),
+    "too many values": lambda r: r["values"].update(
+        {str(i): {"number": 1, "unit": "", "meaning": str(i)} for i in range(100_000)}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_records_break_nothing(tmp_path, name):
+    notebook = json.loads(made.submission("a").content)
+    ODD[name](record_of(notebook))
+    [handed] = read_one(tmp_path, notebook)
+    assert handed.lesson == made.PYTORCH and "03.nonsense" not in handed.exercises
+
+
+def field_of(text, notebook=None):
+    notebook = notebook or json.loads(made.submission("a").content)
+    for cell in notebook["cells"]:
+        cell["source"] = cell["source"].replace("times_up = None", f"times_up = {text}")
+    return notebook
+
+
+@pytest.mark.parametrize("text", ["{[]}", "{[]: 1}", "(" * 500, " " * 200_000 + "y", "1 # @param"])
+@pytest.mark.timeout(20)
+def test_odd_fields_break_nothing(tmp_path, text):
+    [handed] = read_one(tmp_path, field_of(text))
+    assert handed.lesson == made.PYTORCH
+
+
+def test_very_many_cells_are_refused_before_they_take_memory(tmp_path):
+    begin = time.perf_counter()
+    [handed] = read_one(tmp_path, '{"cells": [' + "{}," * 1_000_000 + "{}]}")
+    assert "1,000,001 cells" in handed.problems[0] and time.perf_counter() - begin < 10
+
+
+def test_what_the_course_came_with_is_nobodys_own_work(tmp_path):
+    for name in ("ada", "ben"):
+        notebook = field_of("4", made.stored())
+        notebook["cells"][3]["outputs"] = [
+            {"output_type": "stream", "name": "stdout", "text": name}
+        ]
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
+    both = submissions.read_folder(COURSE, tmp_path)
+    for one in both:
+        assert not one.same_as and one.record is None and "not run to its end" in one.problems[0]
+        assert one.predictions["times_up"].said == 4 and len(one.problems) == 1
+        assert 1 <= one.ran <= 4
+
+
+def test_of_two_saves_of_one_run_the_later_counts(tmp_path):
+    for name, said, time_ in (("lesson (1)", 1, "T10:10"), ("lesson", 2, "T11:10")):
+        notebook = json.loads(made.submission("a", said={"times_up": said}).content)
+        record_of(notebook)["run"] = {"id": "one", "began": "", "recorded": f"2026-11-22{time_}"}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
+    [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
+    assert counted.file == "lesson.ipynb"
+
+
+def test_untouched_notebooks_are_no_copies_of_each_other(tmp_path):
+    notebook = json.loads(made.submission("a").content)
+    made._untouched(notebook)
+    for name in "abc":
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
+    assert len(submissions.counted(submissions.read_folder(COURSE, tmp_path))) == 3
+
+
+def test_files_with_other_names_are_told(tmp_path):
+    text = made.submission("a").content
+    for name in ("a.IPYNB", "b.ipynb.txt", "._a.ipynb"):
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "gone.ipynb").symlink_to(tmp_path / "nothing")
+    (tmp_path / os.fsdecode(b"M\xfcller.ipynb")).write_text("\ufeff" + text, "utf-8")
+    found = {one.file: one for one in read_one(tmp_path, "{", "c.ipynb")}
+    assert found["a.IPYNB"].lesson and found["b.ipynb.txt"].problems == ("not called .ipynb",)
+    assert found["gone.ipynb"].problems and found["M�ller.ipynb"].lesson and len(found) == 5
+
+
+def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
+    error = {
+        "output_type": "error",
+        "ename": "OSError",
+        "evalue": "no file /home/ada.lovelace/a b.csv",
+    }
+    notebook = json.loads(made.submission("a").content)
+    notebook["cells"][4]["outputs"] = [error]
+    handed = read_one(tmp_path, notebook)
+    work = gathered.gather(COURSE, handed)
+    assert "lovelace" not in report.page(work, handed) + report.table(work)
+    assert "lovelace" in report.page(work, handed, names=True)
+
+
+def test_thirty_who_said_the_same_are_thirty_dots(tmp_path):
+    for number in range(30):
+        text = made.submission("a", said={"times_up": 10}).content
+        (tmp_path / f"{number}.ipynb").write_text(text, "utf-8")
+    handed = submissions.read_folder(COURSE, tmp_path)
+    work = gathered.gather(COURSE, handed)
+    [guess] = [g for one in work.lessons for g in one.guesses if g.question.name == "times_up"]
+    dots = report._dots(guess, {s.number: s for one in work.lessons for s in one.students}, False)
+    assert len({(dot.x, dot.y) for dot in dots}) == 30
+    assert report.page(work, handed).count("<circle") == 30
 
 
 def test_one_student_is_a_class_too(tmp_path):

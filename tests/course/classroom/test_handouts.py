@@ -72,7 +72,7 @@ def test_a_solution_that_is_given_away_stops_the_hand_out(toy_course, tmp_path):
 @lessons
 def test_badges_and_ways_on_lead_to_the_hand_outs(folder, lesson):
     text = (folder / "students" / f"{lesson.slug}.ipynb").read_text("utf-8")
-    assert f"/github/teacher/my-class/blob/main/week 1/{lesson.slug}.ipynb" in text
+    assert f"/github/teacher/my-class/blob/main/week%201/{lesson.slug}.ipynb)" in text
     assert COURSE.colab_url(lesson) not in text
 
 
@@ -108,6 +108,8 @@ def test_teachers_get_solutions_that_run_with_what_the_judge_knows(folder):
         ("", f"{COURSE.repository.slug}/blob/{COURSE.repository.branch}/handouts/"),
         ("a/b/main/here/there", "a/b/blob/main/here/there/"),
         ("https://github.com/a/b/tree/main/here", "a/b/blob/main/here/"),
+        ("  www.github.com/a/b/blob/main/here/?tab=readme#x ", "a/b/blob/main/here/"),
+        ("a/b.git/main/my class", "a/b/blob/main/my%20class/"),
     ],
 )
 def test_a_place_is_read(text, address):
@@ -115,10 +117,27 @@ def test_a_place_is_read(text, address):
     assert address + lesson.slug in handouts.Place.parse(COURSE, text).colab_url(lesson)
 
 
-@pytest.mark.parametrize("text", ["a", "a/b", "a/b/main", "a//main/x"])
+@pytest.mark.parametrize(
+    "text", ["a", "a/b", "a/b/main", "a//main/x", "a/b/main/..", "https://github.com/a/b"]
+)
 def test_a_place_that_is_none_is_told(text, capsys):
     assert main(["handouts", "--place", text]) == 1
     assert "names no place" in capsys.readouterr().err
+
+
+def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_path):
+    handouts.write(COURSE, COURSE.lessons[:2], PLACE, tmp_path)
+    handouts.write(COURSE, COURSE.lessons[2:3], handouts.Place("c", "d", "e"), tmp_path)
+    [notebook] = (tmp_path / "students").glob("*.ipynb")
+    assert "02_check_hardware" in notebook.read_text("utf-8")
+    assert COURSE.colab_url(COURSE.lessons[1]) in notebook.read_text("utf-8")
+    source = tmp_path / "nbgrader" / "source" / "03_pytorch_on_gpu" / "03_pytorch_on_gpu.ipynb"
+    assert "/github/c/blob/d/e/03_pytorch_on_gpu.ipynb" in source.read_text("utf-8")
+
+
+def test_an_exercise_that_nbgrader_could_not_judge_is_told():
+    with pytest.raises(CourseError, match=r"does not end in exercises\.check"):
+        grading._graded("x = ...\nresult = exercises.check('a', x)", "id")
 
 
 def test_the_command_says_what_it_made(tmp_path, capsys):

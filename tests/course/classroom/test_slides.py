@@ -9,7 +9,7 @@ import pytest
 
 from course import npm
 from course.__main__ import main
-from course.classroom import deck, slides
+from course.classroom import deck, questions, slides
 from course.table import CourseError, load
 from course.write import assemble, parts
 from tests.toy import edit_lesson
@@ -59,7 +59,7 @@ def test_minutes_add_up_in_both_cuts_and_the_short_one_leaves_parts_out(lesson):
 def test_a_prediction_comes_before_what_it_is_about(lesson):
     found = made(lesson).slides
     asked = [place for place, slide in enumerate(found) if slide.kind == "predict"]
-    assert len(asked) >= 4
+    assert len(asked) == len(questions.of(assemble.build(COURSE, lesson))) >= 4
     for place in asked:
         assert "<img" not in found[place].body and "<pre" not in found[place].body
     assert not any("@param" in slide.body or "reference.record" in slide.body for slide in found)
@@ -143,8 +143,36 @@ def test_code_that_is_long_is_small_and_then_cut_at_an_empty_line():
     assert "size-0" in slides.code(short) and "size-1" in slides.code(longer)
     halves = list(slides._fitting("\n".join([longer, "", longer])))
     assert halves == [longer, longer]
-    wide = list(slides._fitting("f(" + "a, " * 400 + ")"))
-    assert wide  # one line that fits nowhere is shown all the same
+    wide = "f(" + "a, " * 2000 + ")"
+    assert list(slides._fitting(wide)) == [wide]  # it fits nowhere, and is shown all the same
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"), [("x\n" * 40, 22), (("y" * 300 + "\n") * 21, 8), ("z" * 100_000, 1)]
+)
+def test_long_outputs_are_cut_by_the_room_that_they_take(text, lines):
+    block = slides._said(text)
+    assert (
+        block.height <= slides.HEIGHT
+        and block.html.count("\n") + 1 == lines
+        and "more line" in block.html
+    )
+
+
+def test_solutions_stand_behind_all_tasks():
+    found = made(COURSE.lessons[2]).slides
+    tasks = [place for place, slide in enumerate(found) if re.match(r"\d · ", slide.title)]
+    solved = [
+        place for place, slide in enumerate(found) if slide.title.startswith("One solution of")
+    ]
+    assert len(solved) >= 4 and max(tasks) < min(solved)
+
+
+def test_sizes_are_shown_without_those_for_checks():
+    [shown] = [s for s in made(COURSE.lessons[2]).slides if s.title == "Sizes that come up"]
+    text = re.sub(r"<[^>]+>", "", shown.body)
+    assert "N = 2048  # of the matrices" in text and "GPT_STEPS, SHOWN = (30, 700, None)" in text
+    assert "FAST" not in text and "width=256, heads=4, layers=4" in text
 
 
 def test_text_of_a_lesson_is_not_taken_for_html(toy_course):
@@ -205,7 +233,10 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     with context.expect_page() as popped:
         page.keyboard.press("s")
     view = popped.value
-    page.evaluate("Reveal.slide(6)")
+    page.evaluate(
+        "() => Reveal.slide([...document.querySelectorAll('.slides > section')]"
+        ".findIndex((one) => one.querySelector('h2')?.textContent === 'The move costs'))"
+    )
     view.wait_for_function(
         "document.body.innerText.includes('the journey stays as long as it was')"
     )

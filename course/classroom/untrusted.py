@@ -1,0 +1,124 @@
+"""What can be read of a notebook that nobody vouches for? Text as text, numbers as numbers, and no more."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colab_helpers._output import RECORD_MIME
+from colab_helpers.lessons.reference import Record, RecordError
+
+STATUS = ("open", "wrong", "right")
+_MOST_CELLS, _MOST_VALUES, _MOST_LETTERS = 5000, 300, 120
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is read of a cell."""
+
+    cell_type: str
+    source: str
+    outputs: tuple[Mapping[str, Any], ...] = ()
+    execution_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What is read of a notebook."""
+
+    cells: tuple[Cell, ...]
+
+
+def parse(content: bytes) -> Notebook:
+    """Return the cells of a file, whatever else it holds. Raises ValueError where it holds none."""
+    data = json.loads(content.decode("utf-8-sig", "replace"))
+    if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
+        raise ValueError("no list of cells")
+    if len(data["cells"]) > _MOST_CELLS:
+        raise ValueError(f"{len(data['cells']):,} cells")
+    if b"\\ud" in content.lower():  # halves of letters, which no file can hold
+        data = _whole(data)
+    return Notebook(tuple(_cell(cell) for cell in data["cells"] if isinstance(cell, dict)))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return (
+        {_whole(key): _whole(one) for key, one in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+def _cell(cell: Mapping[str, Any]) -> Cell:
+    outputs = cell.get("outputs") if isinstance(cell.get("outputs"), list) else []
+    count = cell.get("execution_count")
+    return Cell(
+        str(cell.get("cell_type", "")),
+        text_of(cell.get("source")),
+        tuple(output for output in outputs or [] if isinstance(output, dict)),
+        count if isinstance(count, int) else None,
+    )
+
+
+def text_of(value: Any) -> str:
+    """Return a text, or the lines of one, as text; "" for anything else."""
+    lines = value if isinstance(value, list) else [value]
+    return "".join(line for line in lines if isinstance(line, str))
+
+
+def records(notebook: Notebook, problems: list[str]) -> Iterator[Record]:
+    """Yield the records that a notebook holds; why one cannot be read goes into `problems`."""
+    for data in handed_to_machines(notebook):
+        if data.get("kind") == "record":
+            try:
+                yield _checked(Record.from_dict(data))
+            except (RecordError, TypeError, ValueError, OverflowError) as error:
+                told = str(error).partition(" Measure it again")[0]  # that is for maintainers
+                problems.append(f"its record cannot be read: {told[:_MOST_LETTERS]}")
+
+
+def _checked(record: Record) -> Record:
+    """A record whose texts are texts and whose numbers are numbers; it may have been written by hand."""
+    values, predictions = list(record.values.values()), list(record.predictions.values())
+    run, tried = record.run, list(record.exercises.values())
+    texts = [
+        record.lesson,
+        record.device,
+        record.date,
+        record.platform,
+        run.id,
+        run.began,
+        run.recorded,
+    ]
+    texts += [text for value in values for text in (value.unit, value.meaning)]
+    texts += [one.unit for one in predictions] + [one.message for one in tried]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a text in it is none")
+    if len(values) > _MOST_VALUES or any(len(text) > 1000 for text in texts):
+        raise ValueError("it is too large")
+    if not all(_is_number(value.number) for value in values):
+        raise ValueError("a number in it is none")
+    if not all(one.status in STATUS and type(one.tries) is int for one in tried):
+        raise ValueError("an exercise in it is none")
+    return record
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300
+
+
+def handed_to_machines(notebook: Notebook) -> Iterator[Mapping[str, Any]]:
+    """Yield what the cells of a notebook handed to machines: records, and verdicts on exercises."""
+    for cell in notebook.cells:
+        for output in cell.outputs:
+            data = output.get("data")
+            handed = data.get(RECORD_MIME) if isinstance(data, dict) else None
+            if isinstance(handed, dict):
+                yield handed
