@@ -168,7 +168,7 @@ def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
     lesson = _lesson(known, notebook, found)
     if lesson is None:
         return Handed(name, problems=("no lesson of this course",))
-    notebook = Notebook(tuple(_own(cell, lesson) for cell in notebook.cells))
+    notebook = _own(notebook, lesson)
     mine = [one for one in found if one.lesson == lesson.slug and one.run.id not in lesson.runs]
     if len(mine) < len(found):
         problems.append("not run to its end: its record is the one that the course came with")
@@ -187,11 +187,20 @@ def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
     )
 
 
-def _own(cell: Cell, lesson: _Known) -> Cell:
-    """A cell without the outputs that the course's own notebook came with."""
-    if cell.outputs and lesson.stored.get(cell.source) == _shown(cell):
-        return replace(cell, outputs=(), execution_count=None)
-    return cell
+def _own(notebook: Notebook, lesson: _Known) -> Notebook:
+    """A notebook without what the course's own one came with: outputs, and counts that tell of no run."""
+    came = [
+        bool(cell.outputs) and lesson.stored.get(cell.source) == _shown(cell)
+        for cell in notebook.cells
+    ]
+    return Notebook(
+        tuple(
+            replace(cell, outputs=(), execution_count=None)
+            if is_theirs or (any(came) and not cell.outputs)
+            else cell
+            for cell, is_theirs in zip(notebook.cells, came, strict=True)
+        )
+    )
 
 
 def lesson_of(course: Course, notebook: Any) -> str | None:
