@@ -248,7 +248,8 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
         else "not measured yet"
     )
     lines = [
-        f"{course.badge(lesson)} · [Colab's own slide view]({course.colab_url(lesson)}#slideshowMode=true); for the deck, `make slides LESSONS={lesson.number:02d}`",
+        f"{course.badge(lesson)} · [Colab's own slide view]({course.colab_url(lesson)}#slideshowMode=true); "
+        f"for the deck, `make slides LESSONS={lesson.number:02d}`",
         "",
         f"- class time: {lesson.minutes} minutes; Run all: {ran}",
         f"- asks for: {lesson.hardware}; runs on any machine",
