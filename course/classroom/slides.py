@@ -116,7 +116,10 @@ def _paged(blocks: Iterable[_Block]) -> Iterator[Slide]:
 
 def _slide(page: list[_Block], heading: str) -> Slide:
     kind = next((block.kind for block in page if block.kind), "")
-    return Slide(heading, "\n".join(block.html for block in page), kind)
+    body = "\n".join(block.html for block in page)
+    if all(' fragment">' in block.html for block in page):  # or the slide would be empty at first
+        body = body.replace(' fragment">', '">')
+    return Slide(heading, body, kind)
 
 
 def _blocks(part: Part) -> Iterator[_Block]:

@@ -159,6 +159,13 @@ def test_long_outputs_are_cut_by_the_room_that_they_take(text, lines):
     )
 
 
+@lessons
+def test_no_slide_is_empty_before_its_first_click(lesson):
+    for slide in made(lesson).slides:
+        shown = re.sub(r'<pre class="said[^"]*fragment">.*?</pre>', "", slide.body, flags=re.S)
+        assert shown.strip(), slide.title
+
+
 def test_solutions_stand_behind_all_tasks():
     found = made(COURSE.lessons[2]).slides
     tasks = [place for place, slide in enumerate(found) if re.match(r"\d · ", slide.title)]
