@@ -30,6 +30,7 @@ STAND_INS = {
 #: Lines that no CPU runs, and no GPU either: a part of their text, and what they wait for.
 WAIT_FOR = {
     "This TensorFlow is built for TPUs": "tensorflow-tpu",
+    'predicted["rows_that_fit"]': "libtpu, the TPU's own compiler",
     "from google.colab import drive": "somebody who ticks the box for their own Drive",
     "drive.mount(": "the same",
     'retry = "worked"': "a recovery inside except that works: it must not",
