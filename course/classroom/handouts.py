@@ -21,8 +21,6 @@ from course.table import COLAB, Course, CourseError, Lesson
 from course.write import assemble
 
 _SHEET = template("predictions.html")
-
-
 _TELLING = 25  # letters from which a judge's words say something without what is filled in
 
 
@@ -106,7 +104,8 @@ def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
     for cell in notebook.cells:
         cells.append(cell)
         if assemble.SOLUTION in assemble.tags_of(cell):
-            told = _reasons(_exercise(cell.source))
+            [id] = questions.exercises(NotebookNode(cells=[cell]))
+            told = _reasons(id)
             cells.append(new_markdown_cell(told, id=f"{cell.id}-why"))
     notebook.cells = cells
     return notebook
@@ -154,11 +153,6 @@ def left_over(course: Course, lesson: Lesson, text: str) -> list[str]:
 
 def _as_json(line: str) -> str:
     return line.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _exercise(source: str) -> str:
-    """The id in a cell's last call, exercises.check("03.beside", …)."""
-    return source.rpartition('exercises.check("')[2].partition('"')[0]
 
 
 def _reasons(id: str) -> str:

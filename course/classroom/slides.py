@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import html
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -27,11 +28,8 @@ from course.write.parts import Note, Part
 
 HEIGHT = 590  # pixels below a slide's title
 _TEXT = (74, 40)  # letters a line, pixels a line
-_CODE = (
-    (340, 62, 38),
-    (440, 74, 31),
-    (HEIGHT - 60, 84, 28),
-)  # up to so high: letters, pixels a line
+#: Sizes of code: up to so high a cell has this one; letters a line, pixels a line.
+_CODE = ((340, 62, 38), (440, 74, 31), (HEIGHT - 60, 84, 28))
 _SAID = ((13, 86, 30), (21, 106, 24))  # of what a cell says: most lines, letters and pixels a line
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _FORM = re.compile(r"#\s*@title\b|\w+ = .*# @param")
@@ -75,9 +73,8 @@ def sizes(source: str) -> str:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.IfExp) and getattr(node.test, "id", "") == "FAST"
     ]
-    for node in sorted(
-        choices, key=lambda node: -node.col_offset
-    ):  # from the right: places stay right
+    choices.sort(key=lambda node: -node.col_offset)  # from the right, so that places stay right
+    for node in choices:
         line, full = lines[node.lineno - 1], node.orelse
         chosen = line[full.col_offset : full.end_col_offset]
         lines[node.lineno - 1] = line[: node.col_offset] + chosen + line[node.end_col_offset :]
@@ -266,11 +263,11 @@ def _said(text: str) -> _Block:
     small = len(lines) > _SAID[0][0] or max(map(len, lines)) > _SAID[0][1]
     most, letters, pixels = _SAID[small]
     heights = [max(1, math.ceil(len(line) / letters)) for line in lines]
-    fitting = [place for place in range(len(lines)) if sum(heights[: place + 1]) <= most]
-    if len(fitting) < len(lines):
-        left = len(lines) - len(fitting)
-        lines = [*(lines[place] for place in fitting), f"… {left} more line{'s' * (left > 1)}"]
-    rows = sum(heights[: len(fitting)]) + 1
+    fitting = sum(height <= most for height in itertools.accumulate(heights))
+    if fitting < len(lines):
+        left = len(lines) - fitting
+        lines = [*lines[:fitting], f"… {left} more line{'s' * (left > 1)}"]
+    rows = sum(heights[:fitting]) + 1
     shown = html.escape("\n".join(lines))
     return _Block(f'<pre class="said size-{int(small)} fragment">{shown}</pre>', pixels * rows + 40)
 

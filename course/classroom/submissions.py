@@ -170,7 +170,7 @@ def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
         return Handed(name, problems=("no lesson of this course",))
     notebook = _own(notebook, lesson)
     mine = [one for one in found if one.lesson == lesson.slug and one.run.id not in lesson.runs]
-    if len(mine) < len(found):
+    if any(one.run.id in lesson.runs for one in found):
         problems.append("not run to its end: its record is the one that the course came with")
     record = max(mine, key=lambda one: one.run.recorded, default=None)
     predictions, changed = _predictions(lesson.cells, notebook, record)

@@ -92,7 +92,7 @@ def problems(lesson: Lesson, parts: Sequence[Part]) -> list[str]:
 
 def notes(course: Course, lesson: Lesson) -> list[Note]:
     """Return what the lesson's page for teachers has for its parts, in the page's order."""
-    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    text = _page(course, lesson)
     asked = [
         Note(part, f"{label} {_line(question)}", _line(answer).strip("*"))
         for label, part, question, answer in _ASKED.findall(text)
@@ -103,7 +103,7 @@ def notes(course: Course, lesson: Lesson) -> list[Note]:
 
 def lost(course: Course, lesson: Lesson) -> list[str]:
     """Say which questions of the page for teachers have no part, or no answer, where they are read."""
-    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    text = _page(course, lesson)
     _, _, below = text.partition("\n## Questions for the class")
     written = len(re.findall(r"(?m)^[-*] ", below.partition("\n## ")[0]))
     found = [note for note in notes(course, lesson) if note.answer]
@@ -117,10 +117,15 @@ def lost(course: Course, lesson: Lesson) -> list[str]:
 
 def wrong_answers(course: Course, lesson: Lesson) -> list[tuple[str, str]]:
     """Return what learners often say wrongly, and what to ask back, from the page for teachers."""
-    text = (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
+    text = _page(course, lesson)
     _, _, below = text.partition("## Common wrong answers")
     rows = re.findall(r"(?m)^\| (.+?) \| (.+?) \|$", below.partition("\n## ")[0])
     return [row for row in rows if row[0] != "they say"]
+
+
+def _page(course: Course, lesson: Lesson) -> str:
+    """The lesson's page for teachers."""
+    return (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
 
 
 def _split(cell: NotebookNode) -> list[tuple[str, NotebookNode]]:
