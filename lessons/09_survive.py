@@ -37,8 +37,6 @@ FILES = 500 if FAST else 3000  # small files
 
 # %%
 replay.watch("09_survive")  # cells that need what is missing show recorded results
-
-# %%
 facts.quote("session-length")
 
 # %% [markdown] tags=["minutes-5", "short-4"]
@@ -161,13 +159,13 @@ HEAD = f"""
 import sys
 from pathlib import Path
 import numpy as np, torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
 STEPS, WITH_STATE = {STEPS}, {WITH_STATE}
-pixels, labels = (torch.tensor(part) for part in load_digits(return_X_y=True))
+pixels, labels = torch.load({str(work / "digits.pt")!r})
 """
+torch.save((pixels, labels), work / "digits.pt")
 functions = "\n\n".join(inspect.getsource(each) for each in (fresh, rows_of, take_step, state_of, restore, main))
 job.write_text(f"{HEAD}\n{functions}\nmain(Path(sys.argv[1]))\n")
 print(f"{len(job.read_text().splitlines())} lines in {job}")
@@ -496,8 +494,6 @@ with warnings.catch_warnings(record=True) as told:
     saved = checkpoints.save(store, 20, now)
 _ = place.with_name("dropped").rename(place)
 print(told[-1].message)
-
-# %%
 print(checkpoints.resume(store, now))
 
 # %% [markdown] tags=["minutes-5", "short-0"]

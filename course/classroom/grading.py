@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-import jupytext
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
@@ -45,7 +44,7 @@ def assignment(course: Course, lesson: Lesson) -> NotebookNode:
 
 
 def _exercises(course: Course, lesson: Lesson) -> list[str]:
-    body = jupytext.reads(course.source(lesson).read_text("utf-8"), fmt="py:percent").cells
+    body = assemble.written(course.source(lesson).read_text("utf-8"))
     return [cell.source for cell in body if assemble.EXERCISE in assemble.tags_of(cell)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from nbformat.v4 import new_markdown_cell
 from colab_helpers import _files
 from colab_helpers.lessons import exercises
 from course.classroom import grading, questions, template
+from course.publish import archive
 from course.table import COLAB, Course, CourseError, Lesson
 from course.write import assemble
 
@@ -85,7 +85,9 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
             _files.write(graded / f"{lesson.slug}.ipynb", assignment),
         ]
     config = _files.write(folder / "nbgrader" / "nbgrader_config.py", grading.CONFIG)
-    return [*bundled, *written, config, _zip(folder / "students.zip", bundled)]
+    contents = {file.name: file.read_bytes() for file in bundled}
+    packed = archive.zip_files(folder / "students.zip", contents)
+    return [*bundled, *written, config, packed]
 
 
 def for_students(course: Course, lesson: Lesson) -> NotebookNode:
@@ -174,13 +176,3 @@ def _told(source: str) -> Iterator[str]:
             )
             if len(text.replace("…", "").strip()) > _TELLING:
                 yield text
-
-
-def _zip(path: Path, files: Sequence[Path]) -> Path:
-    """Bundle files for a learning platform, byte for byte the same for the same files."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for file in files:
-            info = zipfile.ZipInfo(file.name, (2026, 1, 1, 0, 0, 0))
-            info.compress_type = zipfile.ZIP_DEFLATED
-            bundle.writestr(info, file.read_bytes())
-    return path

@@ -22,6 +22,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer, TextLexer
 
+from colab_helpers.doctor import raised
 from course.classroom import template
 from course.write import assemble
 from course.write.parts import Note, Part
@@ -290,7 +291,7 @@ def _text(output: NotebookNode) -> str:
         text = f"{output.ename}: {output.evalue}"
     else:
         text = output.get("data", {}).get("text/plain", "")
-    text = re.sub(r"\x1b\[[0-9;]*m", "", "".join(text)).strip("\n")
+    text = raised.plain("".join(text)).strip("\n")
     quoted = re.fullmatch(r"(['\"])(.*)\1", text.strip(), re.S)
     return quoted[2] if quoted else text
 

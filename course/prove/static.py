@@ -130,11 +130,10 @@ def shape_problems(notebook: NotebookNode) -> list[str]:
         cell for cell in code if "set-up" not in assemble.tags_of(cell)
     ]  # the build writes that one
     lengths = [len(cell.source.splitlines()) for cell in own]
-    met = [cell for cell in code if not _is_folded(cell)]
     problems = []
-    if len(met) not in CODE_CELLS:
+    if len(code) not in CODE_CELLS:
         problems.append(
-            f"{len(met)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
+            f"{len(code)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
         )
     if max(lengths) > MOST_LINES:
         problems.append(f"a code cell has {max(lengths)} lines; {MOST_LINES} are the most.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from colab_helpers import _files
@@ -30,6 +30,16 @@ def zip_repository(root: Path, path: Path) -> None:
     with zipfile.ZipFile(path, "w") as bundle:
         for file in files(root):
             bundle.write(file, f"course-main/{file.relative_to(root)}")
+
+
+def zip_files(path: Path, contents: Mapping[str, bytes]) -> Path:
+    """Zip `contents`, by their names, at `path`: byte for byte the same for the same contents."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, content in contents.items():
+            info = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            bundle.writestr(info, content)
+    return path
 
 
 def files(root: Path, new: bool = True) -> list[Path]:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from papermill.exceptions import PapermillExecutionError
 
 from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
+from colab_helpers.doctor import raised
 from colab_helpers.lessons import replay
 
 CELL_LIMIT = 600  # seconds a cell
@@ -332,5 +332,5 @@ def _environment(extra: Mapping[str, str]) -> Iterator[None]:
 
 def first_line(text: str) -> str:
     """Return the first line of a message, without colours; "no message" for none."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+    plain = raised.plain(text).strip()
     return plain.splitlines()[0][:200] if plain else "no message"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 from colab_helpers import _files
 from course import npm
+from course.publish import archive
 from course.table import Course
 
 #: Of the package, what a page loads; the rest is for Node and for editors.
@@ -37,9 +37,7 @@ def _pack(course: Course, path: Path) -> None:
     """Zip the helper, byte for byte the same for the same files."""
     root = course.root / "colab_helpers"
     files = [p for p in sorted(root.rglob("*")) if p.suffix in (".py", ".toml", ".json", ".typed")]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            if not set(_LEFT_OUT) & set(file.relative_to(root).parts):
-                info = zipfile.ZipInfo(str(file.relative_to(course.root)), (2026, 1, 1, 0, 0, 0))
-                info.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(info, file.read_bytes())
+    used = [file for file in files if not set(_LEFT_OUT) & set(file.relative_to(root).parts)]
+    archive.zip_files(
+        path, {str(file.relative_to(course.root)): file.read_bytes() for file in used}
+    )

@@ -8,6 +8,7 @@ always gives the same bytes; outputs of an earlier run are kept where the cell d
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import html
 import json
@@ -48,13 +49,19 @@ def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> Noteboo
     source = course.source(lesson)
     if not source.exists():
         raise CourseError(f"{source.name} is in course.toml but not in lessons/. Write it there.")
-    body = jupytext.reads(source.read_text("utf-8"), fmt="py:percent").cells
+    body = written(source.read_text("utf-8"))
     cells = [_title(course, lesson), _set_up(course, lesson)]
     for cell in body:
         cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
     cells.append(_navigation(course, lesson))
     _number(cells, lesson)
     return new_notebook(cells=cells, metadata=_metadata(lesson))
+
+
+@functools.lru_cache(maxsize=32)
+def written(text: str) -> tuple[NotebookNode, ...]:
+    """Return the cells of a lesson's source, to be read only: a text is taken apart once."""
+    return tuple(jupytext.reads(text, fmt="py:percent").cells)
 
 
 def write(course: Course, lesson: Lesson) -> Path:
@@ -221,7 +228,7 @@ def _navigation(course: Course, lesson: Lesson) -> NotebookNode:
 
 
 def _plain(cell: NotebookNode) -> NotebookNode:
-    tags = tags_of(cell)
+    tags = [*tags_of(cell)]
     metadata: dict = {"tags": tags} if tags else {}
     if cell.cell_type == "markdown":
         return new_markdown_cell(cell.source, metadata=metadata)

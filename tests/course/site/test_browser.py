@@ -9,22 +9,9 @@ import pytest
 from colab_helpers import doctor, transformer
 from colab_helpers.doctor import raised
 from tests.colab_helpers.doctor import test_errors
+from tests.course.accessible import violations
 
-#: Colours change at once; of code, each kind of word stays coloured where it is met first: a colour is
-#: judged once a page, and not a thousand times.
-PLAIN = """() => {
-    const style = document.createElement("style");
-    style.textContent = "* { transition: none !important }";
-    document.head.append(style);
-    const met = new Set();
-    for (const word of document.querySelectorAll(".highlight pre span[class]")) {
-        if (met.has(word.className)) word.replaceWith(...word.childNodes);
-        met.add(word.className);
-    }
-}"""
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-#: Stylesheets are the site's own: axe need not ask for them again.
-AXE = {"resultTypes": ["violations"], "preload": False}
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -51,18 +38,9 @@ def pages(site):
     return found
 
 
-def violations(answer):
-    return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in answer.response["violations"]
-        for node in one["nodes"]
-    ]
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(4))
 def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, browser, part):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page, wrong = opened(browser)
     outside, found = [], {}
     own = (address, "data:", "blob:")
@@ -70,15 +48,40 @@ def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, brow
     page.on("response", lambda r: outside.append(r.url) if r.status >= 400 else None)
     for name in pages(site)[part::4]:
         page.goto(address + name)
-        page.evaluate(PLAIN)
-        answer = axe.run(page, options=AXE)
-        page.evaluate("document.documentElement.dataset.theme = 'dark'")
-        dark = axe.run(page, options={**AXE, "runOnly": ["color-contrast", "link-in-text-block"]})
-        if said := violations(answer) + violations(dark):
+        if said := violations(page, ["dark"]):
             found[name] = said
         if page.evaluate("document.documentElement.scrollWidth") > WIDE["width"]:
             found.setdefault(name, []).append("wider than the screen")
     assert (found, outside, Counter(wrong)) == ({}, [], Counter())
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("html", "rule"),
+    [
+        ("<p style='color: #bbb'>pale</p>", "color-contrast: <p style"),
+        ("<div style='background: #333'><p id='here'>dim words</p></div>", "color-contrast: <p id"),
+        (
+            "<style>[data-theme=dark] #here { color: #333 }</style><p id='here'>dim words</p>",
+            "dark: color-contrast: <p id",
+        ),
+        (
+            "<p>see <a href='x' style='color: #333; text-decoration: none'>the chips</a> first</p>",
+            "link-in",
+        ),
+        ("<img src='data:,'>", "image-alt"),
+    ],
+)
+def test_what_is_wrong_on_a_long_page_is_seen(address, browser, html, rule):
+    page, _ = opened(browser)
+    page.goto(f"{address}problems/gpu.html")
+    page.evaluate(
+        "html => document.querySelector('article').insertAdjacentHTML('beforeend', html)", html
+    )
+    found = violations(page, ["dark"])
+    assert found and all(
+        rule in one for one in found if not one.startswith("dark") or "dark" in rule
+    )
     page.context.close()
 
 
