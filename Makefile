@@ -8,8 +8,8 @@ READY := $(VENV)/.ready
 EXTRAS := lessons,course,site,tests
 LESSONS ?=
 JOBS ?= 2
-# Lessons wait now and then, for a compiler or a child process: one more than cores fills the gaps.
-NOTEBOOK_JOBS ?= $(shell expr $(JOBS) + 1)
+# Tests wait now and then, for a compiler, a browser or a child process: one more than cores fills the gaps.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 IMAGE ?= latest
 TWIN_PYTHON ?=
 COLABTOOLS ?=
@@ -30,6 +30,8 @@ SEED ?= 0
 UV ?= $(shell command -v uv)
 export JUPYTER_PLATFORM_DIRS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+# Tests start hundreds of processes: none should compile again what one before it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What somebody writes after LESSONS= is handed on as words, and never read by the shell.
 quoted = $(foreach word,$(1),'$(subst ','\'',$(word))')
@@ -63,7 +65,7 @@ $(READY): pyproject.toml constraints.txt
 	fi
 	@echo "Installing the versions of constraints.txt into $(VENV); the first time this takes minutes"
 ifneq ($(UV),)
-	$(UV) pip install --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(UV) pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
 else
 	set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 		--constraint constraints.txt --editable ".[$(EXTRAS)]" \
@@ -92,10 +94,10 @@ test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
 # Two workers on few cores: threads of one would only take from the other.
 test-unit test-notebooks test-matrix test-stand-in test-kills: export OMP_NUM_THREADS := 1
 test-unit: setup ## the helper and the course's tools
-	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(JOBS)
+	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(TEST_JOBS)
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval
-	$(BIN)/python -m pytest tests/notebooks -n $(NOTEBOOK_JOBS) --dist worksteal
+	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS) --dist worksteal
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(call quoted,$(LESSONS))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.table import CourseError
+from course.table import Course, CourseError
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ REVEAL = Package(
     "sha512-JYIg5D9aoxoaLeb84O+OvAwsKWdIavVgEDScxtYEXFCT6t6TQrhNtSgogcjdCpdLsWglhJn3zyE3fUOwiH5KEg==",
     "what turns slides. Install Node.js, then `make slides` again",
 )
+
+
+def cache(course: Course) -> Path:
+    """Return the folder in which what was fetched is kept."""
+    return course.root / "build" / "fetched"
 
 
 def files(package: Package, names: Iterable[str], cache: Path) -> dict[str, bytes]:

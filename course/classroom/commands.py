@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from course.table import Course, CourseError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 
 def slides(course: Course, options: argparse.Namespace) -> int:
     """Write the decks of lessons, from their stored notebooks or from a run of the teacher's own."""
     from course.classroom import deck, submissions
-    from course.write import assemble
 
     chosen, executed = course.select(options.lessons), None
     if options.source:
-        if not options.source.is_file():
-            raise CourseError(f"There is no notebook {options.source}.")
-        executed = assemble.read(options.source)
+        executed = _run_of_ones_own(options.source)
         slug = submissions.lesson_of(course, executed)
         if slug is None:
             raise CourseError(f"{options.source.name} is no lesson of this course.")
+        if options.lessons and [slug] != [lesson.slug for lesson in chosen]:
+            raise CourseError(f"{options.source.name} is a run of {slug}: ask for that one alone.")
         chosen = course.select([slug])
     folder = options.folder or course.root / "build" / "slides"
     for lesson in chosen:
         for path, made in deck.write(course, lesson, folder, executed):
             print(f"{path}: {len(made.slides)} slides for {made.minutes} minutes")
+        if executed and (without := deck.without_output(course, lesson, executed)):
+            print(
+                f"{without} cells of {options.source.name} have no output that the course's own run has: run "
+                "all cells, and save the notebook with its outputs."
+            )
     return 0
+
+
+def _run_of_ones_own(path: Path) -> NotebookNode:
+    from course.write import assemble
+
+    if not path.is_file():
+        raise CourseError(f"There is no notebook {path}.")
+    try:
+        return assemble.read(path)
+    except assemble.UnreadableNotebookError as error:
+        raise CourseError(
+            f"{path.name} cannot be read as a notebook. Download it anew: in Colab, File > Download > "
+            "Download .ipynb."
+        ) from error
 
 
 def handouts(course: Course, options: argparse.Namespace) -> int:

@@ -95,9 +95,16 @@ def write(
         if short and deck.minutes == lesson.minutes:
             continue
         name = f"{lesson.slug}-{parts.SHORT}.html" if short else f"{lesson.slug}.html"
-        path = _files.write(folder / name, page(lesson, deck, folder.parent / "fetched"))
+        path = _files.write(folder / name, page(lesson, deck, npm.cache(course)))
         written.append((path, deck))
     return written
+
+
+def without_output(course: Course, lesson: Lesson, executed: NotebookNode) -> int:
+    """Count cells that show something in the stored notebook, and nothing in the teacher's own run."""
+    shown = {cell.source for cell in executed.cells if cell.get("outputs")}
+    stored = assemble.read(course.notebook(lesson)).cells
+    return sum(bool(cell.get("outputs")) and cell.source not in shown for cell in stored)
 
 
 def _ahead(deck: Deck) -> list[int]:

@@ -58,11 +58,10 @@ def _run_nbval(
             sys.executable, "-m", "pytest", str(path), "-q", "--nbval-lax", "--nbval-current-env",
             f"--nbval-cell-timeout={limit}", "--nbval-kernel-startup-timeout=120",
             f"--rootdir={path.parent}", "-c", os.devnull, f"--junitxml={report}",
-            "-p", "no:cacheprovider", "-p", "no:xdist", *more,
+            "-p", "no:cacheprovider", "-p", "nbval.plugin", *more,
         ]  # fmt: skip
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, cwd=path.parent
-        )
+        alone = environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the others only take time
+        done = subprocess.run(command, env=alone, capture_output=True, text=True, cwd=path.parent)
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     return cases, done.stdout + done.stderr
 

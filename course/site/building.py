@@ -12,6 +12,7 @@ from pathlib import Path
 import jupytext
 
 from colab_helpers import _files, doctor
+from course import npm
 from course.site import lesson_pages, problems, python, staging
 from course.table import Course, CourseError
 
@@ -40,7 +41,7 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     _files.write(html / "problems.json", problems.as_json(course.repository.site))
     _files.write(html / "_static" / "addresses.json", _addresses())
     if with_python:
-        python.provide(course, html, folder / "fetched")
+        python.provide(course, html, npm.cache(course))
     if heavy := too_heavy(html):
         raise CourseError("\n".join(heavy))
     return html

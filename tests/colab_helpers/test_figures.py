@@ -39,13 +39,13 @@ def drawn():
     return pictures()
 
 
-@pytest.mark.parametrize("name", list(pictures()))
-def test_picture_has_alt_text_and_size(drawn, name):
-    data, metadata = drawn[name]._repr_mimebundle_()
-    assert data["image/png"].startswith(PNG)
-    assert len(metadata["image/png"]["alt"]) > 20
-    assert 400 < metadata["image/png"]["width"] < 1000
-    assert data["text/plain"] == f"[figure] {metadata['image/png']['alt']}"
+def test_pictures_have_alt_text_and_size(drawn):
+    for name, picture in drawn.items():
+        data, metadata = picture._repr_mimebundle_()
+        assert data["image/png"].startswith(PNG), name
+        assert len(metadata["image/png"]["alt"]) > 20, name
+        assert 400 < metadata["image/png"]["width"] < 1000, name
+        assert data["text/plain"] == f"[figure] {metadata['image/png']['alt']}", name
 
 
 def test_alt_text_tells_what_is_seen(drawn):

@@ -93,11 +93,13 @@ def pictures():
         )
 
 
-@pytest.mark.parametrize(("name", "picture"), [*pictures()])
-def test_a_figure_says_whose_the_hollow_marks_are(name, picture):
-    source = "chsasank/device-benchmarks, 2025-04-15" if name == "bars" else "#120, 2026-01-12"
-    assert "Hollow marks were published by others" in picture.alt and source in picture.alt
-    assert picture.png.startswith(b"\x89PNG")
+def test_a_figure_says_whose_the_hollow_marks_are():
+    for name, picture in pictures():
+        source = "chsasank/device-benchmarks, 2025-04-15" if name == "bars" else "#120, 2026-01-12"
+        assert "Hollow marks were published by others" in picture.alt and source in picture.alt, (
+            name
+        )
+        assert picture.png.startswith(b"\x89PNG"), name
 
 
 def test_a_source_is_named_once_for_all_its_chips():

@@ -34,7 +34,7 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll(".slides pre.code"
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """Where reveal.js is kept; without npm these tests say that they did not run."""
+    """Where decks are made; without npm these tests say that they did not run."""
     if shutil.which("npm") is None:
         pytest.skip("NOT TESTED: slides, since npm is not here")
     return tmp_path_factory.mktemp("slides")
@@ -110,7 +110,7 @@ def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):
     ("content", "said"),
     [
         (None, "There is no notebook"),
-        ("{", "no readable notebook"),
+        ("{", "cannot be read as a notebook. Download it anew"),
         (True, "is no lesson of this course"),
     ],
 )
@@ -255,7 +255,29 @@ def test_without_npm_it_is_said_what_to_do(tmp_path, monkeypatch):
 def test_a_file_that_the_package_does_not_have_is_named(cache):
     deck.write(COURSE, COURSE.lessons[0], cache / "made")
     with pytest.raises(CourseError, match="has no file none"):
-        npm.files(npm.REVEAL, ["none.js"], cache / "fetched")
+        npm.files(npm.REVEAL, ["none.js"], npm.cache(COURSE))
+
+
+def test_a_run_of_another_lesson_than_asked_for_is_told(tmp_path, capsys):
+    path = tmp_path / "mine.ipynb"
+    nbformat.write(assemble.read(COURSE.notebook(COURSE.lessons[1])), path)
+    assert main(["slides", "4", "--from", str(path)]) == 1
+    assert "mine.ipynb is a run of 02_check_hardware" in capsys.readouterr().err
+
+
+def test_cells_of_a_run_without_their_output_are_counted(tmp_path, capsys, cache):
+    lesson, path = COURSE.lessons[0], tmp_path / "mine.ipynb"
+    executed = assemble.read(COURSE.notebook(lesson))
+    shown = [cell for cell in executed.cells if cell.get("outputs")]
+    for cell in shown[-3:]:
+        cell.outputs = []
+    nbformat.write(executed, path)
+    folder = str(tmp_path / "made")
+    assert main(["slides", "1", "--from", str(path), "--folder", folder]) == 0
+    assert "3 cells of mine.ipynb have no output" in capsys.readouterr().out
+    nbformat.write(assemble.read(COURSE.notebook(lesson)), path)
+    assert main(["slides", "--from", str(path), "--folder", folder]) == 0
+    assert "no output" not in capsys.readouterr().out
 
 
 def test_slides_of_one_lesson(tmp_path, capsys, cache):
