@@ -11,7 +11,7 @@ from pygments.formatters import HtmlFormatter
 
 from colab_helpers import _files
 from course import npm
-from course.classroom import TEMPLATES, slides, template
+from course.classroom import TEMPLATES, blocks, slides, template
 from course.table import Course, CourseError, Lesson
 from course.write import assemble, parts
 
@@ -50,7 +50,7 @@ def _sizes(notebook: NotebookNode) -> list[slides.Slide]:
     """A slide with the names for sizes that later code uses."""
     cells = [cell for cell in notebook.cells if assemble.PARAMETERS in assemble.tags_of(cell)]
     texts = [slides.sizes(cell.source) for cell in cells]
-    return [slides.Slide("Sizes that come up", slides.code(text), "code") for text in texts if text]
+    return [slides.Slide("Sizes that come up", blocks.code(text), "code") for text in texts if text]
 
 
 def page(lesson: Lesson, deck: Deck, cache: Path) -> str:

@@ -18,22 +18,20 @@ from dataclasses import dataclass, replace
 import nbformat
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer, TextLexer
 
+from colab_helpers._output import RECORD_MIME
 from colab_helpers.doctor import raised
 from course.classroom import template
+from course.classroom.blocks import HEIGHT, Block, code, code_height, fitting, height_of
 from course.write import assemble
 from course.write.parts import Note, Part
 
-HEIGHT = 590  # pixels below a slide's title
-_TEXT = (74, 40)  # letters a line, pixels a line
-#: Sizes of code: up to so high a cell has this one; letters a line, pixels a line.
-_CODE = ((340, 62, 38), (440, 74, 31), (HEIGHT - 60, 84, 28))
 _SAID = ((13, 86, 30), (21, 106, 24))  # of what a cell says: most lines, letters and pixels a line
+_ASKED = (44, 64)  # of a prediction: letters a line, pixels a line
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _FORM = re.compile(r"#\s*@title\b|\w+ = .*# @param")
+_TAKEN = re.compile(r"(?m)^takeaways = ")
+_QUOTED = re.compile(r"\A(replay\.watch\(.*\n)?facts\.quote\([^)]*\)\s*\Z")
 _CHECK = re.compile(r"(?m)^exercises\.check\(.*\Z", re.S)
 _SOLUTION = re.compile(r"<pre><code>(.*?)</code></pre>", re.S)
 _NOTES = template("notes.html")
@@ -48,18 +46,6 @@ class Slide:
     kind: str = ""
     notes: str = ""
     minutes: int = 0
-
-
-@dataclass(frozen=True)
-class _Block:
-    """A piece of a slide and the pixels that it takes; `last` ends its slide, `alone` has one to itself."""
-
-    html: str
-    height: int
-    kind: str = ""
-    heading: str = ""
-    last: bool = False
-    alone: bool = False
 
 
 def sizes(source: str) -> str:
@@ -91,18 +77,17 @@ def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
     return [replace(first, minutes=part.minutes), *rest]
 
 
-def code(source: str) -> str:
-    """Return Python as HTML, coloured, with its long lines wrapped under themselves."""
-    return f'<pre class="code size-{_size(source)}">{_coloured(source)}</pre>'
-
-
-def _paged(blocks: Iterable[_Block]) -> Iterator[Slide]:
+def _paged(blocks: Iterable[Block]) -> Iterator[Slide]:
     """Blocks on slides, in order: a new one where the next does not fit, or wants to stand alone."""
-    page: list[_Block] = []
+    page: list[Block] = []
     heading = ""
     for block in blocks:
         full = sum(one.height for one in page) + block.height > HEIGHT
-        if page and (full or block.alone or block.heading or page[-1].last):
+        ended = page[-1:] and page[-1].last and (len(page) > 1 or page[-1].kind)
+        new = block.alone or bool(block.heading)
+        if block.kind == "predict":  # words may lead to the question; code and what it said may not
+            new = any(one.kind or "<pre" in one.html for one in page)
+        if page and (full or new or ended):
             yield _slide(page, heading)
             page = []
         heading = block.heading or heading
@@ -112,7 +97,7 @@ def _paged(blocks: Iterable[_Block]) -> Iterator[Slide]:
         yield _slide(page, heading)
 
 
-def _slide(page: list[_Block], heading: str) -> Slide:
+def _slide(page: list[Block], heading: str) -> Slide:
     kind = next((block.kind for block in page if block.kind), "")
     body = "\n".join(block.html for block in page)
     if all(' fragment">' in block.html for block in page):  # or the slide would be empty at first
@@ -120,7 +105,7 @@ def _slide(page: list[_Block], heading: str) -> Slide:
     return Slide(heading, body, kind)
 
 
-def _blocks(part: Part) -> Iterator[_Block]:
+def _blocks(part: Part) -> Iterator[Block]:
     title, solved = "", []
     for cell in part.cells:
         tags = assemble.tags_of(cell)
@@ -129,24 +114,32 @@ def _blocks(part: Part) -> Iterator[_Block]:
             solved += list(_solution(cell, title))
         elif cell.cell_type == "markdown":
             yield from _words(cell.source)
+        elif _TAKEN.search(cell.source):
+            yield from _takeaways(cell)
+            break  # what follows keeps a record
         else:
             yield from _cell(cell, assemble.EXERCISE in tags)
     yield from solved  # one press after its task would be too soon
 
 
-def _words(text: str) -> Iterator[_Block]:
-    """Paragraphs, lists and tables; a heading of the third level begins a slide, a prediction has its own."""
+def _words(text: str) -> Iterator[Block]:
+    """Paragraphs, lists and tables; a heading of the third level begins a slide, a prediction ends it."""
     heading = ""
     for piece in _pieces(text):
         if piece.startswith("### "):
             heading = piece[4:].strip().replace("`", "")
-            yield _Block("", 0, heading=heading)
+            yield Block("", 0, heading=heading)
             continue
         rendered = _MARKDOWN.render(piece)
         if "**Predict" in piece:
-            yield _Block(rendered, HEIGHT, kind="predict", last=True, alone=True)
+            asked = f'<div class="question">{rendered}</div>'
+            height = _ASKED[1] * math.ceil(len(piece) / _ASKED[0]) + 90
+            yield Block(asked, height, kind="predict", last=True)
+        elif len(sentences := _sentences(piece)) > 2:
+            told = "\n".join(f"- {sentence}" for sentence in sentences)
+            yield Block(_MARKDOWN.render(told), height_of(told))
         else:
-            yield _Block(rendered, _height(piece))
+            yield Block(rendered, height_of(piece))
 
 
 def _pieces(text: str) -> list[str]:
@@ -167,7 +160,7 @@ def _tables(piece: str) -> list[str]:
     head, rows = piece.splitlines()[:2], piece.splitlines()[2:]
     tables = [head]
     for row in rows:
-        if _height("\n".join([*tables[-1], row])) > HEIGHT:
+        if height_of("\n".join([*tables[-1], row])) > HEIGHT:
             tables.append(head)
         tables[-1] = [*tables[-1], row]
     return ["\n".join(table) for table in tables]
@@ -175,36 +168,57 @@ def _tables(piece: str) -> list[str]:
 
 def _halves(piece: str) -> list[str]:
     """A paragraph that would fill a slide, as two."""
-    plain = not re.match(r"([-*>|#]|\d+\.|```)", piece)
-    if not plain or _height(piece) <= HEIGHT // 2:
+    if len(sentences := _sentences(piece)) < 2 or height_of(piece) <= HEIGHT // 2:
         return [piece]
-    sentences = re.split(r"(?<=[.?:)]) +(?=[A-Z(*`])", " ".join(piece.split()))
     middle = math.ceil(len(sentences) / 2)
     return [" ".join(half) for half in (sentences[:middle], sentences[middle:]) if half]
 
 
-def _height(piece: str) -> int:
-    letters, pixels = (64, 36) if piece.startswith("|") else _TEXT  # columns wrap by themselves
-    if piece.startswith("```"):
-        return 32 * (len(piece.splitlines()) - 2) + 40
-    rows = piece.splitlines() if re.match(r"([-*|]|\d+\.)", piece) else [" ".join(piece.split())]
-    extra = 14 * len(rows) if piece.startswith("|") else 0
-    return pixels * sum(math.ceil(len(row) / letters) for row in rows) + 24 + extra
+def _sentences(piece: str) -> list[str]:
+    """The sentences of a paragraph, which a class reads one by one; none of lists, quotations and code."""
+    if re.match(r"([-*>|#]|\d+\.|```)", piece) and not piece.startswith("**"):
+        return []
+    return re.split(
+        r"(?:(?<=[.?!])|(?<=[.?!]\)))(?<!\be\.g\.) +(?=[A-Z(*`\d])", " ".join(piece.split())
+    )
 
 
-def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[_Block]:
+def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[Block]:
+    if _QUOTED.search(cell.source):
+        yield from _facts(cell)
+        return
     source = _CHECK.sub("", cell.source).strip() if is_exercise else cell.source.strip()
     source = _told_to_class(re.sub(r"(?m)\A# needs: .*\n", "", source))
     outputs = [] if is_exercise else list(_outputs(cell))
     if outputs and outputs[-1].kind == "figure":  # how it is drawn is in the notebook
         source = re.sub(r"(?ms)^figures\..*", "", source).strip()
+        source = source if "\n" in source else ""  # one line before it makes a number for its title
     if not _FORM.match(source) and source:
-        pieces = list(_fitting(source))
+        pieces = list(fitting(source))
         for i, piece in enumerate(pieces):
             ends = i + 1 == len(pieces) and not outputs
-            yield _Block(code(piece), _code_height(piece), kind="code", last=ends)
+            yield Block(code(piece), code_height(piece), kind="code", last=ends)
     for i, block in enumerate(outputs):
         yield replace(block, last=i + 1 == len(outputs))
+
+
+def _takeaways(cell: NotebookNode) -> Iterator[Block]:
+    """What the class takes home: each idea, and what was measured for it."""
+    lines = [line for output in cell.get("outputs", []) for line in _text(output).splitlines()]
+    told = [tuple(map(html.escape, line.split(": ", 1))) for line in lines if ": " in line]
+    if told:
+        items = "".join(f"<li><b>{idea}</b>: {measured}</li>" for idea, measured in told)
+        yield Block(f'<ul class="taken">{items}</ul>', HEIGHT, last=True, alone=True)
+
+
+def _facts(cell: NotebookNode) -> Iterator[Block]:
+    """Facts that a cell quotes, as a list, each with its source behind it."""
+    for output in cell.get("outputs", []):
+        for line in _text(output).splitlines():
+            fact, _, source = line.strip().removeprefix("- ").rpartition(" [")
+            fact, source = (fact, f" [{source}") if fact else (source, "")
+            shown = f'{html.escape(fact)}<span class="small">{html.escape(source)}</span>'
+            yield Block(f"<ul><li>{shown}</li></ul>", height_of(f"- {fact}{source}"))
 
 
 def _told_to_class(source: str) -> str:
@@ -213,52 +227,19 @@ def _told_to_class(source: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", source).strip()
 
 
-def _fitting(source: str) -> Iterator[str]:
-    """Code in pieces that a slide can hold, cut at empty lines, or where there is none in the middle."""
-    if _code_height(source) <= HEIGHT - 60:
-        yield source
-        return
-    lines = source.splitlines()
-    if len(lines) < 2:
-        yield source
-        return
-    empty = [i for i, line in enumerate(lines) if not line.strip()]
-    flush = [i for i, line in enumerate(lines) if i and line[:1].strip() and line[0] not in ")]}"]
-    middle = min(empty or flush or [len(lines) // 2], key=lambda i: abs(i - len(lines) / 2))
-    for half in (lines[:middle], lines[middle:]):
-        yield from _fitting("\n".join(half).strip("\n"))
-
-
-def _size(source: str) -> int:
-    """The largest of the sizes in which code is not too high; the smallest where it always is."""
-    fitting = [i for i, (most, *_) in enumerate(_CODE) if _code_height(source, i) <= most]
-    return fitting[0] if fitting else len(_CODE) - 1
-
-
-def _code_height(source: str, size: int | None = None) -> int:
-    _, letters, pixels = _CODE[_size(source) if size is None else size]
-    rows = (
-        math.ceil(len(line.strip()) / max(20, letters - 2 - _indent(line)))
-        for line in source.splitlines()
-    )
-    return pixels * sum(max(1, row) for row in rows) + 44
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _outputs(cell: NotebookNode) -> Iterator[_Block]:
+def _outputs(cell: NotebookNode) -> Iterator[Block]:
     """What a cell showed: figures on a slide of their own, words below the code on the next click."""
     for output in cell.get("outputs", []):
         data = output.get("data", {})
+        if RECORD_MIME in data:  # the class page reads it; the class need not
+            continue
         if isinstance(data.get("image/png"), str):
             yield _figure(data["image/png"], output)
         elif text := _text(output):
             yield _said(text)
 
 
-def _said(text: str) -> _Block:
+def _said(text: str) -> Block:
     """Words that a cell put out, on the next click; small where they are wide or many."""
     lines = text.splitlines()
     small = len(lines) > _SAID[0][0] or max(map(len, lines)) > _SAID[0][1]
@@ -270,10 +251,10 @@ def _said(text: str) -> _Block:
         lines = [*lines[:fitting], f"… {left} more line{'s' * (left > 1)}"]
     rows = sum(heights[:fitting]) + 1
     shown = html.escape("\n".join(lines))
-    return _Block(f'<pre class="said size-{int(small)} fragment">{shown}</pre>', pixels * rows + 40)
+    return Block(f'<pre class="said size-{int(small)} fragment">{shown}</pre>', pixels * rows + 40)
 
 
-def _figure(png: str, output: NotebookNode) -> _Block:
+def _figure(png: str, output: NotebookNode) -> Block:
     told = output.get("metadata", {}).get("image/png", {})
     alt = str(told.get("alt", "")) if isinstance(told, dict) else ""
     try:  # whatever a file says is a picture
@@ -281,7 +262,7 @@ def _figure(png: str, output: NotebookNode) -> _Block:
     except ValueError:
         picture = ""
     shown = f'<img src="data:image/png;base64,{picture}" alt="{html.escape(alt)}">'
-    return _Block(shown, HEIGHT, kind="figure", alone=True, last=True)
+    return Block(shown, HEIGHT, kind="figure", alone=True, last=True)
 
 
 def _text(output: NotebookNode) -> str:
@@ -296,24 +277,13 @@ def _text(output: NotebookNode) -> str:
     return quoted[2] if quoted else text
 
 
-def _solution(cell: NotebookNode, title: str) -> Iterator[_Block]:
+def _solution(cell: NotebookNode, title: str) -> Iterator[Block]:
     """The folded solution of the task with this title."""
     if found := _SOLUTION.search(cell.source):
         source = html.unescape(found[1]).strip("\n")
-        yield _Block("", 0, heading=f"One solution of {title}")
-        for piece in _fitting(source):
-            yield _Block(code(piece), _code_height(piece), kind="code", last=True)
-
-
-def _coloured(source: str) -> str:
-    lexer = TextLexer() if source.startswith("%") else PythonLexer()
-    coloured = highlight(source, lexer, HtmlFormatter(nowrap=True)).rstrip("\n").split("\n")
-    indents = [_indent(line) + 2 for line in source.rstrip("\n").split("\n")]
-    style = "padding-left:{0}ch;text-indent:-{0}ch"  # what is wrapped stands under its own line
-    return "".join(
-        f'<span class="line" style="{style.format(indent)}">{line or " "}</span>'
-        for line, indent in zip(coloured, indents, strict=True)
-    )
+        yield Block("", 0, heading=f"One solution of {title}")
+        for piece in fitting(source):
+            yield Block(code(piece), code_height(piece), kind="code", last=True)
 
 
 def with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:

@@ -9,7 +9,7 @@ import pytest
 
 from course import npm
 from course.__main__ import main
-from course.classroom import deck, questions, slides
+from course.classroom import blocks, deck, questions, slides
 from course.table import CourseError, load
 from course.write import assemble, parts
 from tests.course.accessible import violations
@@ -141,11 +141,11 @@ def test_what_does_not_fit_goes_on_on_the_next_slide(toy_course):
 
 def test_code_that_is_long_is_small_and_then_cut_at_an_empty_line():
     short, longer = "x = 1", "\n".join(f"x{i} = {i}" for i in range(12))
-    assert "size-0" in slides.code(short) and "size-1" in slides.code(longer)
-    halves = list(slides._fitting("\n".join([longer, "", longer])))
+    assert "size-0" in blocks.code(short) and "size-1" in blocks.code(longer)
+    halves = list(blocks.fitting("\n".join([longer, "", longer])))
     assert halves == [longer, longer]
     wide = "f(" + "a, " * 2000 + ")"
-    assert list(slides._fitting(wide)) == [wide]  # it fits nowhere, and is shown all the same
+    assert list(blocks.fitting(wide)) == [wide]  # it fits nowhere, and is shown all the same
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_code_that_is_long_is_small_and_then_cut_at_an_empty_line():
 def test_long_outputs_are_cut_by_the_room_that_they_take(text, lines):
     block = slides._said(text)
     assert (
-        block.height <= slides.HEIGHT
+        block.height <= blocks.HEIGHT
         and block.html.count("\n") + 1 == lines
         and "more line" in block.html
     )
@@ -186,6 +186,59 @@ def test_sizes_are_shown_without_those_for_checks():
 def test_text_of_a_lesson_is_not_taken_for_html(toy_course):
     found = toy_slides(toy_course, "A <script>alert(1)</script> and `<b>`.")
     assert "<script" not in found[0].body and "&lt;script&gt;" in found[0].body
+
+
+def slides_of(*cells):
+    """Slides of one part with these cells: (source, what it put out)."""
+    made = [nbformat.v4.new_markdown_cell("## A part")]
+    for source, said in cells:
+        outputs = [nbformat.v4.new_output("stream", text=said)] if said else []
+        made.append(nbformat.v4.new_code_cell(source, outputs=outputs))
+    return slides.of(parts.Part("A part", 1, 1, tuple(made[1:])))
+
+
+def test_facts_and_what_to_take_home_are_shown_without_their_code():
+    quoted = "- A T4 has 15 GB. [Google, 2026-01-01]\n- Two. [b, c, 2026-01-02]\n"
+    taken = "Wait rarely: 1.4 times.\nMove once: n = 3 < 4.\n"
+    found = slides_of(
+        ('facts.quote("a", "b")', quoted),
+        ("takeaways = {1: 2}\nprint(takeaways)", taken),
+    )
+    assert len(found) == 2 and "facts.quote" not in found[0].body
+    assert (
+        '<li>A T4 has 15 GB.<span class="small"> [Google, 2026-01-01]</span></li>' in found[0].body
+    )
+    assert "<li><b>Move once</b>: n = 3 &lt; 4.</li>" in found[1].body
+    assert "takeaways" not in found[1].body
+
+
+def test_a_few_words_lead_to_a_question_and_code_does_not():
+    text = "Short words first.\n\n**Predict.** How many?"
+    part = parts.Part("A part", 1, 1, (nbformat.v4.new_markdown_cell(text),))
+    [slide] = slides.of(part)
+    assert slide.kind == "predict" and slide.body.index("Short") < slide.body.index("Predict")
+    long = nbformat.v4.new_markdown_cell(
+        "\n\n".join(["A sentence of some length. " * 3] * 5 + [text])
+    )
+    assert len(slides.of(parts.Part("A part", 1, 1, (long,)))) == 2
+    code = nbformat.v4.new_code_cell("x = 1\ny = 2")
+    ask = nbformat.v4.new_markdown_cell("**Predict.** How many?")
+    assert len(slides.of(parts.Part("A part", 1, 1, (code, ask)))) == 2
+
+
+def test_sentences_of_a_paragraph_are_read_one_by_one():
+    part = parts.Part(
+        "P", 1, 1, (nbformat.v4.new_markdown_cell("One (1.5 GB) is `x`. Two! Is it three?"),)
+    )
+    [slide] = slides.of(part)
+    assert slide.body.count("<li>") == 3 and "<li>One (1.5 GB) is" in slide.body
+
+
+@lessons
+def test_a_deck_ends_with_what_to_take_home(lesson):
+    *before, last = made(lesson).slides
+    assert last.title == "Three things to take away" and last.body.count("<li>") == 3
+    assert not [slide for slide in before if slide.title == last.title]
 
 
 def test_a_deck_needs_nothing_from_elsewhere(cache):
