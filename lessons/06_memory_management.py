@@ -21,7 +21,7 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see t
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 1.0  # time budget of one measurement
+SECONDS, TURNS = (0.05, 1) if FAST else (1.0, 5)  # time budget of one measurement, and turns that may share it
 ROWS = 16  # sequences in a batch
 SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
@@ -609,8 +609,8 @@ for name, (way, _) in ways.items():
     with memory.track(device, known=[model, optimizer]) as meter:
         way()
     peaks[name] = meter.peak
-for _ in range(5):  # in turns: a machine that slows down for a while slows all of them
-    rounds.append([benchmark.measure(way, budget=SECONDS / 5).median / rows for way, rows in ways.values()])
+for _ in range(TURNS):  # in turns: a machine that slows down for a while slows all of them
+    rounds.append([benchmark.measure(way, budget=SECONDS / TURNS).median / rows for way, rows in ways.values()])
 model.zero_grad()
 times = np.median([np.divide(one, one[0]) for one in rounds], axis=0)  # against plain
 relative = {name: (100 * time, 100 * peaks[name] / peaks["plain"]) for name, time in zip(ways, times)}
@@ -627,7 +627,7 @@ figures.trade(
 
 # %% [markdown]
 # That is your decision table, for this machine. Far down and far left is good. Half the batch changes the training unless you accumulate,
-# and accumulating keeps the gradients alive in between; on a GPU, both cost time once a part is too small to fill it. Checkpointing buys a lot for about
+# and accumulating keeps the gradients alive in between; on a GPU, both cost time once a part is too small to fill it. Checkpointing buys a lot for, in theory,
 # a third more time, since each block runs forward twice. Offloading, to disk here and over PCIe on a GPU, is for those who have nothing else left. What
 # autocast gains depends on the chip: lesson 07.
 #

@@ -19,7 +19,7 @@ devices.choose_keras_backend("torch")  # see the part on Keras
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
 N, N_ON_CHIP = (128, 256) if FAST else (512, 4096)  # of matrices
-STEPS, SEEDS = (110, 1) if FAST else (150, 3)  # of the deep network's training
+STEPS, SEEDS, ROWS = (110, 1, 128) if FAST else (150, 3, 512)  # of the deep network's training
 BATCHES = [1, 4] if FAST else [1, 2, 4, 8, 16, 32]  # rows, for the GPT
 SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
@@ -325,7 +325,7 @@ def train(model, dtype=None, scaled=False):
     adam, losses = torch.optim.Adam(model.parameters()), []
     scaler = torch.amp.GradScaler(device.type, enabled=scaled)
     for step in range(STEPS):
-        rows = torch.arange(512 * step, 512 * (step + 1), device=device) % len(all_digits)
+        rows = torch.arange(ROWS * step, ROWS * (step + 1), device=device) % len(all_digits)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
             loss = F.cross_entropy(model(all_digits[rows]), all_labels[rows])
         adam.zero_grad()

@@ -27,18 +27,9 @@ def inside(machine, tmp_path, *words):
 
 @pytest.mark.parametrize("machine", ["two T4", "Apple GPU"])
 def test_pytorch_and_the_helper_inside_of_it(machine, tmp_path, monkeypatch):
-    program = [
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "addopts=",
-        str(HERE / "inside.py"),
-    ]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-o", "addopts="]
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others only take time
-    assert " passed" in inside(machine, tmp_path, *program)
+    assert " passed" in inside(machine, tmp_path, "-m", "pytest", *options, str(HERE / "inside.py"))
 
 
 def test_at_full_size_the_largest_batch_is_as_promised(tmp_path):
