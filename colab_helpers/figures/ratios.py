@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -91,18 +91,21 @@ def trade(
         axes.axvline(100, color=INK, lw=0.8, ls=":")
         height = -100.0  # of the label below: none may lie on another
         for name, (x, y) in sorted(points.items(), key=lambda item: item[1][1]):
-            height = max(height + 5.5, y)
+            height = max(height + 6, y)
+            left = any(
+                x < other < 1.7 * x and abs(at - height) < 5 for other, at in points.values()
+            )
             axes.plot(x, y, "o", ms=9, color=COLOURS[0])
             axes.annotate(
-                name, (x, height), xytext=(8, 0), textcoords="offset points", size=9, va="center"
-            )
-        right = max(x for x, _ in points.values())
-        axes.set(title=title, xlabel=xlabel, ylabel=ylabel, ylim=(0, 125))
-        if right > 1000:
-            axes.set_xscale("log")
-        axes.set_xlim(
-            min(x for x, _ in points.values()) / 1.3, right * (2.5 if right > 1000 else 1.3)
-        )
+                name, (x, height), xytext=(-8 if left else 8, 8 if y == 100 else 0), size=9, va="center",
+                textcoords="offset points", ha="right" if left else "left",
+            )  # fmt: skip
+        paid = [x for x, _ in points.values()]
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel, ylim=(0, 125), xscale="log")
+        axes.xaxis.set_minor_locator(NullLocator())
+        low, high = min(paid) / 1.8, 2 * max(paid)
+        axes.set_xlim(low, high)
+        axes.set_xticks([tick for k in range(-4, 20) if low <= (tick := 100 * 2.0**k) <= high])
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f} %"))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f} %"))
         readings = "; ".join(f"{name} {x:.0f} % and {y:.0f} %" for name, (x, y) in points.items())
