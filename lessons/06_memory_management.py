@@ -627,8 +627,8 @@ figures.trade(
 
 # %% [markdown]
 # That is your decision table, for this machine. Far down and far left is good. Half the batch changes the training unless you accumulate,
-# and accumulating keeps the gradients alive in between; on a GPU, both cost time once a part is too small to fill it. Checkpointing buys a lot for, in theory,
-# a third more time, since each block runs forward twice. Offloading, to disk here and over PCIe on a GPU, is for those who have nothing else left. What
+# and accumulating keeps the gradients alive in between; on a GPU, both cost time once a part is too small to fill it. Checkpointing saves a lot, and in theory
+# costs a third more time, since each block runs forward twice. Offloading, to disk here and over PCIe on a GPU, is for those who have nothing else left. What
 # autocast gains depends on the chip: lesson 07.
 #
 # The optimiser is a way out too. How much state does each one keep?

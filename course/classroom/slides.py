@@ -83,7 +83,7 @@ def _paged(blocks: Iterable[Block]) -> Iterator[Slide]:
     heading = ""
     for block in blocks:
         full = sum(one.height for one in page) + block.height > HEIGHT
-        ended = page[-1:] and page[-1].last and (len(page) > 1 or page[-1].kind)
+        ended = page and page[-1].last and (len(page) > 1 or page[-1].kind)
         new = block.alone or bool(block.heading)
         if block.kind == "predict":  # words may lead to the question; code and what it said may not
             new = any(one.kind or "<pre" in one.html for one in page)

@@ -333,6 +333,12 @@ def test_fast_is_read_as_a_word(lesson, monkeypatch):
         assert names["FAST"] is fast, value
 
 
+def test_a_record_says_that_a_run_had_its_full_size(toy_course):
+    outcome = run_toy(toy_course, settings=execute.Settings(environment={"FAST": "false"}))
+    [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
+    assert record["fast"] is False
+
+
 @pytest.mark.parametrize("content", ["", "{", '{"cells": 3}', "<<<<<<< HEAD\n{}", "[]", "null"])
 def test_notebook_that_cannot_be_read_is_named_and_made_anew(toy_course, quiet_shape, content):
     path = publish_toy(toy_course)
