@@ -166,7 +166,7 @@ call = published.get("call-eager").value  # seconds
 best = published.get("matmul-t4-formats").points["fp32"]  # operations a second
 expected_t4 = [call + operations(n) / best for n in SIZES]
 wins = benchmark.crossover(SIZES, times[first], expected_t4)
-f"{1e6 * call:.1f} µs a call and {best / 1e12:.1f} TFLOP/s: such a T4 beats {first} from about n = {wins or SIZES[0]:.0f} on"
+f"{1e6 * call:.1f} µs a call and {best / 1e12:.1f} TFLOP/s: against {first}, such a T4 is {f'faster from about n = {wins:.0f} on' if wins else 'never faster here'}"
 
 # %% [markdown]
 # Hollow marks are GPUs that other people have measured; the caption says who. (Of the two numbers behind the T4's line, the speed was measured on Colab's T4, by
@@ -184,11 +184,11 @@ figures.race(
 h100 = theirs[-1]
 ratios = {n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points}
 print(*(f"At n = {n} an H100 is {ratio:,.0f} times as fast as {second}." for n, ratio in ratios.items()), sep="\n")
-print(f"At n = {SIZES[-1]} the T4 that you may expect is {times[second][-1] / expected_t4[-1]:,.0f} times as fast, with {lanes:,.0f} times your lanes.")
+print(f"At n = {SIZES[-1]} the T4 that you may expect is {times[first][-1] / expected_t4[-1]:,.0f} times as fast as {first}.")
 
 # %% [markdown] tags=["minutes-7"]
-# Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. (Each of your lanes is faster than
-# a T4's, and a T4 hardly ever reaches its peak: hence the last ratio is smaller than that of the lanes.) For large n the curves run
+# Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. (Hardly anybody is paid in full: a CPU's lanes
+# are faster than a T4's, and a T4 reaches about half of its peak.) For large n the curves run
 # roughly in parallel, because everybody has the same 2n³ operations to do: the vertical distance between two of them is
 # the ratio of their speeds. Two cores should be twice as fast as one. Sometimes they are faster
 # than that, since two cores also have two caches, and on Colab's CPU they often gain little, since its two "vCPUs" can be
@@ -334,7 +334,7 @@ figures.bars(
 
 # %% [markdown] tags=["minutes-1"]
 # Grey circles are limits from data sheets: floors, not forecasts. How far a measurement lies above its circle shows what was wasted. The diamond is
-# the same network on a real A100, run by someone else in 16-bit numbers and with a compiler; here it is scaled to your batch, as if half the rows took half the time. By our count, about a third
+# the same network on a real A100, run by someone else in 16-bit numbers and with a compiler; here it is scaled to your batch, as if half the rows took half the time. By its configuration, about a third
 # of its time went into evaluation: 8,400 passes forward beside 5,000 steps. Even so it stays far from
 # its limit, and is still hundreds of times as fast as a small CPU. Anyone who quotes such a ratio should name four things: the network, the
 # batch, the chip, and the number format.

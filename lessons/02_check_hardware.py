@@ -108,8 +108,8 @@ figures.lines(
 
 # %% [markdown]
 # Small products never get up to speed: starting the work takes longer than doing it. A GPU has more lanes to fill, so it mostly
-# needs larger products than a CPU: at n = 1024, an A100 reaches half of its best. (If your own curve falls again, the matrices have outgrown a cache.) (The L4 is at its best early and then falls, perhaps because
-# it may use no more than 72 watts.) And a T4? Somebody has measured one on Colab:
+# needs larger products than a CPU: at n = 1024, an A100 reaches half of its best. A curve may fall again: yours where the matrices outgrow a cache, the L4's perhaps because
+# it may use no more than 72 watts. And a T4? Somebody has measured one on Colab:
 
 # %%
 on_colab = published.get("matmul-t4-formats")

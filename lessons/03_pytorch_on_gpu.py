@@ -213,7 +213,7 @@ f"{1000 * right:.3f} ms: the WRONG clock was {right / wrong:,.0f} times too shor
 # ## Who was busy when?
 #
 # Now use such a queue. Below, Python prepares batches (it unpacks bytes) while the device trains on them (it multiplies
-# matrices). `Queue` is the thread from above, which also notes when each side was busy. First measure how long each side needs alone, and make the two about equal.
+# matrices). `Queue` works like the thread from above, and notes when each side was busy. First measure how long each side needs alone, and make the two about equal.
 
 # %%
 # @title The work of each side { display-mode: "form" }
@@ -470,7 +470,8 @@ for one in sorted(operations, key=lambda one: -one.cpu_time_total)[:8]:
     print(f"{one.cpu_time_total / whole:4.0%} of the time, {one.count:>5,} calls: {one.key}")
 
 # %% [markdown] tags=["minutes-7", "short-0"]
-# (Callers include what they call, so the shares add up to more than 100 %. These are times of the CPU: with a GPU that is the launching, without one the computing itself. `print(noted.key_averages().table())` has the GPU's as well.) `enumerate(DataLoader)` is the wait for the next batch. `select` picks one row out of a tensor: it is called twice for each of the 1,437 digits, once for the image
+# These are times of the CPU: with a GPU that is the launching, without one the computing itself. (`print(noted.key_averages().table())` has the GPU's as well. Callers include what they call, so the shares add up to
+# more than 100 %.) `enumerate(DataLoader)` is the wait for the next batch. `select` picks one row out of a tensor: it is called twice for each of the 1,437 digits, once for the image
 # and once for its label. That is what fetching one by one looks like. When a loop of yours is slow, ask in this order:
 #
 # 1. *Is it fed?* Profile an epoch. If the loader is among the first lines: whole batches, workers for what must be decoded, or keep the data on the device.

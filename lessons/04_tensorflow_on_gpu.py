@@ -391,7 +391,7 @@ figures.bars(
 
 # %%
 # needs: tensorflow
-print("16 numbers:", *(f"{way}: {1e6 * each:.0f} µs;" for way, each in of_small.items()))
+print("16 numbers:", " · ".join(f"{way} {1e6 * each:.0f} µs" for way, each in of_small.items()))
 
 # %% [markdown]
 # Surprised by the second bar? A graph is tidied up before it runs, and here most of its gain is one repair: `x**2`, a slow power on a CPU, becomes a product.
@@ -450,11 +450,11 @@ f"{right_traces} graph{'s' * (right_traces != 1)}"
 
 # %%
 # needs: tensorflow
+names = [name.split("/")[-1].removeprefix("device:") for name in accelerators]
 grows = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "not set")
 limits = tf.config.get_logical_device_configuration(physical[0])
 try:
-    name = accelerators[0].split("/")[-1].removeprefix("device:")
-    in_use = f"{tf.config.experimental.get_memory_info(name)['current'] / 2**20:.1f} MiB"
+    in_use = f"{tf.config.experimental.get_memory_info(names[0])['current'] / 2**20:.1f} MiB"
 except ValueError as error:
     in_use = str(error)
 {"TF_FORCE_GPU_ALLOW_GROWTH": grows, "limit in MiB": [one.memory_limit for one in limits], "in use": in_use}
@@ -495,7 +495,6 @@ gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
 # @title A strategy for the two devices { display-mode: "form" }
 # needs: tensorflow
 tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU's TF32 would round the two differently
-names = [name.split("/")[-1].removeprefix("device:") for name in accelerators]
 adding_up = tf.distribute.ReductionToOneDevice()  # two halves of one chip cannot use NCCL, the usual way
 strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=adding_up)
 options = tf.data.Options()  # there is only one machine: do not split the data between machines

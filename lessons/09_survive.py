@@ -230,7 +230,7 @@ f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights
 #
 # Many tutorials save `model.state_dict()` and load it again. Training goes on, after all. How much does it matter?
 #
-# Besides the model there are the optimiser's averages, the scheduler, the scaler, two generators ("noise", which is NumPy's and blurs the pictures, and "random", which is PyTorch's and drives dropout), and the
+# Besides the model there are the optimiser's averages, the scheduler, the scaler, two generators ("noise", which is NumPy's and spoils the pictures a little, and "random", which is PyTorch's and drives dropout), and the
 # "position": how far the data had come.
 #
 # **Predict.** Everything is restored except one piece. Which single piece hurts most when it is forgotten?

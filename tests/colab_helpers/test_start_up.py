@@ -60,7 +60,6 @@ def test_start_up_is_cheap():
 
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import colab_helpers"
     turns = [(start_up("pass", runs=1), start_up(code, runs=1)) for _ in range(9)]
-    bare, ours = map(
-        min, zip(*turns, strict=True)
-    )  # in turns, the best of each: others compute too
+    # In turns, and the best of each: others use the machine too.
+    bare, ours = map(min, zip(*turns, strict=True))
     assert ours < 1.5 * bare
