@@ -44,7 +44,7 @@ $(shell $(BIN)/python -c "import pip" 2>/dev/null || rm -f $(READY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course lab notebooks build new-lesson test test-unit test-notebooks test-matrix test-stand-in test-kills \
+.PHONY: help setup course lab notebooks build new-lesson test test-slow test-unit test-notebooks test-matrix test-stand-in test-kills \
 	test-interruptions colab-twin test-colab wheels test-gpu reference accuracy slides class site bench mutants drift facts lint types format retarget \
 	release clean
 
@@ -89,15 +89,19 @@ new-lesson: export TITLE := $(TITLE)
 new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=08 NAME=plan TITLE="Plan before you pay"
 	$(BIN)/python -m course new-lesson $(call quoted,$(NN)) $(call quoted,$(NAME)) --title "$$TITLE"
 
-test: lint test-unit test-notebooks ## everything: lint, unit tests, notebooks
-
 # Two workers on few cores: threads of one would only take from the other.
-test-unit test-notebooks test-matrix test-stand-in test-kills: export OMP_NUM_THREADS := 1
-test-unit: setup ## the helper and the course's tools
+test test-slow test-unit test-notebooks test-matrix test-stand-in test-kills: export OMP_NUM_THREADS := 1
+test: lint ## lint, every notebook, the helper and the course's tools: what each change has to pass, in eight minutes
+	$(BIN)/python -m pytest tests/notebooks tests -m "not slow" -n $(TEST_JOBS)
+
+test-slow: setup ## the rest: every notebook once more as a machine with a GPU, every page and deck, more cases of other tests
+	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS)
+
+test-unit: setup ## the helper and the course's tools, slow ones too
 	$(BIN)/python -m pytest tests --ignore tests/notebooks -n $(TEST_JOBS)
 
-test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval
-	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS) --dist worksteal
+test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval, and as a machine with a GPU
+	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS)
 
 test-matrix: setup ## every lesson under every condition; takes half an hour
 	$(BIN)/python -m course matrix --jobs $(JOBS) $(call quoted,$(LESSONS))

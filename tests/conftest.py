@@ -1,5 +1,7 @@
 """What several tests share."""
 
+import functools
+import gc
 import os
 from pathlib import Path
 
@@ -18,6 +20,31 @@ def pytest_sessionstart(session):
         lessons.check_environment(table.load())
     except table.CourseError as error:
         pytest.exit(str(error), returncode=1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files whose tests share what they make go to one worker each, the largest first; others freely."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file, _, _ = nodeid.partition("::")
+            return file if shares(config.rootpath / file) else nodeid
+
+    return Together(config, log)
+
+
+@functools.cache
+def shares(file):
+    return 'scope="module"' in file.read_text("utf-8")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_collect():
+    """Frameworks leave a million objects, which each `gc.collect` of a test would go through again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ def fork_lines(course: Course) -> str:
     return (
         f"```bash\ngit clone {course.repository.url}\ncd {course.repository.slug.split('/')[1]}\n"
         "make course   # set up, run every lesson, write the report\n"
-        "make test     # everything the course promises, checked\n```"
+        "make test     # every notebook, the helper and the tools, checked\n```"
     )
 
 

@@ -96,6 +96,7 @@ def test_no_devices_is_no_wish():
         devices.simulate_jax(0)
 
 
+@pytest.mark.slow
 def test_keras_that_has_started_with_another_backend_says_what_to_do():
     program = """
 import json, keras

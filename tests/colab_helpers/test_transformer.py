@@ -13,6 +13,7 @@ from colab_helpers import hardware, transformer
 from colab_helpers.lessons import models
 from colab_helpers.plan import rehearse
 from colab_helpers.transformer import Transformer
+from tests import slow
 
 GPT2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=8)
 XL = Transformer(layers=24, width=2048, heads=16, context=1024, vocabulary=50304, rows=4)
@@ -65,7 +66,7 @@ def some(count, seed):
         )
 
 
-@pytest.mark.parametrize("sizes", [*some(36, seed=1), GPT2, XL], ids=repr)
+@pytest.mark.parametrize("sizes", slow.after(8, [*some(36, seed=1), GPT2, XL]), ids=repr)
 def test_formulas_say_what_a_rehearsal_counts(sizes):
     footprint = rehearsed(sizes).footprint
     parts = sizes.parts

@@ -1,6 +1,7 @@
 """Commands that are killed at a random moment: the next run repairs, and the tree is the undisturbed one.
 
-`make test` does it once for the two that change most; `make test-interruptions` fifty times for each.
+`make test-slow` does it once for the two that change most, `make test-interruptions` fifty times
+for each.
 """
 
 import json
@@ -17,6 +18,7 @@ import pytest
 from course.publish import archive
 from course.table import load
 from course.write import pages
+from tests import slow
 from tests.toy import make_toy_course, publish_toy, run_command
 
 TIMES = int(os.environ.get("INTERRUPTIONS", "0"))
@@ -26,7 +28,7 @@ COMMANDS = {
     "release": ["release", "9.9.9"],
     "notebooks": ["notebooks"],
 }
-CHOSEN = [*COMMANDS] if TIMES else ["retarget", "notebooks"]
+CHOSEN = [*COMMANDS] if TIMES else slow.after(0, ["retarget", "notebooks"])
 moments = pytest.mark.parametrize("number", range(TIMES or 1))
 
 
@@ -125,6 +127,7 @@ def test_the_next_run_repairs(undisturbed, number, tmp_path):
     assert not [path for path in Path(root).rglob(".*.part") if "build" not in path.parts]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_an_environment_that_is_half_made_is_made_anew(tmp_path, root):
     """As Ctrl-C leaves it: an interpreter, and no pip."""

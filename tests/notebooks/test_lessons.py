@@ -12,6 +12,7 @@ from course.write import assemble
 from course import stand_in
 from course.prove import comparison, lines, promises, runs, static
 from course.run import execute, matrix
+from tests import slow
 
 COURSE = table.load()
 #: What one run in `make test` goes without; `make test-matrix` takes away one after the other.
@@ -43,22 +44,31 @@ def test_stored_notebook_is_sound(lesson):
     assert static.static_problems(COURSE, lesson) == []
 
 
-@lessons
-@pytest.mark.timeout(600)
-def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path, record_property):
-    """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison.
-
-    A second one, as a machine with GPUs, runs the lines that this one could not.
-    """
+@pytest.fixture
+def solved(lesson, tmp_path):
+    """The lesson with a solution below each stub."""
     source = tmp_path / f"{lesson.slug}.ipynb"
     source.write_text(assemble.dumps(assemble.build(COURSE, lesson, assemble.SOLVED)), "utf-8")
-    before = execute.packages()
-    attempts = tmp_path / "attempts"
+    return source
+
+
+def run_here(lesson, solved, tmp_path):
+    """Run it on this machine, without a network and on another clock; keep which lines ran."""
     hard = {**matrix.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     hard["WATCH_LINES"] = str(tmp_path / "cpu")
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=120)
-    outcome = execute.run(source, tmp_path / "out" / source.name, settings)
+    outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert runs.run_problems(outcome) == []
+    return outcome
+
+
+@lessons
+@pytest.mark.timeout(600)
+def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, solved, tmp_path):
+    """One run serves all: every learner's cell, each solution below its stub, and nbval's comparison."""
+    before = execute.packages()
+    outcome = run_here(lesson, solved, tmp_path)
+    attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
@@ -67,18 +77,27 @@ def test_runs_with_fast_and_solutions_and_gives_what_is_stored(lesson, tmp_path,
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
 
+
+@lessons
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_lines_that_need_an_accelerator_run_as_a_machine_with_one(
+    lesson, solved, tmp_path, record_property
+):
+    """What ran here need not run there; of all other lines nearly all do."""
+    run_here(lesson, solved, tmp_path)
     machine, missing = STAND_INS.get(lesson.slug, ("T4", ()))
     environment = stand_in.environment(machine, tmp_path) | {"WATCH_LINES": str(tmp_path / "gpu")}
     if missing:
         environment["WITHOUT"] = " ".join(missing)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
-    as_gpu = execute.run(source, tmp_path / "gpu.ipynb", settings)
+    as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
     assert runs.run_problems(as_gpu) == [] and runs.device_problems(as_gpu, "GPU") == []
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "stand-in"
     broken = promises.broken_in([record])
     assert [one for one in broken if not (missing and " is None" in one)] == []  # left out with its package
-    cells = [c.source for c in nbformat.read(source, as_version=4).cells if c.cell_type == "code"]
+    cells = [c.source for c in nbformat.read(solved, as_version=4).cells if c.cell_type == "code"]
     if missing:
         check_what_is_replayed(lesson, as_gpu, missing)
     needed, missed = lines.judge(lesson.slug, cells, tmp_path / "cpu", tmp_path / "gpu", WAIT_FOR)
@@ -91,7 +110,7 @@ def test_what_a_line_waits_for_is_said_of_lines_that_there_are():
     assert [text for text in WAIT_FOR if text not in texts] == []
 
 
-@pytest.mark.parametrize(("slug", "missing"), LEFT_OUT, ids=lambda value: "-".join([*value][:2]))
+@pytest.mark.parametrize(("slug", "missing"), slow.after(2, LEFT_OUT), ids=lambda value: "-".join([*value][:2]))
 @pytest.mark.timeout(600)
 def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     """Cells that need them show recorded results and say so; all others run."""

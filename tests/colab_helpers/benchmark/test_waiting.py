@@ -83,6 +83,7 @@ def test_tensorflow_is_waited_for_once_it_has_started(monkeypatch, context, gpus
 
 
 @pytest.mark.skipif(not find_spec("tensorflow"), reason="TensorFlow is not installed")
+@pytest.mark.slow
 def test_tensorflow_has_the_context_that_is_looked_at():
     """The names are private to TensorFlow: this fails when they move."""
     code = """

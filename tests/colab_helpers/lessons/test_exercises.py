@@ -422,6 +422,26 @@ def all_exercises():
     return sorted(exercises._registry)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "gain"),
+    [
+        ([2.0, 1.0, 1.0, 1.0], None),  # the machine was slow for the first of four
+        ([2.0, 2.0, 2.0, 1.0], "2.0×"),  # and here for the second
+        ([1.0, 1.0, 1.0, 0.6], None),
+        ([3.0, 1.0, 3.0, 1.0], "3.0×"),
+    ],
+)
+def test_half_the_time_is_no_luck(monkeypatch, seconds, gain):
+    turns = iter(seconds)
+    measured = lambda call, budget: Measurement((next(turns),), 1)  # noqa: E731
+    monkeypatch.setattr(exercises.benchmark, "measure", measured)
+    if gain is None:
+        with pytest.raises(exercises.NotYet, match="Half the time"):
+            exercises.half_the_time(int, int, "advice.")
+    else:
+        assert gain in exercises.half_the_time(int, int, "advice.")
+
+
 def test_every_exercise_has_cases():
     assert sorted(CASES) == all_exercises()
     assert all(len(wrong) >= 2 for *_, wrong in CASES.values())

@@ -12,12 +12,13 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from colab_helpers import memory
+from tests import slow
 from tests.colab_helpers.networks import NETWORKS
 
 OPTIMISERS = {
-    "SGD": lambda p: torch.optim.SGD(p, 0.01),
-    "momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
     "Adam": lambda p: torch.optim.Adam(p),
+    "momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
+    "SGD": lambda p: torch.optim.SGD(p, 0.01),
     "AdamW, all at once": lambda p: torch.optim.AdamW(p, foreach=True),
     "Adafactor": lambda p: torch.optim.Adafactor(p),
 }
@@ -29,7 +30,7 @@ def step(forward, rows, optimizer):
     optimizer.step()
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimiser", slow.after(2, OPTIMISERS))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_rehearsed_peak_is_the_measured_one(name, optimiser):
     model = NETWORKS[name].make()
@@ -61,8 +62,8 @@ def test_parts_are_the_measured_ones(name):
     assert list(parts.values()) == measured
 
 
-@pytest.mark.parametrize("optimiser", ["momentum", "Adam"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("optimiser", slow.after(1, ["Adam", "momentum"]))
+@pytest.mark.parametrize("name", slow.after(4, NETWORKS))
 def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimiser):
     """Weights, BatchNorm's statistics, gradients, state, generators; and no byte is left behind."""
     model = NETWORKS[name].make()

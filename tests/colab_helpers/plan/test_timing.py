@@ -8,10 +8,11 @@ from torch import nn
 
 from colab_helpers import benchmark, plan
 from colab_helpers.plan import timing
+from tests import slow
 from tests.colab_helpers.networks import NETWORKS
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow.after(4, NETWORKS))
 def test_every_network_can_be_timed(name):
     network = NETWORKS[name]
     model = network.make()
@@ -30,12 +31,14 @@ def test_the_sum_is_near_the_clock():
     model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4)))
     x = torch.rand(512, 1024)
     work = plan.rehearse(model, lambda rows: model(torch.zeros(rows, 1024)), 512, None)
-    with torch.no_grad():
-        ratios = []
-        for _ in range(5):  # machines drift: the nearest of five
+    ratios = []
+    for _ in range(5):  # machines drift: until it is near, and five times at most
+        with torch.no_grad():
             measured = benchmark.measure(lambda: model(x), budget=0.2).median
             ratios.append(plan.time_alone(work, budget=0.2).seconds / measured)
-    assert min(abs(math.log(ratio)) for ratio in ratios) < math.log(1.5), ratios
+        if abs(math.log(ratios[-1])) < math.log(1.5):
+            return
+    pytest.fail(f"never near: {ratios}")
 
 
 def test_tensors_are_made_with_their_strides():

@@ -6,6 +6,7 @@ from torch import nn
 
 from colab_helpers import memory, plan
 from colab_helpers.memory.allocator import MIB, OutOfMemory
+from tests import slow
 from tests.colab_helpers.networks import NETWORKS
 
 
@@ -21,7 +22,7 @@ def peak_of(changes):
     return most
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow.after(4, NETWORKS))
 def test_changes_tell_the_footprints_peak(name):
     network = NETWORKS[name]
     model = network.make()

@@ -177,6 +177,7 @@ def graded(folder):
     return folder / "nbgrader"
 
 
+@pytest.mark.slow  # the test below runs it on a toy
 @pytest.mark.timeout(300)
 def test_nbgrader_makes_the_students_version_itself(graded, folder):
     lesson = COURSE.lessons[1]

@@ -17,6 +17,7 @@ from course import table
 from course.__main__ import main
 from course.run import execute
 from course.write import assemble
+from tests import slow
 from tests.toy import add_second_lesson
 
 TIMES = int(os.environ.get("KILLS", "0"))
@@ -70,7 +71,7 @@ def reported(course, lesson, cell):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
-@pytest.mark.parametrize("seed", range(TIMES or 3))
+@pytest.mark.parametrize("seed", range(TIMES) or slow.after(1, range(3)))
 @pytest.mark.timeout(600)
 def test_the_killed_cell_is_named_and_the_other_lesson_is_kept(
     seed, toy_course, tmp_path, monkeypatch, capsys

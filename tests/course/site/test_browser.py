@@ -1,5 +1,6 @@
 """What somebody sees who opens the site: in a real browser, on every page."""
 
+import itertools
 import json
 import time
 from collections import Counter
@@ -8,6 +9,7 @@ import pytest
 
 from colab_helpers import doctor, transformer
 from colab_helpers.doctor import raised
+from tests import slow
 from tests.colab_helpers.doctor import test_errors
 from tests.course.accessible import violations
 
@@ -38,15 +40,30 @@ def pages(site):
     return found
 
 
+def part_of(site, number):
+    """A part of all pages: 0 has each page of the site's own, and of each folder the largest."""
+    folders = itertools.groupby(pages(site), key=lambda name: name.rpartition("/")[0])
+    largest = [
+        max(inside, key=lambda n: (site / n).stat().st_size) for name, inside in folders if name
+    ]
+    first = {*largest, *(name for name in pages(site) if "/" not in name)}
+    return sorted(first) if number == 0 else sorted({*pages(site)} - first)[number - 1 :: 3]
+
+
+def test_parts_are_all_pages_each_once(site):
+    parts = [part_of(site, number) for number in range(4)]
+    assert sorted(itertools.chain(*parts)) == pages(site) and all(parts) and len(parts[0]) > 20
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", slow.after(1, range(4)))
 def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, browser, part):
     page, wrong = opened(browser)
     outside, found = [], {}
     own = (address, "data:", "blob:")
     page.on("request", lambda r: None if r.url.startswith(own) else outside.append(r.url))
     page.on("response", lambda r: outside.append(r.url) if r.status >= 400 else None)
-    for name in pages(site)[part::4]:
+    for name in part_of(site, part):
         page.goto(address + name)
         if said := violations(page, ["dark"]):
             found[name] = said
@@ -234,7 +251,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", slow.after(2, HOSTILE))
 def test_hostile_texts_stay_texts(doctors, name):
     page = doctors
     page.evaluate("text => { document.getElementById('doctor-text').value = text }", HOSTILE[name])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from course import stand_in
+from tests import slow
 
 HERE = Path(__file__).parent
 
@@ -25,13 +26,14 @@ def inside(machine, tmp_path, *words):
     return done.stdout
 
 
-@pytest.mark.parametrize("machine", ["two T4", "Apple GPU"])
+@pytest.mark.parametrize("machine", slow.after(1, ["two T4", "Apple GPU"]))
 def test_pytorch_and_the_helper_inside_of_it(machine, tmp_path, monkeypatch):
     options = ["-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-o", "addopts="]
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others only take time
     assert " passed" in inside(machine, tmp_path, "-m", "pytest", *options, str(HERE / "inside.py"))
 
 
+@pytest.mark.slow
 def test_at_full_size_the_largest_batch_is_as_promised(tmp_path):
     promised, found = map(int, inside("T4", tmp_path, str(HERE / "full_size.py")).split())
     assert promised > 50 and abs(found / promised - 1) < 0.02, (promised, found)
@@ -47,6 +49,7 @@ def test_every_machine_is_a_chip_of_the_catalogue():
             assert machine.memory < machine.driver_mib * 2**20 and chip.key in catalogue()
 
 
+@pytest.mark.slow  # lesson 04 runs as this machine too
 def test_tensorflow_sees_cards_splits_them_and_places_work_there(tmp_path):
     code = """
 import json, tensorflow as tf
