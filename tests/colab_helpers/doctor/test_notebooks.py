@@ -119,6 +119,7 @@ def test_what_is_no_python_does_not_hide_the_rest():
     assert cell.unread == "a = <YOUR CODE>" and cell.trees == ()
 
 
+@pytest.mark.slow  # it imports all frameworks
 @pytest.mark.parametrize("name", ["names", "below", "exactly"])
 def test_what_is_called_gone_is_gone_here(name):
     """Each address is looked up in the packages that are installed."""

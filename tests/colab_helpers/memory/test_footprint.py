@@ -30,7 +30,7 @@ def step(forward, rows, optimizer):
     optimizer.step()
 
 
-@pytest.mark.parametrize("optimiser", slow.after(2, OPTIMISERS))
+@pytest.mark.parametrize("optimiser", slow.after(1, OPTIMISERS))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_rehearsed_peak_is_the_measured_one(name, optimiser):
     model = NETWORKS[name].make()

@@ -177,7 +177,7 @@ def graded(folder):
     return folder / "nbgrader"
 
 
-@pytest.mark.slow  # the test below runs it on a toy
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nbgrader_makes_the_students_version_itself(graded, folder):
     lesson = COURSE.lessons[1]
@@ -190,6 +190,7 @@ def test_nbgrader_makes_the_students_version_itself(graded, folder):
     assert "passes all the tests" in nbgrader(graded, "validate", str(source))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nbgrader_sees_an_open_answer(toy_course, graded, tmp_path):
     handouts.write(toy_course, toy_course.lessons, PLACE, tmp_path)

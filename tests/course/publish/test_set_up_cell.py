@@ -103,7 +103,7 @@ HELPERS = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", slow.after(1, HELPERS))
+@pytest.mark.parametrize("kind", slow.after(0, HELPERS))
 def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
     python, address, tmp_path, kind
 ):

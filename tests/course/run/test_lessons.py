@@ -21,6 +21,7 @@ from course.__main__ import main
 from course.run import execute, lessons, report
 from course.table import CourseError
 from course.write import assemble, outputs, pages
+from tests import slow
 from tests.toy import add_second_lesson, edit_lesson, run_command
 
 SLOW = "import time\ntime.sleep(60)\ntotal = sum("
@@ -82,6 +83,7 @@ def test_a_kernel_that_was_stopped_is_not_told_as_a_fault(caplog, error, told):
     assert ("never retrieved" in caplog.text) == told
 
 
+@pytest.mark.slow  # the test above interrupts too
 @pytest.mark.timeout(180)
 def test_ctrl_c_keeps_the_notebooks_that_were_finished(two, tmp_path):
     code, said = interrupt_in_the_second(two, "notebooks", tmp_path)
@@ -155,7 +157,7 @@ def test_a_report_that_cannot_be_written_is_one_line(toy_course, tmp_path):
         report.write(toy_course, [], tmp_path / "file" / "report.html")
 
 
-@pytest.mark.parametrize("length", [20, 95, 150])
+@pytest.mark.parametrize("length", slow.after(1, [95, 20, 150]))
 def test_a_long_tmpdir_is_no_obstacle(toy_course, tmp_path, monkeypatch, length):
     """The address of a socket has some hundred bytes at most."""
     folder = Path("/tmp") / ("t" * max(1, length - 5))

@@ -60,6 +60,7 @@ def small_twin(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_the_kernel_is_colabs_where_its_class_is_there(small_twin):
     spec = small_twin.folder / "share/jupyter/kernels/colab-twin/kernel.json"
     assert "kernel_class" not in spec.read_text()
