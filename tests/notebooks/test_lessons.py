@@ -110,7 +110,7 @@ def test_what_a_line_waits_for_is_said_of_lines_that_there_are():
     assert [text for text in WAIT_FOR if text not in texts] == []
 
 
-@pytest.mark.parametrize(("slug", "missing"), slow.after(2, LEFT_OUT), ids=lambda value: "-".join([*value][:2]))
+@pytest.mark.parametrize(("slug", "missing"), slow.after(1, LEFT_OUT), ids=lambda value: "-".join([*value][:2]))
 @pytest.mark.timeout(600)
 def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     """Cells that need them show recorded results and say so; all others run."""

@@ -75,19 +75,25 @@ def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, brow
 
 @pytest.mark.parametrize(
     ("html", "rule"),
-    [
-        ("<p style='color: #bbb'>pale</p>", "color-contrast: <p style"),
-        ("<div style='background: #333'><p id='here'>dim words</p></div>", "color-contrast: <p id"),
-        (
-            "<style>[data-theme=dark] #here { color: #333 }</style><p id='here'>dim words</p>",
-            "dark: color-contrast: <p id",
-        ),
-        (
-            "<p>see <a href='x' style='color: #333; text-decoration: none'>the chips</a> first</p>",
-            "link-in",
-        ),
-        ("<img src='data:,'>", "image-alt"),
-    ],
+    slow.after(
+        2,
+        [
+            ("<p style='color: #bbb'>pale</p>", "color-contrast: <p style"),
+            (
+                "<div style='background: #333'><p id='here'>dim words</p></div>",
+                "color-contrast: <p id",
+            ),
+            (
+                "<style>[data-theme=dark] #here { color: #333 }</style><p id='here'>dim words</p>",
+                "dark: color-contrast: <p id",
+            ),
+            (
+                "<p>see <a href='x' style='color: #333; text-decoration: none'>the chips</a> first</p>",
+                "link-in",
+            ),
+            ("<img src='data:,'>", "image-alt"),
+        ],
+    ),
 )
 def test_what_is_wrong_on_a_long_page_is_seen(address, browser, html, rule):
     page, _ = opened(browser)
