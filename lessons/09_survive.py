@@ -31,11 +31,11 @@ from colab_helpers.lessons.predictions import said
 # %% tags=["parameters"]
 # @title Sizes: small ones for checks { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-STEPS = 84 if FAST else 112  # of the training run; an epoch has 28
+STEPS = 56 if FAST else 112  # of the training run; an epoch has 28
 RESUMED = 42  # the step from which it is resumed with something missing: in the middle of an epoch
-SEEDS = 2 if FAST else 15  # runs with other luck
-MEGABYTES = 100 if FAST else 200  # of the file that is cut off while it is being written
-FILES = 500 if FAST else 3000  # small files
+SEEDS = 1 if FAST else 15  # runs with other luck
+MEGABYTES = 50 if FAST else 200  # of the file that is cut off while it is being written
+FILES = 200 if FAST else 3000  # small files
 
 # %%
 replay.watch("09_survive")  # cells that need what is missing show recorded results
