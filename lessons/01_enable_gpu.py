@@ -166,7 +166,8 @@ call = published.get("call-eager").value  # seconds
 best = published.get("matmul-t4-formats").points["fp32"]  # operations a second
 expected_t4 = [call + operations(n) / best for n in SIZES]
 wins = benchmark.crossover(SIZES, times[first], expected_t4)
-f"{1e6 * call:.1f} µs a call and {best / 1e12:.1f} TFLOP/s: against {first}, such a T4 is {f'faster from about n = {wins:.0f} on' if wins else 'never faster here'}"
+verdict = f"faster from about n = {wins:.0f} on" if wins else "never faster here"
+f"{1e6 * call:.1f} µs a call and {best / 1e12:.1f} TFLOP/s: against {first}, such a T4 is {verdict}"
 
 # %% [markdown]
 # Hollow marks are GPUs that other people have measured; the caption says who. (Of the two numbers behind the T4's line, the speed was measured on Colab's T4, by

@@ -9,7 +9,7 @@ import pytest
 def after(first: int, cases: Iterable[Any]) -> list[Any]:
     """All cases, of which `make test` runs the first ones only."""
     cases = list(cases)
-    assert 0 <= first < len(cases)
+    assert 0 < first < len(cases)
     rest = [
         pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
         for case in cases[first:]

@@ -14,6 +14,7 @@ from colab_helpers.figures.style import (
     COLOURS,
     GREY,
     INK,
+    PALE,
     Picture,
     axis_unit,
     canvas,
@@ -141,7 +142,7 @@ def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: 
     """A bar or a dot: filled for the reader's own, hollow for others'; a data sheet's hatched, or grey."""
     if dot:
         edge = GREY if on_paper else COLOURS[-1] if theirs else COLOURS[0]
-        face = "#d1d5db" if on_paper else "white" if theirs else COLOURS[0]
+        face = PALE if on_paper else "white" if theirs else COLOURS[0]
         axes.plot(value, row, "D" if theirs else "o", ms=9, mfc=face, mec=edge, mew=1.6)
         return
     own = {"color": COLOURS[0]}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from colab_helpers.figures.style import COLOURS, GREY, INK, Picture, canvas, finish
+from colab_helpers.figures.style import COLOURS, GREY, INK, PALE, Picture, canvas, finish
 
 
 def lives(
@@ -85,9 +85,7 @@ def resumes(
             told[name] = "the same to the bit" if same else f"{sum(curve) / reference:.2f} ×"
             if band:
                 low, high = map(min, band), map(max, band)
-                axes.fill_between(
-                    steps[since:], [*low], [*high], color="#d1d5db", lw=0, label="luck"
-                )
+                axes.fill_between(steps[since:], [*low], [*high], color=PALE, lw=0, label="luck")
             axes.plot(steps, whole, color=GREY, lw=1.2, label="uninterrupted")
             axes.plot(steps[since:], curve, color=COLOURS[1], lw=1.8, label="resumed")
             axes.axvline(since, color=INK, lw=0.8, ls=":")

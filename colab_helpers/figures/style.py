@@ -22,7 +22,7 @@ from colab_helpers.published import Published
 #: Okabe and Ito's colours, which colour-blind readers can tell apart (jfly.uni-koeln.de/color).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-INK, GREY = "#1f2933", "#6b7280"
+INK, GREY, PALE = "#1f2933", "#6b7280", "#d1d5db"
 _DPI = 160
 _STYLE: dict[Any, Any] = {
     "font.size": 10,

@@ -18,7 +18,6 @@ import pytest
 from course.publish import archive
 from course.table import load
 from course.write import pages
-from tests import slow
 from tests.toy import make_toy_course, publish_toy, run_command
 
 TIMES = int(os.environ.get("INTERRUPTIONS", "0"))
@@ -28,7 +27,7 @@ COMMANDS = {
     "release": ["release", "9.9.9"],
     "notebooks": ["notebooks"],
 }
-CHOSEN = [*COMMANDS] if TIMES else slow.after(0, ["retarget", "notebooks"])
+CHOSEN = [*COMMANDS] if TIMES else ["retarget", "notebooks"]
 moments = pytest.mark.parametrize("number", range(TIMES or 1))
 
 
@@ -108,6 +107,7 @@ def finish(process):
     return process.wait(timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @moments
 def test_the_next_run_repairs(undisturbed, number, tmp_path):

@@ -32,6 +32,11 @@ def test_only_a_release_may_write_and_it_checks_before():
     assert check < publish
 
 
+def test_both_parts_of_the_tests_run_on_every_change():
+    run = " ".join(commands("tests"))
+    assert "make test PYTHON" in run and "make test-slow PYTHON" in run
+
+
 def test_a_fork_is_told_when_badges_point_elsewhere():
     assert any("-m course address" in step for step in commands("tests"))
 

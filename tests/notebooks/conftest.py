@@ -12,7 +12,10 @@ def pytest_terminal_summary(terminalreporter):
     ]
     if not found:
         return
-    needed, missed = sum(count for count, _ in found), [text for _, texts in found for text in texts]
+    needed, missed = (
+        sum(count for count, _ in found),
+        [text for _, texts in found for text in texts],
+    )
     terminalreporter.write_line(
         f"Lines that need an accelerator: {needed - len(missed)} of {needed} ran under a stand-in for a GPU."
     )

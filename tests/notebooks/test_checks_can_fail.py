@@ -5,13 +5,11 @@ import os
 import nbformat
 import pytest
 
-from course.write import assemble
-
-from course.prove import comparison, runs, static
-
-from course.run import execute
 from course import table
+from course.prove import comparison, runs, static
+from course.run import execute
 from course.table import CourseError
+from course.write import assemble
 from tests.toy import edit_lesson, publish_toy, run_toy
 
 
@@ -175,19 +173,31 @@ def test_link_that_leads_nowhere(toy_course, quiet_shape, target):
 
 
 def test_chatter_of_a_framework_in_a_stored_output(toy_course, quiet_shape):
-    edit_lesson(toy_course, "total = sum(", "print('INFO:tensorflow:Using a strategy')\ntotal = sum(")
+    edit_lesson(
+        toy_course, "total = sum(", "print('INFO:tensorflow:Using a strategy')\ntotal = sum("
+    )
     publish_toy(toy_course)
     [problem] = problems_of(toy_course)
     assert "a framework's chatter is stored" in problem
 
 
-def test_replayed_output_is_not_recorded_again_and_not_published(toy_course, quiet_shape, monkeypatch):
+def test_replayed_output_is_not_recorded_again_and_not_published(
+    toy_course, quiet_shape, monkeypatch
+):
     """`make notebooks` on a machine that lacks a package must not overwrite what was recorded."""
     edit_lesson(toy_course, "total = sum(", "# needs: no_such_package\n'x'\n\n# %%\ntotal = sum(")
     written = []
     monkeypatch.setattr(assemble.replay, "record_outputs", lambda *told: written.append(told))
-    edit_lesson(toy_course, "from colab_helpers import", "from colab_helpers.lessons import replay\nfrom colab_helpers import")
-    edit_lesson(toy_course, "# %% tags=[\"parameters\"]", "replay.watch('01_toy')\n\n# %% tags=[\"parameters\"]")
+    edit_lesson(
+        toy_course,
+        "from colab_helpers import",
+        "from colab_helpers.lessons import replay\nfrom colab_helpers import",
+    )
+    edit_lesson(
+        toy_course,
+        '# %% tags=["parameters"]',
+        "replay.watch('01_toy')\n\n# %% tags=[\"parameters\"]",
+    )
     publish_toy(toy_course)
     assert written == []
     [problem] = problems_of(toy_course)
@@ -325,7 +335,9 @@ def test_fast_is_read_as_a_word(lesson, monkeypatch):
     cells = assemble.build(table.load(), lesson).cells
     [cell] = [cell for cell in cells if assemble.PARAMETERS in assemble.tags_of(cell)]
     [line] = [line for line in cell.source.splitlines() if line.startswith("FAST =")]
-    said = {"1": True, "true": True, "True": True} | dict.fromkeys(["0", "", "false", "no", "False"], False)
+    said = {"1": True, "true": True, "True": True} | dict.fromkeys(
+        ["0", "", "false", "no", "False"], False
+    )
     for value, fast in said.items():
         monkeypatch.setenv("FAST", value)
         names = {"os": os}
@@ -371,7 +383,9 @@ def code_cells(*sources):
 def test_cells_that_hold_only_the_lesson_pass():
     record = '# @title Keep it { display-mode: "form" }\nreference.record("01", FAST)' + "\n1" * 30
     beside = '# @title Beside { display-mode: "form" }\npredicted = {"guess": guess(guess, 3)}'
-    notebook = code_cells("FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", beside, record)
+    notebook = code_cells(
+        "FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", beside, record
+    )
     assert static.plumbing_problems(notebook) == []
 
 
@@ -386,7 +400,9 @@ def test_cells_that_hold_only_the_lesson_pass():
     ],
 )
 def test_cell_that_holds_more_than_the_lesson(source, seen):
-    [problem] = static.plumbing_problems(code_cells("FAST = False", "1", "2", "3", source, "4", "5"))[:1]
+    [problem] = static.plumbing_problems(
+        code_cells("FAST = False", "1", "2", "3", source, "4", "5")
+    )[:1]
     assert seen in problem
 
 

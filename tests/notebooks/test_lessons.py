@@ -7,21 +7,20 @@ import nbformat
 import pytest
 
 from colab_helpers.lessons import replay
-from course import table
-from course.write import assemble
-from course import stand_in
+from course import stand_in, table
 from course.prove import comparison, lines, promises, runs, static
 from course.run import execute, matrix
+from course.write import assemble
 from tests import slow
 
 COURSE = table.load()
-#: What one run in `make test` goes without; `make test-matrix` takes away one after the other.
+#: What a lesson goes without, the first in `make test`; `make test-matrix` takes away one by one.
 LEFT_OUT = [
     ("04_tensorflow_on_gpu", ("tensorflow",)),
     ("05_tpu_strategy", ("jax",)),
     ("06_memory_management", ("jax", "tensorflow")),
 ]
-#: As which machine a lesson runs once more, and without what; all of them: `make test-matrix`.
+#: As which machine a lesson runs in `make test-slow`, and without what; all: `make test-matrix`.
 STAND_INS = {
     "02_check_hardware": ("A100", ()),
     "04_tensorflow_on_gpu": ("two T4", ()),
@@ -96,7 +95,9 @@ def test_lines_that_need_an_accelerator_run_as_a_machine_with_one(
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "stand-in"
     broken = promises.broken_in([record])
-    assert [one for one in broken if not (missing and " is None" in one)] == []  # left out with its package
+    assert [
+        one for one in broken if not (missing and " is None" in one)
+    ] == []  # left out with its package
     cells = [c.source for c in nbformat.read(solved, as_version=4).cells if c.cell_type == "code"]
     if missing:
         check_what_is_replayed(lesson, as_gpu, missing)
@@ -106,11 +107,15 @@ def test_lines_that_need_an_accelerator_run_as_a_machine_with_one(
 
 
 def test_what_a_line_waits_for_is_said_of_lines_that_there_are():
-    texts = "".join((COURSE.root / "lessons" / f"{lesson.slug}.py").read_text() for lesson in COURSE.lessons)
+    texts = "".join(
+        (COURSE.root / "lessons" / f"{lesson.slug}.py").read_text() for lesson in COURSE.lessons
+    )
     assert [text for text in WAIT_FOR if text not in texts] == []
 
 
-@pytest.mark.parametrize(("slug", "missing"), slow.after(1, LEFT_OUT), ids=lambda value: "-".join([*value][:2]))
+@pytest.mark.parametrize(
+    ("slug", "missing"), slow.after(1, LEFT_OUT), ids=lambda value: "-".join([*value][:2])
+)
 @pytest.mark.timeout(600)
 def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     """Cells that need them show recorded results and say so; all others run."""

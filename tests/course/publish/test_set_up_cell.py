@@ -10,7 +10,6 @@ import pytest
 from course.publish import archive
 from course.table import load
 from course.write import assemble
-from tests import slow
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
 
@@ -102,8 +101,9 @@ HELPERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", slow.after(0, HELPERS))
+@pytest.mark.parametrize("kind", HELPERS)
 def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
     python, address, tmp_path, kind
 ):
