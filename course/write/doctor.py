@@ -19,7 +19,8 @@ _SETS = {
     "c": "collected afterwards, unseen",
     "d": "collected after that, unseen",
     "e": "collected then, unseen, at most two of a project",
-    "f": "collected last, unseen, in the same way",
+    "f": "collected after e, unseen, in the same way",
+    "g": "collected last, unseen, in the same way, from threads since 2023",
 }
 
 
@@ -41,7 +42,7 @@ def categories_table() -> str:
     for category in sorted({row["category"] for row in rows}):
         counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
         lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
-    return table(("category, sets b to f", *_VERDICTS), lines)
+    return table(("category, sets b to g", *_VERDICTS), lines)
 
 
 @functools.cache
