@@ -42,9 +42,11 @@ tf.__version__
 # needs: tensorflow
 device = hardware.list_devices().accelerator
 build = tf.sysconfig.get_build_info()
+with runtime.quiet():
+    found = tf.config.list_physical_devices("GPU")
 answers = {
     "the driver sees": device.name if device and device.kind == "GPU" else "no GPU",
-    "TensorFlow sees": [gpu.name for gpu in tf.config.list_physical_devices("GPU")] or "no GPU",
+    "TensorFlow sees": [gpu.name for gpu in found] or "no GPU",
     "built for CUDA": build.get("cuda_version", "not at all"),
 }
 answers

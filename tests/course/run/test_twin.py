@@ -1,8 +1,10 @@
 """The twin of Colab: what it installs, which Python it takes, and how it judges a run."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 
 import nbformat
 import pytest
@@ -30,6 +32,11 @@ def test_everything_a_lesson_imports_is_installed_in_colabs_version(image, cours
     names = {line.split("==")[0] for line in wanted}
     assert {"torch", "tensorflow", "keras", "jax", "numpy", "matplotlib", "scikit-learn"} <= names
     assert not any("+" in line for line in wanted)  # PyPI has no +cpu
+    extras = tomllib.loads((course.root / "pyproject.toml").read_text())["project"]
+    imported = {re.match(r"[\w-]+", line)[0] for line in extras["optional-dependencies"]["lessons"]}
+    imported -= {"tensorflow-cpu", "nvidia-ml-py"}  # another name of the same; GPU machines only
+    for runtime, versions in image.runtimes.items():
+        assert imported - set(versions) == ({"tensorflow"} if runtime == "tpu" else set())
 
 
 def test_another_python_is_refused_in_words(tmp_path):
