@@ -3,6 +3,7 @@
 import copy
 import itertools
 import os
+import warnings
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from colab_helpers.lessons.predictions import said
 
 replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
+warnings.filterwarnings("ignore", "Please use the new API settings")  # PyTorch 2.9 says it of a setting below
 
 # %% tags=["parameters"]
 # @title Sizes: small ones for checks { display-mode: "form" }
