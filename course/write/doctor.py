@@ -20,7 +20,8 @@ _SETS = {
     "d": "collected after that, unseen",
     "e": "collected then, unseen, at most two of a project",
     "f": "collected after e, unseen, in the same way",
-    "g": "collected last, unseen, in the same way, from threads since 2023",
+    "g": "collected after f, unseen, from threads since 2023",
+    "h": "collected last, unseen, in the same way",
 }
 
 
@@ -42,7 +43,7 @@ def categories_table() -> str:
     for category in sorted({row["category"] for row in rows}):
         counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
         lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
-    return table(("category, sets b to g", *_VERDICTS), lines)
+    return table(("category, sets b to h", *_VERDICTS), lines)
 
 
 @functools.cache

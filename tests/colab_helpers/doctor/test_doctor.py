@@ -104,7 +104,7 @@ ERRORS = {
     "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]": "out-of-memory",
     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
     "cuda:0 and cpu!": "two-devices",
-    "TypeError: can't convert cuda:0 device type tensor to numpy.": "two-devices",
+    "TypeError: can't convert cuda:0 device type tensor to numpy.": "tensor-to-numpy",
     "torch.AcceleratorError: CUDA error: device-side assert triggered": "device-assert",
     "Runtime disconnected": "disconnected",
     "OSError: [Errno 28] No space left on device": "little-disk",
