@@ -134,7 +134,15 @@ def _memory_answers(places: Places) -> dict[str, Any]:
 
 def _answer_apple() -> None:
     _replace(torch.backends.mps, {"is_available": lambda: True, "is_built": lambda: True})
-    _replace(torch.mps, {"synchronize": _wait, "empty_cache": lambda: None})
+    _replace(
+        torch.mps,
+        {
+            "synchronize": _wait,
+            "empty_cache": lambda: None,
+            "get_rng_state": torch.get_rng_state,
+            "set_rng_state": lambda state: None,
+        },
+    )
 
 
 def _answer_generators(places: Places) -> None:
