@@ -460,7 +460,7 @@ figures.bars(
 # How would you find that in a loop of your own? Ask `torch.profiler`. It notes each operation, how often it was called, and how long the CPU was busy with it.
 
 # %%
-with runtime.quiet(), torch.profiler.profile(acc_events=True) as noted:
+with runtime.quiet(), torch.profiler.profile(acc_events=True) as noted:  # else PyTorch 2.11 warns
     for x, y in loaders["DataLoader"]:
         train_step(classifier, optimizer, x.to(device), y.to(device))
 del loaders  # ends the workers

@@ -43,10 +43,10 @@ tf.__version__
 device = hardware.list_devices().accelerator
 build = tf.sysconfig.get_build_info()
 with runtime.quiet():
-    found = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.list_physical_devices("GPU")
 answers = {
     "the driver sees": device.name if device and device.kind == "GPU" else "no GPU",
-    "TensorFlow sees": [gpu.name for gpu in found] or "no GPU",
+    "TensorFlow sees": [gpu.name for gpu in gpus] or "no GPU",
     "built for CUDA": build.get("cuda_version", "not at all"),
 }
 answers
@@ -68,8 +68,7 @@ facts.quote("tensorflow-cuda")
 
 # %%
 # needs: tensorflow
-with runtime.quiet():
-    physical = tf.config.list_physical_devices("GPU") or tf.config.list_physical_devices("CPU")
+physical = gpus or tf.config.list_physical_devices("CPU")
 on_gpu = physical[0].device_type == "GPU"
 machine = hardware.list_devices().main if on_gpu else machine
 half = tf.config.LogicalDeviceConfiguration(memory_limit=2048 if on_gpu else None)  # MiB

@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,13 @@ def toy_course(tmp_path):
     from tests.toy import make_toy_course
 
     return make_toy_course(tmp_path / "toy")
+
+
+@pytest.fixture(scope="session")
+def project():
+    """pyproject.toml's [project]."""
+    text = (table.load().root / "pyproject.toml").read_text("utf-8")
+    return tomllib.loads(text)["project"]
 
 
 @pytest.fixture

@@ -27,12 +27,14 @@ _SETS = {
 
 def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
+    sets = {f"{name}: {what}": {name} for name, what in _SETS.items()}
+    sets["b to h: all that were unseen"] = {*_SETS} - {"a"}
     lines = []
-    for name, what in _SETS.items():
-        counts = Counter(row["judged_first"] for row in _errors() if row["set"] == name)
+    for what, names in sets.items():
+        counts = Counter(row["judged_first"] for row in _errors() if row["set"] in names)
         whole = sum(counts.values())
         shares = (f"{100 * counts[verdict] / whole:.0f} %" for verdict in _VERDICTS)
-        lines.append((f"{name}: {what}", str(whole), *shares))
+        lines.append((what, str(whole), *shares))
     return table(("errors", "how many", *_VERDICTS), lines)
 
 

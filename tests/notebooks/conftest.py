@@ -12,10 +12,8 @@ def pytest_terminal_summary(terminalreporter):
     ]
     if not found:
         return
-    needed, missed = (
-        sum(count for count, _ in found),
-        [text for _, texts in found for text in texts],
-    )
+    needed = sum(count for count, _ in found)
+    missed = [text for _, texts in found for text in texts]
     terminalreporter.write_line(
         f"Lines that need an accelerator: {needed - len(missed)} of {needed} ran under a stand-in for a GPU."
     )

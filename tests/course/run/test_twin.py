@@ -1,13 +1,12 @@
 """The twin of Colab: what it installs, which Python it takes, and how it judges a run."""
 
 import json
-import re
 import subprocess
 import sys
-import tomllib
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 from colab_helpers import colab_images
 from course.__main__ import main
@@ -15,6 +14,8 @@ from course.run import execute, twin
 from course.table import CourseError
 
 IMAGES = colab_images.images()
+#: What lessons import and a runtime does not bring; they do without.
+NOT_THERE = {"cpu": {"nvidia-ml-py"}, "gpu": set(), "tpu": {"nvidia-ml-py", "tensorflow"}}
 each_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 
 
@@ -25,18 +26,17 @@ def test_the_present_image_and_two_past_ones_are_known():
 
 
 @each_image
-def test_everything_a_lesson_imports_is_installed_in_colabs_version(image, course):
+def test_everything_a_lesson_imports_is_installed_in_colabs_version(image, project):
     wanted = twin.requirements(image)
     assert f"ipython=={image.kernel['ipython']}" in wanted
     assert image.kernel["ipython"] == "7.34.0" and image.kernel["ipykernel"] == "6.17.1"
     names = {line.split("==")[0] for line in wanted}
     assert {"torch", "tensorflow", "keras", "jax", "numpy", "matplotlib", "scikit-learn"} <= names
     assert not any("+" in line for line in wanted)  # PyPI has no +cpu
-    extras = tomllib.loads((course.root / "pyproject.toml").read_text())["project"]
-    imported = {re.match(r"[\w-]+", line)[0] for line in extras["optional-dependencies"]["lessons"]}
-    imported -= {"tensorflow-cpu", "nvidia-ml-py"}  # another name of the same; GPU machines only
+    imported = {Requirement(line).name for line in project["optional-dependencies"]["lessons"]}
+    imported -= {"tensorflow-cpu"}  # TensorFlow by another name
     for runtime, versions in image.runtimes.items():
-        assert imported - set(versions) == ({"tensorflow"} if runtime == "tpu" else set())
+        assert imported - set(versions) == NOT_THERE[runtime]
 
 
 def test_another_python_is_refused_in_words(tmp_path):
