@@ -68,11 +68,16 @@ def collect(packages: Mapping[str, str]) -> Traces:
 
 def uptime(proc: Path = Path("/proc")) -> float:
     """Return seconds since this machine, or its container, started; 0 where that is unknown."""
+    return running(1, proc)
+
+
+def running(pid: int | str = "self", proc: Path = Path("/proc")) -> float:
+    """Return seconds since a process started, this one when left out; 0 where that is unknown."""
     try:
-        running = float((proc / "uptime").read_text().split()[0])
-        # Field 22 of the first process: when it started, in clock ticks after the kernel.
-        ticks = int((proc / "1" / "stat").read_text().rpartition(")")[2].split()[19])
-        return running - ticks / os.sysconf("SC_CLK_TCK")
+        since_start = float((proc / "uptime").read_text().split()[0])
+        # Field 22: when it started, in clock ticks after the kernel.
+        ticks = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19])
+        return since_start - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
 

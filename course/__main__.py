@@ -143,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
     colab.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
     colab.add_argument("--gpu", default="", help="such as T4")
     colab.add_argument("--tpu", default="", help="such as v5e1")
+    mismatches = add(
+        "mismatches",
+        commands.mismatches,
+        "make environments whose packages do not go together: does the doctor say which, and what helps?",
+    )
+    mismatches.add_argument("names", nargs="*", help="of rows; all when left out")
+    mismatches.add_argument("--jobs", type=_count, default=2)
     mutants = add("mutants", commands.mutants, "plant faults at random: do the tests see them?")
     mutants.add_argument("--count", type=_count, default=150)
     mutants.add_argument("--seed", type=int, default=0)

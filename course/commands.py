@@ -283,6 +283,13 @@ def drift(course: Course, options: argparse.Namespace) -> int:
     return 1 if at_risk else 0
 
 
+def mismatches(course: Course, options: argparse.Namespace) -> int:
+    """Ask the doctor in environments whose packages do not go together, and do as it says."""
+    from course.prove import mismatches
+
+    return mismatches.follow(options.names, course.root / "build" / "mismatches", options.jobs)
+
+
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
     from colab_helpers import doctor, facts, published

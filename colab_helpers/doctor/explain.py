@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from colab_helpers import runtime
 from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.doctor import raised
+from colab_helpers.doctor.clues import Clue, Raised, look
 from colab_helpers.doctor.imports import distribution
 from colab_helpers.doctor.problems import Finding, Problem, known_problems, link, report, way_out
 
@@ -33,12 +34,14 @@ class Explanation:
     """What is known of an error: `finding`, or None; a second cause in `also`; the nearest titles.
 
     `nearest` has (title, link) of known problems that share words with an unknown error: where to
-    look next, and not what it means.
+    look next, and not what it means. `clues` are what this error, and the session that raised it, show
+    beyond the table, the surest first.
     """
 
     finding: Finding | None
     also: Finding | None = None
     nearest: tuple[tuple[str, str], ...] = ()
+    clues: tuple[Clue, ...] = ()
 
     def __bool__(self) -> bool:
         return self.finding is not None
@@ -53,8 +56,9 @@ class Explanation:
             near = [f"  {title}\n  {link}" for title, link in self.nearest]
             said = ["Not the same, and perhaps near:", *near] if near else []
             return "\n".join(["This error is not in the table.", *said, ASKING])
+        here = [f"Here: {each.seen}\n\nWhat to do here: {each.remedy}\n" for each in self.clues]
         second = ["", "The text shows a second problem:", _lines(self.also)] if self.also else []
-        return "\n".join([_lines(self.finding), *second])
+        return "\n".join([*here, _lines(self.finding), *second])
 
     __repr__ = __str__
 
@@ -67,23 +71,40 @@ class Explanation:
             near = "".join(f"<br>{_linked(html.escape(t), link)}" for t, link in self.nearest)
             said = f"Not the same, and perhaps near:{near}<br>" if near else ""
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
+        here = "".join(
+            f"<b>Here:</b> {with_code(each.seen)}<br><b>What to do here:</b> {with_code(each.remedy)}"
+            "<p style='margin:0.6em 0 0'></p>"
+            for each in self.clues
+        )
         second = (
             f"<p style='margin:0.6em 0 0'><b>Also:</b> {_told(self.also)}</p>" if self.also else ""
         )
-        return _card(f"{_told(self.finding)}{second}")
+        return _card(f"{here}{_told(self.finding)}{second}")
 
 
 def explain_error(error: str | BaseException, platform: str | None = None) -> Explanation:
     """Say what an error means, and the way out; a falsy explanation for one that is not known.
 
     `error` is an exception, or a text: a line, a traceback, a whole log. What was raised last counts
-    before what was raised earlier, and both before the log around them. `platform` is where it was
-    raised, as `runtime.describe` names it; when left out, where its paths say, or here.
+    before what was raised earlier, and both before the log around them. An exception is also looked at
+    together with the session that raised it. `platform` is where it was raised, as `runtime.describe`
+    names it; when left out, where its paths say, or here.
 
     >>> explain_error("The TPU is already in use by process with pid 42.").id
     'tpu-in-use'
     """
-    text = raised.plain(error if isinstance(error, str) else _chain(error))
+    exceptions = [] if isinstance(error, str) else _led_to(error)
+    text = raised.plain(error if isinstance(error, str) else _printed(exceptions))
+    known = _known(text)
+    here = platform or raised.place(text) or runtime.describe().platform
+    findings = [_finding(problem, name, here) for problem, name in known[:2]]
+    causes = tuple(each for each in exceptions if each is error or _is_cause(each, exceptions))
+    clues = look(Raised(text, here, causes, findings[0].id if findings else ""))
+    return _explanation(findings, clues, text, here)
+
+
+def _known(text: str) -> list[tuple[Problem, str]]:
+    """Problems that a text shows, the one to name first, with what was caught of each."""
     messages = raised.raised(text)
     if not messages:
         places = [text]
@@ -92,24 +113,47 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     else:
         places = messages
     known = _without_general(match for place in places for match in _matches(place))
-    if not known:
-        return Explanation(None, nearest=tuple(_nearest(messages[0] if messages else text)))
-    known = _deepest_first(known, text)
-    here = platform or raised.place(text) or runtime.describe().platform
-    findings = [_finding(problem, name, here) for problem, name in known[:2]]
-    return Explanation(findings[0], findings[1] if len(findings) > 1 else None)
+    return _deepest_first(known, text) if known else []
 
 
-def _chain(error: BaseException) -> str:
-    """An exception and those that led to it, the oldest first, as Python prints them."""
-    texts: list[str] = []
-    seen: set[int] = set()
+def _explanation(
+    findings: list[Finding], clues: tuple[Clue, ...], text: str, platform: str
+) -> Explanation:
+    """What the table says and what was seen here, in the order in which to read them."""
+    proven = [each for each in clues if each.id == "restart-needed"]
+    first = findings[0].id if findings else ""
+    if clues and (not findings or (proven and first != "restart-needed")):
+        shown = (proven or clues)[0]  # the table does not know it, or means what follows from this
+        findings = [_of_clue(shown, platform), *findings]
+        clues = tuple(each for each in clues if each != shown)
+    if not findings:
+        message = next(iter(raised.raised(text)), text)
+        return Explanation(None, nearest=tuple(_nearest(message)))
+    return Explanation(findings[0], findings[1] if len(findings) > 1 else None, clues=clues)
+
+
+def _of_clue(clue: Clue, platform: str) -> Finding:
+    return report(clue.id, clue.seen, platform=platform, remedy=clue.remedy, severity="stop")
+
+
+def _led_to(error: BaseException) -> list[BaseException]:
+    """An exception and those that led to it, the oldest first."""
+    found: list[BaseException] = []
     one: BaseException | None = error
-    while one is not None and id(one) not in seen and len(texts) < 20:
-        seen.add(id(one))
-        texts.append(_as_printed(one))
+    while one is not None and all(one is not each for each in found) and len(found) < 20:
+        found.append(one)
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    return "\n".join(reversed(texts))
+    return found[::-1]
+
+
+def _is_cause(error: BaseException, exceptions: list[BaseException]) -> bool:
+    """Whether somebody raised another exception from it, and not only while it was handled."""
+    return any(each.__cause__ is error for each in exceptions)
+
+
+def _printed(exceptions: list[BaseException]) -> str:
+    """Exceptions as Python prints them, one below the other."""
+    return "\n".join(map(_as_printed, exceptions))
 
 
 def _as_printed(error: BaseException) -> str:

@@ -106,6 +106,11 @@ MORE = {
     "RuntimeError: use_libuv was requested but PyTorch was build without libuv support": "libuv",
     "RuntimeError: No backend type associated with device type cpu": "gloo-for-cpu",
     "OSError: [Errno 95] Operation not supported: '/content/drive/My Drive/a' -> './b'": "drive-no-links",
+    "pandas._config.config.OptionError: \"No such keys(s): 'mode.use_inf_as_null'\"": "pandas-options",
+    "AttributeError: module 'lib' has no attribute 'X509_V_FLAG_NOTIFY_POLICY'": "pyopenssl",
+    "AttributeError: module 'random' has no attribute 'seed' (consider renaming '/content/random.py' since "
+    "it has the same name as the standard library module named 'random' and the import system gives it "
+    "precedence)": "broken-install",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 

@@ -1,0 +1,48 @@
+"""Which accelerator does this machine show, where an error says that there is none?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from colab_helpers import _traces as traces
+from colab_helpers import runtime
+from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.problems import known_problems, way_out
+
+#: Known problems that say a GPU was looked for and not found, or not used.
+_WITHOUT = {
+    "no-accelerator", "jax-without-gpu", "bitsandbytes-cuda", "cuda-unknown-error", "half-on-cpu",
+    "triton-no-gpu", "checkpoint-from-gpu", "tensorflow-cuda", "tpu-not-there",
+}  # fmt: skip
+
+
+def clues(raised: Raised) -> Iterator[Clue]:
+    """Yield why the chip that `raised` looked for is not seen: none there, hidden, or a build for CPUs."""
+    if raised.known not in _WITHOUT or not raised.chain:
+        return
+    seen = runtime.observe()
+    here = runtime.describe(seen)
+    if here.accelerator == "none" and runtime.hides_gpus(seen.env) and "/dev/nvidia0" in seen.paths:
+        value = seen.env.get("CUDA_VISIBLE_DEVICES", "")
+        yield _of(
+            "gpu-hidden", f"There is a GPU, and `CUDA_VISIBLE_DEVICES={value!r}` hides it.", raised
+        )
+    elif here.accelerator == "none":
+        yield _of("no-accelerator", "This machine shows no GPU and no TPU.", raised)
+    elif here.accelerator == "GPU" and traces.torch_cuda() == "":
+        version = here.frameworks.get("torch", "")
+        yield _of(
+            "cpu-build", f"There is a GPU, and PyTorch {version} is a build for CPUs.", raised
+        )
+    elif here.accelerator in ("TPU", "Apple GPU", "AMD GPU"):
+        yield Clue(
+            raised.known,
+            f"This machine has {here.tpu or here.accelerator}, and no NVIDIA GPU.",
+            known_problems()["other-kind"].remedy
+            if raised.platform.startswith("colab")
+            else "Take a machine with an NVIDIA GPU for this cell.",
+        )
+
+
+def _of(id: str, seen: str, raised: Raised) -> Clue:
+    return Clue(id, seen, way_out(id, raised.platform))

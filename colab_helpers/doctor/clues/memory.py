@@ -1,0 +1,139 @@
+"""What do the numbers in an out-of-memory error of PyTorch say?
+
+The words are the same whether a size is wrong, another program holds the GPU, the free memory is in
+pieces, or the work is simply too large. The numbers tell these apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from colab_helpers._units import GIB, MIB
+from colab_helpers.doctor.clues.clue import Clue, Raised
+
+_SIZE = r"([\d.]{1,12}) (bytes|[KMG]iB)"
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": MIB, "GiB": GIB}
+_NUMBERS = {
+    "asked": rf"Tried to allocate {_SIZE}",
+    "total": rf"(?:total capaci?ty of {_SIZE}|{_SIZE} total capaci?ty)",
+    "free": rf"(?:of which {_SIZE} is free|{_SIZE} free)",
+    "allocated": rf"(?:{_SIZE} is allocated by PyTorch|{_SIZE} already allocated)",
+    "reserved": rf"{_SIZE} reserved in total",
+    "unused": rf"{_SIZE} is reserved by PyTorch but unallocated",
+}
+#: Shares of the whole GPU from which a number is the cause.
+_OTHERS, _TENSOR, _PIECES = 0.5, 0.25, 0.1
+_NAMED = 0.15  # what others hold is told from here on; below it is CUDA itself
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What PyTorch says of a GPU that is full, in bytes. `unused`: reserved by it, and empty."""
+
+    asked: float
+    total: float
+    free: float
+    allocated: float
+    unused: float
+
+    @property
+    def others(self) -> float:
+        """What neither is free nor PyTorch's in this process."""
+        return self.total - self.free - self.allocated - self.unused
+
+
+def numbers(text: str) -> Numbers | None:
+    """Return the numbers of a message of PyTorch, of any release since 1.9; None without them.
+
+    `text` has the message, alone or in a log.
+
+    >>> said = "Tried to allocate 2.00 GiB (GPU 0; 14.76 GiB total capacity; 9.50 GiB already allocated; "
+    >>> numbers(said + "1.00 GiB free; 10.00 GiB reserved in total by PyTorch)").unused == 0.5 * 2**30
+    True
+    """
+    found = {name: re.search(pattern, text) for name, pattern in _NUMBERS.items()}
+    sizes = {name: _bytes(match) for name, match in found.items() if match}
+    if "reserved" in sizes and "allocated" in sizes:
+        sizes["unused"] = sizes["reserved"] - sizes["allocated"]
+    if not {"asked", "total", "free", "allocated", "unused"} <= sizes.keys():
+        return None
+    return Numbers(*(sizes[name] for name in ("asked", "total", "free", "allocated", "unused")))
+
+
+def clues(raised: Raised) -> Iterator[Clue]:
+    """Yield the one cause that the numbers of `raised`, an out-of-memory error, leave."""
+    said = numbers(raised.text) if raised.known == "out-of-memory" else None
+    if said:
+        yield _cause(said, raised)
+
+
+def _cause(said: Numbers, raised: Raised) -> Clue:
+    asked, total, unused = _gib(said.asked), _gib(said.total), _gib(said.unused)
+    if said.asked > said.total:
+        return _told(
+            f"One tensor of {asked} was asked for, and the whole GPU has {total}.",
+            "No setting helps: a shape is larger than you think. Look at the sizes in the failing line: a "
+            "whole data set at once, attention over a very long sequence, or an image that was not "
+            "made smaller.",
+        )
+    if said.others > _OTHERS * said.total:
+        ends = (
+            "Runtime > Manage sessions: end the others; else Runtime > Restart session"
+            if raised.platform.startswith("colab")
+            else "`nvidia-smi` lists who: end it; where it lists nobody, restart the container or the machine"
+        )
+        return Clue(
+            "gpu-held",
+            f"Of {total}, this program's tensors hold {_gib(said.allocated)}; {_gib(said.others)} are held "
+            "by somebody else: another notebook, an earlier run that has not ended, or another library.",
+            f"{ends}. A smaller batch cannot help.",
+        )
+    if said.free > 1.5 * said.asked:
+        return _told(
+            f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: something "
+            "limits this process (Windows or WSL, a memory fraction), or the free memory is in pieces.",
+            "Set `PYTORCH_ALLOC_CONF=expandable_segments:True` (`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9) "
+            "before PyTorch starts; on Windows update the driver.",
+        )
+    if said.unused >= max(said.asked, _PIECES * said.total):
+        return _told(
+            f"PyTorch keeps {unused} that no tensor uses, in pieces too small for {asked}: the memory is "
+            "fragmented.",
+            "In the first cell, before PyTorch is imported: "
+            '`os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"` '
+            "(`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9). If that is not enough, a smaller batch.",
+        )
+    if said.asked > _TENSOR * said.total:
+        return _told(
+            f"One tensor of {asked} was asked for, on a GPU of {total}.",
+            "Make that one smaller: the failing line says which. Attention grows with the square of the "
+            "sequence or the image; an evaluation that keeps all its outputs on the GPU grows with each step "
+            "(Trainer: `eval_accumulation_steps`).",
+        )
+    beside = (
+        f" Something else, or another library, holds {_gib(said.others)}."
+        if said.others > _NAMED * said.total
+        else ""
+    )
+    return _told(
+        f"This program's own tensors fill the GPU: {_gib(said.allocated)} of {total}. PyTorch keeps only "
+        f"{unused} unused, so fragmentation is not the cause.{beside}",
+        "Need less: if it fails while the model is loaded, a smaller model or 4 bits; in the first steps of "
+        "training, a smaller batch or gradient checkpointing; later, something is kept from step to step, or "
+        "one sample is much longer (cut it).",
+    )
+
+
+def _told(seen: str, remedy: str) -> Clue:
+    return Clue("out-of-memory", seen, remedy)
+
+
+def _bytes(match: re.Match[str]) -> float:
+    number, unit = (group for group in match.groups() if group)
+    return float(number) * _UNITS[unit]
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB" if size >= GIB / 10 else f"{size / MIB:.0f} MiB"
