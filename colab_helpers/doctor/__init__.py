@@ -6,6 +6,7 @@ notebooks use and today's machines no longer have.
 
 from __future__ import annotations
 
+from colab_helpers.doctor.clues import Clue
 from colab_helpers.doctor.explain import Explanation, explain_error
 from colab_helpers.doctor.notebooks import IN_NOTEBOOKS, explain_notebook
 from colab_helpers.doctor.problems import PAGE, Finding, Problem, known_problems, page
@@ -13,6 +14,7 @@ from colab_helpers.doctor.problems import PAGE, Finding, Problem, known_problems
 __all__ = [
     "IN_NOTEBOOKS",
     "PAGE",
+    "Clue",
     "Explanation",
     "Finding",
     "Problem",

@@ -56,7 +56,10 @@ class Explanation:
             near = [f"  {title}\n  {link}" for title, link in self.nearest]
             said = ["Not the same, and perhaps near:", *near] if near else []
             return "\n".join(["This error is not in the table.", *said, ASKING])
-        here = [f"Here: {each.seen}\n\nWhat to do here: {each.remedy}\n" for each in self.clues]
+        here = [
+            f"In this case: {each.seen}\n\nWhat to do in this case: {each.remedy}\n"
+            for each in self.clues
+        ]
         second = ["", "The text shows a second problem:", _lines(self.also)] if self.also else []
         return "\n".join([*here, _lines(self.finding), *second])
 
@@ -72,14 +75,20 @@ class Explanation:
             said = f"Not the same, and perhaps near:{near}<br>" if near else ""
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
         here = "".join(
-            f"<b>Here:</b> {with_code(each.seen)}<br><b>What to do here:</b> {with_code(each.remedy)}"
-            "<p style='margin:0.6em 0 0'></p>"
+            f"<b>In this case:</b> {with_code(each.seen)}<br>"
+            f"<b>What to do in this case:</b> {with_code(each.remedy)}<br>"
             for each in self.clues
         )
+        told = f"{_title(self.finding)}<br>{_told(self.finding)}"
+        if any(each.id == self.finding.id for each in self.clues):  # the same, and more exact
+            here = f"{_title(self.finding)}<br>{here}"
+            told = f"<details><summary>In general</summary>{_told(self.finding)}</details>"
         second = (
-            f"<p style='margin:0.6em 0 0'><b>Also:</b> {_told(self.also)}</p>" if self.also else ""
+            f"<p style='margin:0.6em 0 0'><b>Also:</b> {_title(self.also)}<br>{_told(self.also)}</p>"
+            if self.also
+            else ""
         )
-        return _card(f"{here}{_told(self.finding)}{second}")
+        return _card(f"{here}{told}{second}")
 
 
 def explain_error(error: str | BaseException, platform: str | None = None) -> Explanation:
@@ -242,13 +251,13 @@ def _lines(finding: Finding) -> str:
     return f"{title}\n\n{finding.seen}\n\nWhat to do: {finding.remedy}\n\nMore: {finding.link}"
 
 
+def _title(finding: Finding) -> str:
+    return f"<b>{with_code(known_problems()[finding.id].title)}</b>"
+
+
 def _told(finding: Finding) -> str:
-    title = with_code(known_problems()[finding.id].title)
     more = _linked("More about this problem", finding.link)
-    return (
-        f"<b>{title}</b><br>{with_code(finding.seen)}<br>"
-        f"<b>What to do:</b> {with_code(finding.remedy)}<br>{more}"
-    )
+    return f"{with_code(finding.seen)}<br><b>What to do:</b> {with_code(finding.remedy)}<br>{more}"
 
 
 def _linked(text: str, address: str) -> str:

@@ -188,7 +188,7 @@ def _make(row: Mismatch, folder: Path) -> Path:
 
 
 def _pip(python: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    command = [*_PIP, "--python", str(python), "install", "-q", "--only-binary", ":all:", *words]
+    command = [*_PIP, "--python", str(python), "install", "-q", "--prefer-binary", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=_MOST_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""The doctor's page: how many real errors does it explain, and how many wrongly?"""
+"""The doctor's page: how many errors does it explain, how many wrongly, and does its way out help?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 
 from course.write.tables import table
 
+_DATA = Path(__file__).parents[2] / "tests" / "colab_helpers" / "doctor"
 #: Real errors with their thread, and the verdict of whoever judged the first answer to each.
-ERRORS = Path(__file__).parents[2] / "tests" / "colab_helpers" / "doctor" / "errors.json"
+ERRORS = _DATA / "errors.json"
+#: What `course mismatches` has kept of its last run.
+MISMATCHES = _DATA / "mismatches.json"
 _VERDICTS = ("right", "partly", "wrong", "silent")
 _SETS = {
     "a": "patterns were written with these in sight",
@@ -46,6 +49,36 @@ def categories_table() -> str:
         counts = Counter(row["judged_first"] for row in rows if row["category"] == category)
         lines.append((category, *(str(counts[verdict]) for verdict in _VERDICTS)))
     return table(("category, sets b to h", *_VERDICTS), lines)
+
+
+def mismatches_table() -> str:
+    """Pairs of packages that do not go together: named, and mended by what the cards say?"""
+    known = json.loads(MISMATCHES.read_text("utf-8"))
+    groups = {
+        "the rules were written with these in sight": False,
+        "chosen afterwards by somebody else, unseen": True,
+    }
+    lines = []
+    for what, unseen in groups.items():
+        group = [row for row in known if row["unseen"] == unseen]
+        steps = [len(row["steps"]) for row in group if row["mended"]]
+        counts = (
+            len(group),
+            sum(bool(row["table"]) for row in group),
+            sum(row["named"] for row in group),
+            steps.count(1),
+            len(steps) - steps.count(1),
+        )
+        lines.append((what, *map(str, counts)))
+    head = (
+        "pairs",
+        "how many",
+        "text in the table",
+        "both named",
+        "mended at once",
+        "mended later",
+    )
+    return table(head, lines)
 
 
 @functools.cache

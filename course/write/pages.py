@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from colab_helpers import _files, doctor, facts, hardware, preflight
+from colab_helpers.doctor import clues
 from colab_helpers.lessons import reference
 from course.run import execute
 from course.table import Course, CourseError, Lesson
@@ -83,6 +84,7 @@ def render(course: Course) -> dict[Path, str]:
         "action": action_lines(course),
         "judged": doctor_page.judged_table(),
         "categories": doctor_page.categories_table(),
+        "mismatches": doctor_page.mismatches_table(),
     }
     pages[course.root / "docs" / "planner.md"] = {
         "trials": planner.trials_table(),
@@ -224,6 +226,7 @@ def _found_by(problem: doctor.Problem) -> str:
         "doctor" if problem.id in checks - set(preflight.ON_THE_CARD_ONLY) else "",
         "doctor --error" if problem.errors else "",
         "doctor --notebook" if problem.id in doctor.IN_NOTEBOOKS else "",
+        "the card below an error" if problem.id in clues.ONLY_HERE else "",
     ]
     named = ", ".join(way for way in ways if way)
     return f"found by: {named}" if named else "nothing on the machine shows it"

@@ -11,7 +11,23 @@ from colab_helpers.doctor.problems import Finding
 from colab_helpers.lessons import exercises, reference
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
-TAGS = {"div", "table", "tr", "td", "th", "b", "br", "a", "p", "small", "ul", "li", "code"}
+TAGS = {
+    "div",
+    "table",
+    "tr",
+    "td",
+    "th",
+    "b",
+    "br",
+    "a",
+    "p",
+    "small",
+    "ul",
+    "li",
+    "code",
+    "details",
+    "summary",
+}
 
 
 class Reader(HTMLParser):
@@ -68,6 +84,7 @@ SHOWN = {
     "explanation": lambda: doctor.Explanation(
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
+        clues=(doctor.Clue("little-disk", HOSTILE, HOSTILE),),
     )._repr_mimebundle_()["text/html"],
     "unknown error": lambda: doctor.Explanation(
         None, nearest=((HOSTILE, HOSTILE),)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from colab_helpers.doctor.clues import devices, files, memory, packages
+from colab_helpers.doctor.clues import devices, files, memory, packages, tensors, tracebacks
 from colab_helpers.doctor.clues.clue import Clue, Raised
 
 __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
 
 #: Known problems that no text shows: a clue finds them.
-ONLY_HERE = ("another-python", "name-not-there")
+ONLY_HERE = ("another-python", "name-not-there", "tensor-shapes")
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     memory.clues,
+    tensors.clues,
     files.clues,
     packages.clues,
+    tracebacks.clues,
     devices.clues,
 )
 

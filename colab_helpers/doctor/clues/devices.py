@@ -1,4 +1,4 @@
-"""Which accelerator does this machine show, where an error says that there is none?"""
+"""Which accelerator does this machine show, where an error says that there is none, or that it is taken?"""
 
 from __future__ import annotations
 
@@ -15,10 +15,22 @@ _WITHOUT = {
     "triton-no-gpu", "checkpoint-from-gpu", "tensorflow-cuda", "tpu-not-there",
 }  # fmt: skip
 
+#: Known problems that say a TPU is in use.
+_TAKEN = {"tpu-in-use", "tpu-device-busy"}
+
 
 def clues(raised: Raised) -> Iterator[Clue]:
-    """Yield why the chip that `raised` looked for is not seen: none there, hidden, or a build for CPUs."""
-    if raised.known not in _WITHOUT or not raised.chain:
+    """Yield why `raised` did not get a chip: none there, hidden, taken, or a build for CPUs."""
+    if not raised.chain:
+        return
+    if raised.known in _TAKEN and (holders := traces.tpu_holders()):
+        named = ", ".join(map(str, holders))
+        yield Clue(
+            raised.known,
+            f"Another process has the TPU open: {named}.",
+            f"`!kill -9 {named.replace(',', '')}`, {raised.restart}.",
+        )
+    if raised.known not in _WITHOUT:
         return
     seen = runtime.observe()
     here = runtime.describe(seen)
@@ -33,6 +45,13 @@ def clues(raised: Raised) -> Iterator[Clue]:
         version = here.frameworks.get("torch", "")
         yield _of(
             "cpu-build", f"There is a GPU, and PyTorch {version} is a build for CPUs.", raised
+        )
+    elif here.accelerator == "GPU" and raised.known == "no-accelerator":
+        yield Clue(
+            raised.known,
+            "There is a GPU here, so that none was chosen is not the cause.",
+            f"`!nvidia-smi` has to list it; {raised.restart[5:]}, and look for what hides it before "
+            "the error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
         )
     elif here.accelerator in ("TPU", "Apple GPU", "AMD GPU"):
         yield Clue(

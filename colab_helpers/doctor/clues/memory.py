@@ -1,4 +1,4 @@
-"""What do the numbers in an out-of-memory error of PyTorch say?
+"""What do the numbers in an out-of-memory error say, PyTorch's of a GPU and NumPy's of this machine?
 
 The words are the same whether a size is wrong, another program holds the GPU, the free memory is in
 pieces, or the work is simply too large. The numbers tell these apart.
@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from colab_helpers import runtime
 from colab_helpers._units import GIB, MIB
 from colab_helpers.doctor.clues.clue import Clue, Raised
 
-_SIZE = r"([\d.]{1,12}) (bytes|[KMG]iB)"
-_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": MIB, "GiB": GIB}
+_SIZE = r"([\d.]{1,12}) (bytes|[KMGT]iB)"
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": MIB, "GiB": GIB, "TiB": 2**40}
 _NUMBERS = {
     "asked": rf"Tried to allocate {_SIZE}",
     "total": rf"(?:total capaci?ty of {_SIZE}|{_SIZE} total capaci?ty)",
@@ -67,6 +68,28 @@ def clues(raised: Raised) -> Iterator[Clue]:
     said = numbers(raised.text) if raised.known == "out-of-memory" else None
     if said:
         yield _cause(said, raised)
+    array = re.search(rf"Unable to allocate {_SIZE} for an array", raised.text)
+    if array and any(isinstance(error, MemoryError) for error in raised.chain):
+        yield _too_large(_bytes(array), raised.known or "little-ram")
+
+
+def _too_large(asked: float, id: str) -> Clue:
+    """An array that this machine has no room for."""
+    here = runtime.observe()
+    total, free = _gib(here.ram_total), _gib(here.ram_available)
+    if asked > here.ram_total:
+        return Clue(
+            id,
+            f"One array of {_gib(asked)} was asked for, and this machine has {total} of memory.",
+            "Look at the shape in the message: it may be larger than you think. Else in pieces, or with a "
+            "smaller type (float32 has half of float64).",
+        )
+    return Clue(
+        id,
+        f"One array of {_gib(asked)} was asked for; of this machine's {total}, {free} are free.",
+        "`del` what is no longer needed, or restart the session and run only what is; else in pieces, or "
+        "with a smaller type (float32 has half of float64).",
+    )
 
 
 def _cause(said: Numbers, raised: Raised) -> Clue:

@@ -32,6 +32,8 @@ _NAME = re.compile(r"cannot import name '(\w{1,90})'")
 _KEYWORD = re.compile(r"([\w.<>]{1,200})\(\) got an unexpected keyword argument '(\w{1,90})'")
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
 _WORD = re.compile(r"[A-Za-z_][\w-]{1,60}")
+#: Known problems in which a file, and no package, asks for the name.
+_FILES_ASK = ("numpy-2-pickle", "sklearn-pickle")
 #: Errors that two packages of different times raise in each other; others are left alone.
 _KINDS = (ImportError, AttributeError, TypeError, ValueError, RuntimeError, SystemError)
 
@@ -178,7 +180,7 @@ def _asked(error: BaseException, raised: Raised) -> Iterator[Clue]:
     module, what, near = found
     provider = package(module)
     caller = _caller(error) if provider else None
-    if provider and caller and caller != provider:
+    if provider and caller and caller != provider and raised.known not in _FILES_ASK:
         yield _mismatch(_Asked(caller, provider, what, near), raised)
 
 

@@ -30,10 +30,18 @@ async function card(finding) {
   );
 }
 
-async function explained({ finding, also, nearest, asking }) {
+const clue = ({ seen, remedy }) =>
+  element(
+    "section",
+    { class: "answer" },
+    paragraph(element("strong", {}, "In this case: "), ...withCode(seen)),
+    paragraph(element("strong", {}, "What to do in this case: "), ...withCode(remedy)),
+  );
+
+async function explained({ finding, clues, also, nearest, asking }) {
   if (finding) {
     const second = also ? [paragraph("The text shows a second problem:"), await card(also)] : [];
-    return [await card(finding), ...second];
+    return [...clues.map(clue), await card(finding), ...second];
   }
   const titles = await Promise.all(nearest.map(({ id, title }) => link(id, title)));
   const near = titles.length

@@ -20,6 +20,7 @@ def error(text: str, platform: str = "") -> str:
         {
             "finding": _told(explained.finding),
             "also": _told(explained.also),
+            "clues": [asdict(clue) for clue in explained.clues],
             "nearest": [{"title": title, "id": _id(link)} for title, link in explained.nearest],
             "asking": "" if explained else explain.ASKING,
         }

@@ -22,6 +22,9 @@ OUT_OF_MEMORY = (
     "use. Of the allocated memory {allocated} is allocated by PyTorch, and {unused} is reserved by PyTorch "
     "but unallocated."
 )
+FULL = OUT_OF_MEMORY.format(
+    asked="36.00 GiB", free="1.00 GiB", allocated="3.00 GiB", unused="1.00 MiB"
+)
 
 
 @pytest.fixture
@@ -316,16 +319,86 @@ def test_why_no_gpu_is_seen(monkeypatch, shown, cuda, id, says):
     assert clue.id == id and says in clue.seen
 
 
-def test_a_gpu_that_should_work_gives_no_clue(monkeypatch):
+def test_a_gpu_that_is_there_speaks_against_what_the_table_says(monkeypatch):
     _machine(monkeypatch, paths=("/dev/nvidia0",), nvidia_smi=True)
     monkeypatch.setattr(traces, "torch_cuda", lambda: "12.8")
-    assert told("raise RuntimeError('No CUDA GPUs are available')").clues == ()
+    [clue] = told("raise RuntimeError('No CUDA GPUs are available')").clues
+    assert "that none was chosen is not the cause" in clue.seen
+    assert told("raise RuntimeError('CUDA error: unknown error')").clues == ()
+
+
+def test_who_has_the_tpu(monkeypatch):
+    monkeypatch.setattr(traces, "tpu_holders", lambda: (42, 77))
+    [clue] = told("raise RuntimeError('The TPU is already in use by process with pid 42.')").clues
+    assert clue.seen == "Another process has the TPU open: 42, 77."
+    assert clue.remedy == "`!kill -9 42 77`, then Runtime > Restart session."
+    monkeypatch.setattr(traces, "tpu_holders", lambda: ())
+    assert (
+        told("raise RuntimeError('The TPU is already in use by process with pid 42.')").clues == ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"), [("9.31 TiB", "has 12.7 GiB"), ("3.73 GiB", "1.0 GiB are free")]
+)
+def test_an_array_that_is_too_large(monkeypatch, asked, says):
+    _machine(monkeypatch, ram_total=int(12.7 * GIB), ram_available=GIB)
+    text = f"Unable to allocate {asked} for an array with shape (500, 9) and data type float64"
+    [clue] = told(f"raise MemoryError({text!r})").clues
+    assert says in clue.seen
 
 
 def test_of_a_text_from_elsewhere_this_session_says_nothing(tmp_path):
     text = f"FileNotFoundError: [Errno 2] No such file or directory: '{tmp_path / 'a.txt'}'"
     assert doctor.explain_error(text).clues == ()
     assert doctor.explain_error("RuntimeError: No CUDA GPUs are available").clues == ()
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/content/run.py", line 1, in <module>
+    import albumentations
+  File "/usr/lib/python3.12/dist-packages/albumentations/core.py", line 9, in <module>
+    from albucore.utils import preserve_channel_dim
+{middle}{error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("middle", "error", "what"),
+    [
+        ("", "ImportError: cannot import name 'gone' from 'albucore.utils' (/x.py)", "utils.gone"),
+        ("", "AttributeError: module 'albucore' has no attribute 'gone'", "gone"),
+        ("", "ModuleNotFoundError: No module named 'albucore.gone'", "gone"),
+        ('  File "/usr/lib/python3.12/dist-packages/albucore/__init__.py", line 2, in __getattr__\n',
+         "AttributeError: module 'albucore' has no attribute 'gone'", "gone"),
+    ],
+)  # fmt: skip
+def test_who_asked_whom_in_a_text(middle, error, what):
+    explained = doctor.explain_error(TRACEBACK.format(middle=middle, error=error))
+    assert explained.id == "library-mismatch"
+    assert explained.finding.seen.startswith(
+        f"albumentations asks for `albucore.{what}`, which the albucore"
+    )
+    assert (
+        "`%pip install -U albumentations`, then Runtime > Restart session"
+        in explained.finding.remedy
+    )
+
+
+@pytest.mark.parametrize(
+    ("middle", "error"),
+    [
+        ("", "ModuleNotFoundError: No module named 'albucore'"),
+        ("", "AttributeError: module 'albumentations' has no attribute 'gone'"),
+        ("", "AttributeError: module 'json' has no attribute 'gone'"),
+        (
+            '  File "/content/x.py", line 2, in f\n',
+            "AttributeError: module 'albucore' has no attribute 'gone'",
+        ),
+    ],
+)
+def test_a_text_in_which_no_package_asked_another(middle, error):
+    assert not doctor.explain_error(TRACEBACK.format(middle=middle, error=error))
 
 
 def test_a_look_that_fails_leaves_the_others(monkeypatch, session):
@@ -348,12 +421,13 @@ def test_an_error_whose_text_cannot_be_made(session):
     assert look(Raised("", "colab", (Mute(),))) == ()
 
 
-def test_a_card_shows_the_clue_and_what_is_known(monkeypatch):
-    text = OUT_OF_MEMORY.format(asked="36 GiB", free="1 GiB", allocated="3 GiB", unused="1 MiB")
-    shown = doctor.explain_error(text, "colab")
+def test_a_card_shows_the_clue_and_what_is_known():
+    shown = doctor.explain_error(FULL, "colab")
     html = shown._repr_mimebundle_()["text/html"]
-    assert html.index("<b>Here:</b>") < html.index("<b>What to do:</b>")
-    assert re.search(r"(?s)Here: One tensor.*What to do here: .*What to do: ", str(shown))
+    assert html.index("<b>In this case:</b>") < html.index("<b>What to do:</b>")
+    assert re.search(
+        r"(?s)In this case: One tensor.*What to do in this case: .*What to do: ", str(shown)
+    )
     data = shown._repr_mimebundle_()
     assert any(isinstance(value, dict) and value.get("clues") for value in data.values())
     assert str(Clue("a", "b.", "c.")) == "b. c."

@@ -10,7 +10,7 @@ import pytest
 from colab_helpers import doctor, transformer
 from colab_helpers.doctor import raised
 from tests import slow
-from tests.colab_helpers.doctor import test_errors
+from tests.colab_helpers.doctor import test_clues, test_errors
 from tests.course.accessible import violations
 
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -195,6 +195,7 @@ def expected(text):
         found.finding.remedy if found else "",
         found.also.id if found.also else "",
         [title for title, _ in found.nearest],
+        [clue.seen for clue in found.clues],
     )
 
 
@@ -216,7 +217,8 @@ def test_the_doctor_answers_as_python_does(started):
         told = answer["finding"] or {"id": "", "remedy": ""}
         near = [one["title"] for one in answer["nearest"]]
         also = (answer["also"] or {"id": ""})["id"]
-        assert (told["id"], told["remedy"], also, near) == expected(text), text
+        clues = [clue["seen"] for clue in answer["clues"]]
+        assert (told["id"], told["remedy"], also, near, clues) == expected(text), text
 
 
 def answered(page):
@@ -240,6 +242,16 @@ def test_the_doctor_by_keyboard_alone(python, address, page):
     link = page.locator("#doctor-said a").get_attribute("href")
     page.goto(link)
     assert page.locator("#no-accelerator").count() == 1
+
+
+def test_what_the_numbers_of_an_error_say_stands_above_what_is_known(doctors):
+    page = doctors
+    page.fill("#doctor-text", test_clues.FULL)
+    page.keyboard.press("Control+Enter")
+    said = answered(page)
+    assert said.index("In this case: One tensor of 36.0 GiB") < said.index(
+        "More about this problem"
+    )
 
 
 def test_an_unknown_error_is_not_explained(doctors):

@@ -1,0 +1,109 @@
+"""Which tensor of the failing line does not fit: named, with what it is."""
+
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from colab_helpers import doctor
+from colab_helpers.doctor.clues import tensors
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        x = x.to(torch.bfloat16)
+        return self.head(x.contiguous())
+
+
+def types_of_a_model():
+    Net()(torch.randn(2, 3))
+
+
+def types_of_tensors():
+    a, b = torch.randn(4, 3), torch.randn(3, 2, dtype=torch.float16)
+    return a @ b
+
+
+def shapes_of_a_model():
+    model, x = torch.nn.Linear(3, 2), torch.randn(4, 4)
+    return model(x)
+
+
+def shapes_of_tensors():
+    a, b = torch.randn(2, 3), torch.randn(2, 4)
+    return torch.cat([a, b])
+
+
+def shapes_of_arrays():
+    a, b = np.zeros((3, 4)), np.ones((3, 2))
+    return a @ b
+
+
+def devices():
+    a, b = torch.randn(4, 3, device="meta"), torch.randn(4, 3)
+    return torch.nn.functional.mse_loss(a, b)
+
+
+@pytest.mark.parametrize(
+    ("fails", "id", "seen"),
+    [
+        (types_of_a_model, "mixed-dtypes", "`self.head` is float32, `x` is bfloat16."),
+        (types_of_tensors, "mixed-dtypes", "`a` is float32, `b` is float16."),
+        (shapes_of_a_model, "tensor-shapes", "`model` has weights of (2, 3), `x` has (4, 4)."),
+        (shapes_of_tensors, "tensor-shapes", "`a` has (2, 3), `b` has (2, 4)."),
+        (shapes_of_arrays, "tensor-shapes", "`a` has (3, 4), `b` has (3, 2)."),
+        (devices, "two-devices", "`a` is on meta, `b` is on cpu."),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_the_odd_one_out_is_named(fails, id, seen):
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        fails()
+    explained = doctor.explain_error(caught.value, "colab")
+    assert explained.id == id
+    told = [explained.finding.seen, *(clue.seen for clue in explained.clues)]
+    assert f"In the line that failed: {seen}" in told
+
+
+def test_where_the_line_is_not_known_the_whole_function_is_looked_at():
+    lines = (
+        "def f():",
+        " a = torch.ones(2, 3)",
+        " b = torch.ones(2, 4)",
+        " torch.cat([a, b])",
+        "f()",
+    )
+    code = compile("\n".join(lines), "<nowhere>", "exec")
+    with pytest.raises(RuntimeError) as caught:
+        exec(code, {"torch": torch})
+    assert "`a` has (2, 3), `b` has (2, 4)" in str(doctor.explain_error(caught.value, "colab"))
+
+
+def test_nothing_is_said_where_all_fit_or_nothing_is_a_tensor():
+    def all_fit():
+        a = torch.ones(2, 3)
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied {a.shape}")
+
+    def none():
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    for fails in (all_fit, none):
+        with pytest.raises(RuntimeError) as caught:
+            fails()
+        assert not doctor.explain_error(caught.value, "colab")
+
+
+def test_no_property_of_anybody_is_run():
+    class Trap:
+        @property
+        def x(self):
+            raise SystemExit
+
+    assert tensors._value("trap.x", {"trap": Trap()}) is None
+    assert tensors._value("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
+    assert tensors._value("gone.b", {}) is None
