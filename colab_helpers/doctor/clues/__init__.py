@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from colab_helpers.doctor.clues import devices, files, memory, packages, tensors, tracebacks
+from colab_helpers.doctor.clues import (
+    devices,
+    files,
+    libraries,
+    memory,
+    packages,
+    tensors,
+    tracebacks,
+)
 from colab_helpers.doctor.clues.clue import Clue, Raised
 
 __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
@@ -20,6 +28,7 @@ _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     memory.clues,
     tensors.clues,
     files.clues,
+    libraries.clues,
     packages.clues,
     tracebacks.clues,
     devices.clues,

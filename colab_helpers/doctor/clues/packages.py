@@ -31,6 +31,18 @@ from colab_helpers.doctor.imports import distribution
 _NAME = re.compile(r"cannot import name '(\w{1,90})'")
 _KEYWORD = re.compile(r"([\w.<>]{1,200})\(\) got an unexpected keyword argument '(\w{1,90})'")
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
+#: How packages say themselves which release of another they want.
+_AT_LEAST = re.compile(
+    r"(?:requires|needs)(?: at least)? ([A-Za-z][\w-]{1,40})(?: version)? v?(\d[\d.]{0,12}) or "
+    r"(?:newer|later|higher|above|greater)",
+    re.IGNORECASE,
+)
+_AT_LEAST_OF = re.compile(
+    r"requires version '?(\d[\d.]{0,12})'? or newer of '?([A-Za-z][\w-]{1,40})", re.I
+)
+_AT_MOST = re.compile(
+    r"(?:requires|needs) ([A-Za-z][\w-]{1,40}) (\d+\.\d+) or (?:less|older|lower)", re.I
+)
 _WORD = re.compile(r"[A-Za-z_][\w-]{1,60}")
 #: Known problems in which a file, and no package, asks for the name.
 _FILES_ASK = ("numpy-2-pickle", "sklearn-pickle")
@@ -57,7 +69,7 @@ def clues(raised: Raised) -> Iterator[Clue]:
     forget()  # something may have been installed since the last error
     for error in raised.chain:
         if isinstance(error, _KINDS):
-            looks = (_replaced, _built_for_another, _unmet, _asked, _unmet_at_all)
+            looks = (_replaced, _built_for_another, _unmet, _said, _asked, _unmet_at_all)
             yield from next((found for look in looks if (found := list(look(error, raised)))), [])[
                 :1
             ]
@@ -142,6 +154,27 @@ def _unmet_at_all(error: BaseException, raised: Raised) -> Iterator[Clue]:
         for asker in _packages(error):
             for there, versions in needs(asker):
                 yield _needs(asker, there, versions, raised, ": that may be the cause")
+
+
+def _said(error: BaseException, raised: Raised) -> Iterator[Clue]:
+    """What a package says in its error that it needs, where its own description does not."""
+    text, asker = _text(error), next(iter(_packages(error)), None)
+    least, least_of, most = (each.search(text) for each in (_AT_LEAST, _AT_LEAST_OF, _AT_MOST))
+    name, wish = (
+        (least[1], f">={least[2]}") if least
+        else (least_of[2], f">={least_of[1]}") if least_of
+        else (most[1], f"<{_above(most[2])}") if most
+        else ("", "")
+    )  # fmt: skip
+    there = installed(distribution(name.lower())) if name else None
+    if asker and there and asker != there:
+        yield _needs(asker, there, wish.rstrip("."), raised)
+
+
+def _above(release: str) -> str:
+    """The release line after one: 2.1 after 2.0."""
+    major, minor = release.split(".")
+    return f"{major}.{int(minor) + 1}"
 
 
 def _needs(asker: Package, there: Package, versions: str, raised: Raised, sure: str = "") -> Clue:

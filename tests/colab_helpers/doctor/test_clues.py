@@ -1,64 +1,15 @@
-"""What an error and the session it was raised in show: of packages, files, the GPU's memory, the machine."""
+"""Which two packages do not go together, in a session and in a text; and what a clue never does."""
 
-import dataclasses
-import errno
 import importlib
-import os
-import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from colab_helpers import _traces as traces
-from colab_helpers import doctor, runtime
-from colab_helpers._units import GIB
-from colab_helpers.doctor.clues import Clue, Raised, files, installed, look, memory, packages
-
-OUT_OF_MEMORY = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of "
-    "14.75 GiB of which {free} is free. Including non-PyTorch memory, this process has 14.0 GiB memory in "
-    "use. Of the allocated memory {allocated} is allocated by PyTorch, and {unused} is reserved by PyTorch "
-    "but unallocated."
-)
-FULL = OUT_OF_MEMORY.format(
-    asked="36.00 GiB", free="1.00 GiB", allocated="3.00 GiB", unused="1.00 MiB"
-)
-
-
-@pytest.fixture
-def session(tmp_path, monkeypatch):
-    """A session with two packages, `asker` and `provider`, made anew for each test."""
-    site = tmp_path / "site-packages"
-    monkeypatch.syspath_prepend(site)
-
-    def package(name, code, version="2.1.3", needs=(), old=True):
-        (site / name).mkdir(parents=True)
-        (site / name / "__init__.py").write_text(code)
-        about = site / f"{name}-{version}.dist-info"
-        about.mkdir()
-        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-        lines += [f"Requires-Dist: {each}" for each in needs]
-        (about / "METADATA").write_text("\n".join(lines))
-        (about / "RECORD").write_text(
-            f"{name}/__init__.py,,\n{name}-{version}.dist-info/METADATA,,\n"
-        )
-        if old:
-            before = time.time() - traces.running() - 3600
-            os.utime(about / "METADATA", (before, before))
-        importlib.invalidate_caches()
-
-    yield package
-    for name in ("asker", "provider"):
-        sys.modules.pop(name, None)
-
-
-def told(code):
-    """What the doctor says of the error of a cell."""
-    with pytest.raises(Exception) as caught:
-        exec(compile(code, "<ipython-input-1>", "exec"), {"__name__": "__main__"})
-    return doctor.explain_error(caught.value, "colab")
+from colab_helpers import doctor
+from colab_helpers.doctor.clues import Raised, installed, look, packages
+from tests.colab_helpers.doctor.conftest import told
 
 
 @pytest.mark.parametrize(
@@ -123,6 +74,24 @@ def test_what_a_package_says_that_it_needs_comes_first(session):
     finding = told("import asker").finding
     assert finding.seen == "asker 2.1.3 asks for provider<2,>=1.4, and provider 2.1.3 is installed."
     assert finding.remedy.startswith('`%pip install "provider<2,>=1.4"`')
+
+
+@pytest.mark.parametrize(
+    ("says", "needs"),
+    [
+        ("asker requires Provider 3.0 or newer, found 2.1.3", ">=3.0"),
+        (
+            "Missing: asker requires version '3.0.1' or newer of 'provider' (2.1.3 is there).",
+            ">=3.0.1",
+        ),
+        ("Asker needs Provider 1.9 or less. Got 2.1.3.", "<1.10"),
+    ],
+)
+def test_what_a_package_says_itself_that_it_needs(session, says, needs):
+    session("provider", "")
+    session("asker", f"raise ImportError({says!r})")
+    finding = told("import asker").finding
+    assert finding.seen == f"asker 2.1.3 asks for provider{needs}, and provider 2.1.3 is installed."
 
 
 def test_a_need_that_the_error_does_not_name_is_a_guess_and_called_so(session):
@@ -221,133 +190,6 @@ def test_a_package_of_another_python(tmp_path, monkeypatch):
     assert not told("import nowhere_at_all").clues
 
 
-def test_how_far_a_path_leads(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "Train.csv").write_text("")
-    finding = told(f"open({str(tmp_path / 'data' / 'train.csv')!r})").finding
-    assert finding.id == "no-such-file"
-    assert (
-        finding.seen
-        == f"`{tmp_path / 'data'}` is there, and in it is no `train.csv`: it has `Train.csv`."
-    )
-    assert "it has `data`" in told(f"open({str(tmp_path / 'dat' / 'a')!r})").finding.seen
-    monkeypatch.chdir(tmp_path / "data")
-    seen = told("open('other/a.txt')").finding.seen
-    assert "no `other`: it has 1 other names. The path is relative; this session stands in" in seen
-    (tmp_path / "data" / "Train.csv").unlink()
-    assert "it is empty" in told("open('a')").finding.seen
-
-
-@pytest.mark.parametrize(
-    ("answer", "id"),
-    [("", "no-such-file"), ("does not answer (x)", "drive-dropped"), ("mounted", None)],
-)
-def test_a_path_on_drive(tmp_path, monkeypatch, answer, id):
-    monkeypatch.setattr(traces, "DRIVE", str(tmp_path / "drive"))
-    monkeypatch.setattr(traces, "drive", lambda: answer)
-    said = told(f"open({str(tmp_path / 'drive/MyDrive/a.txt')!r})")
-    assert ("drive.mount" in said.finding.remedy) == (answer != "mounted")
-    assert id is None or said.id == id
-
-
-@pytest.mark.parametrize(
-    ("full", "id"), [(("/tmp", "/dev/shm"), "little-disk"), (("/dev/shm",), "shared-memory")]
-)
-def test_which_disk_is_full(monkeypatch, tmp_path, full, id):
-    free = dataclasses.make_dataclass("Usage", ["free"])
-    monkeypatch.setattr(
-        files.shutil, "disk_usage", lambda path: free(GIB / 2 if str(path) in full else 60 * GIB)
-    )
-    monkeypatch.chdir("/")
-    error = OSError(errno.ENOSPC, "No space left on device")
-    [clue] = files.clues(Raised(str(error), "colab", (error,)))
-    assert clue.id == id and all(place in clue.seen for place in full)
-
-
-@pytest.mark.parametrize(
-    ("asked", "free", "allocated", "unused", "id", "says"),
-    [
-        ("36.00 GiB", "10.22 GiB", "3.72 GiB", "264.21 MiB", "out-of-memory", "the whole GPU has 14.8 GiB"),
-        ("216.00 MiB", "24.56 MiB", "69.17 MiB", "16.8 MiB", "gpu-held", "held by somebody else"),
-        ("20.00 MiB", "9.35 GiB", "0.8 GiB", "24.85 MiB", "out-of-memory", "refused all the same"),
-        ("1.41 GiB", "1.20 GiB", "8.56 GiB", "3.74 GiB", "out-of-memory", "fragmented"),
-        ("6.78 GiB", "5.71 GiB", "6.31 GiB", "1.49 GiB", "out-of-memory", "One tensor of 6.8 GiB"),
-        ("86.00 MiB", "80.81 MiB", "13.37 GiB", "0.42 GiB", "out-of-memory", "own tensors fill the GPU"),
-        ("844.00 MiB", "498.75 MiB", "9.70 GiB", "0.45 GiB", "out-of-memory", "holds 4.1 GiB"),
-    ],
-)  # fmt: skip
-def test_what_the_numbers_of_a_full_gpu_say(asked, free, allocated, unused, id, says):
-    text = OUT_OF_MEMORY.format(asked=asked, free=free, allocated=allocated, unused=unused)
-    [clue] = doctor.explain_error(text, "colab").clues
-    assert clue.id == id and says in clue.seen
-
-
-def test_numbers_of_every_release():
-    old = (
-        "Tried to allocate 20.00 MiB (GPU 0; 3.00 GiB total capacity; 2.10 GiB already allocated; 14.36 MiB "
-        "free; 2.20 GiB reserved in total by PyTorch)"
-    )
-    misspelt = OUT_OF_MEMORY.replace("capacity", "capacty").format(
-        asked="1.00 KiB", free="0 bytes", allocated="1.00 GiB", unused="512.00 bytes"
-    )
-    said = memory.numbers(old)
-    assert said.unused == pytest.approx(0.1 * GIB) and said.total == 3 * GIB
-    said = memory.numbers(misspelt)
-    assert (said.asked, said.free, said.unused) == (1024, 0, 512)
-    assert memory.numbers("CUDA out of memory. Tried to allocate 2.00 GiB") is None
-
-
-def _machine(monkeypatch, **shown):
-    seen = dataclasses.replace(runtime.Evidence(), **shown)
-    monkeypatch.setattr(runtime, "observe", lambda: seen)
-
-
-@pytest.mark.parametrize(
-    ("shown", "cuda", "id", "says"),
-    [
-        ({}, "12.8", "no-accelerator", "shows no GPU and no TPU"),
-        ({"paths": ("/dev/nvidia0",), "env": {"CUDA_VISIBLE_DEVICES": ""}}, "12.8", "gpu-hidden", "hides it"),
-        ({"paths": ("/dev/nvidia0",), "nvidia_smi": True, "packages": {"torch": "2.9"}}, "", "cpu-build",
-         "PyTorch 2.9 is a build for CPUs"),
-        ({"pci": ((0x1AE0, 0x0063),)}, "12.8", "no-accelerator", "has TPU v5e, and no NVIDIA GPU"),
-    ],
-)  # fmt: skip
-def test_why_no_gpu_is_seen(monkeypatch, shown, cuda, id, says):
-    _machine(monkeypatch, **shown)
-    monkeypatch.setattr(traces, "torch_cuda", lambda: cuda)
-    [clue] = told("raise RuntimeError('No CUDA GPUs are available')").clues
-    assert clue.id == id and says in clue.seen
-
-
-def test_a_gpu_that_is_there_speaks_against_what_the_table_says(monkeypatch):
-    _machine(monkeypatch, paths=("/dev/nvidia0",), nvidia_smi=True)
-    monkeypatch.setattr(traces, "torch_cuda", lambda: "12.8")
-    [clue] = told("raise RuntimeError('No CUDA GPUs are available')").clues
-    assert "that none was chosen is not the cause" in clue.seen
-    assert told("raise RuntimeError('CUDA error: unknown error')").clues == ()
-
-
-def test_who_has_the_tpu(monkeypatch):
-    monkeypatch.setattr(traces, "tpu_holders", lambda: (42, 77))
-    [clue] = told("raise RuntimeError('The TPU is already in use by process with pid 42.')").clues
-    assert clue.seen == "Another process has the TPU open: 42, 77."
-    assert clue.remedy == "`!kill -9 42 77`, then Runtime > Restart session."
-    monkeypatch.setattr(traces, "tpu_holders", lambda: ())
-    assert (
-        told("raise RuntimeError('The TPU is already in use by process with pid 42.')").clues == ()
-    )
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"), [("9.31 TiB", "has 12.7 GiB"), ("3.73 GiB", "1.0 GiB are free")]
-)
-def test_an_array_that_is_too_large(monkeypatch, asked, says):
-    _machine(monkeypatch, ram_total=int(12.7 * GIB), ram_available=GIB)
-    text = f"Unable to allocate {asked} for an array with shape (500, 9) and data type float64"
-    [clue] = told(f"raise MemoryError({text!r})").clues
-    assert says in clue.seen
-
-
 def test_of_a_text_from_elsewhere_this_session_says_nothing(tmp_path):
     text = f"FileNotFoundError: [Errno 2] No such file or directory: '{tmp_path / 'a.txt'}'"
     assert doctor.explain_error(text).clues == ()
@@ -419,15 +261,3 @@ def test_an_error_whose_text_cannot_be_made(session):
             raise ValueError
 
     assert look(Raised("", "colab", (Mute(),))) == ()
-
-
-def test_a_card_shows_the_clue_and_what_is_known():
-    shown = doctor.explain_error(FULL, "colab")
-    html = shown._repr_mimebundle_()["text/html"]
-    assert html.index("<b>In this case:</b>") < html.index("<b>What to do:</b>")
-    assert re.search(
-        r"(?s)In this case: One tensor.*What to do in this case: .*What to do: ", str(shown)
-    )
-    data = shown._repr_mimebundle_()
-    assert any(isinstance(value, dict) and value.get("clues") for value in data.values())
-    assert str(Clue("a", "b.", "c.")) == "b. c."

@@ -10,7 +10,7 @@ import pytest
 from colab_helpers import doctor, transformer
 from colab_helpers.doctor import raised
 from tests import slow
-from tests.colab_helpers.doctor import test_clues, test_errors
+from tests.colab_helpers.doctor import test_clues_of_machines, test_errors
 from tests.course.accessible import violations
 
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -246,7 +246,7 @@ def test_the_doctor_by_keyboard_alone(python, address, page):
 
 def test_what_the_numbers_of_an_error_say_stands_above_what_is_known(doctors):
     page = doctors
-    page.fill("#doctor-text", test_clues.FULL)
+    page.fill("#doctor-text", test_clues_of_machines.FULL)
     page.keyboard.press("Control+Enter")
     said = answered(page)
     assert said.index("In this case: One tensor of 36.0 GiB") < said.index(
