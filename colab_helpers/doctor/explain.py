@@ -24,6 +24,8 @@ ASKING = (
     "To ask others: the last line of the traceback and the ten above it, the smallest cell that still "
     "fails, and what `!colab-helpers doctor` prints."
 )
+#: Known problems of two packages, which own code that asks for a wrong name looks like.
+_OF_PACKAGES = ("library-mismatch", "sklearn-others")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 #: Titles that are named for an unknown error, and how much of its weight in words one has to share.
 _MOST_TITLES, _ENOUGH, _LEAST_WORDS = 2, 0.4, 3
@@ -129,16 +131,23 @@ def _explanation(
     findings: list[Finding], clues: tuple[Clue, ...], text: str, platform: str
 ) -> Explanation:
     """What the table says and what was seen here, in the order in which to read them."""
-    proven = [each for each in clues if each.id == "restart-needed"]
     first = findings[0].id if findings else ""
-    if clues and (not findings or (proven and first != "restart-needed")):
-        shown = (proven or clues)[0]  # the table does not know it, or means what follows from this
+    proven = [each for each in clues if _goes_before(each.id, first)]
+    if clues and (not findings or proven):
+        shown = (proven or clues)[0]  # the table does not know it, or means something else
         findings = [_of_clue(shown, platform), *findings]
         clues = tuple(each for each in clues if each != shown)
     if not findings:
         message = next(iter(raised.raised(text)), text)
         return Explanation(None, nearest=tuple(_nearest(message)))
     return Explanation(findings[0], findings[1] if len(findings) > 1 else None, clues=clues)
+
+
+def _goes_before(clue: str, first: str) -> bool:
+    """Whether what was seen here means more than what the table says of the text."""
+    if clue == "restart-needed":
+        return first != clue
+    return clue == "name-not-there" and first in _OF_PACKAGES
 
 
 def _of_clue(clue: Clue, platform: str) -> Finding:

@@ -44,6 +44,19 @@ class Raised:
 
 
 def frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the frames of an error's traceback, the one that raised first."""
+    """Yield the frames of the traceback of `error`, the one that raised first."""
     walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     yield from reversed(walked)
+
+
+def module_of(frame: FrameType) -> str:
+    """Return the name of the module whose code a `frame` runs; "" where that has none."""
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an `error`, or "" where it cannot be made."""
+    try:
+        return str(error)
+    except Exception:
+        return ""

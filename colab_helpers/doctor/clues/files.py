@@ -16,7 +16,7 @@ from types import ModuleType
 from colab_helpers import _traces as traces
 from colab_helpers import _units
 from colab_helpers._units import GIB
-from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
 from colab_helpers.doctor.imports import distribution
 
 _MOST_NAMES = 2000  # of a folder that are looked through
@@ -27,13 +27,27 @@ def clues(raised: Raised) -> Iterator[Clue]:
     """Yield, for `raised`, where a path ends, which disk is full, which own file hides a package."""
     for error in raised.chain:
         if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | os.PathLike):
-            yield from _missing(Path(error.filename))
+            yield from _program(error) or _missing(Path(error.filename))
         elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
             yield from _full(error)
         elif isinstance(error, ModuleNotFoundError):
             yield from _elsewhere((error.name or "").partition(".")[0])
         elif isinstance(error, AttributeError | ImportError):
             yield from _hidden(error)
+
+
+def _program(error: FileNotFoundError) -> list[Clue]:
+    """A program that was to be started, and is not there."""
+    name = str(error.filename)
+    if "/" in name or all(module_of(frame) != "subprocess" for frame in frames(error)):
+        return []
+    return [
+        Clue(
+            "no-such-file",
+            f"`{name}` is a program, and none of that name is on this machine's `PATH`.",
+            f"Install what brings it, with `%pip` or `!apt-get`; then `!which {name}` has to find it.",
+        )
+    ]
 
 
 def _missing(path: Path) -> Iterator[Clue]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
 from colab_helpers.doctor.clues.installed import Package, installed, is_of_packages, package
 
 _LIBRARY = r"(lib[\w+-]{1,60}\.so[\d.]{0,12})"
@@ -95,5 +95,5 @@ def _asker(raised: Raised) -> Package | None:
     """The package in which the library was wanted."""
     for frame in (frame for error in raised.chain for frame in frames(error)):
         if is_of_packages(frame.f_code.co_filename):
-            return package(str(frame.f_globals.get("__name__", "")))
+            return package(module_of(frame))
     return None

@@ -31,10 +31,11 @@ from tests.colab_helpers.doctor.conftest import told
 def test_who_asked_whom_for_what(session, asks, what):
     session("provider", "class Box:\n    def __init__(self): pass\ndef make(): pass")
     session("asker", asks, "0.9")
-    explained = told("import asker")
+    explained, lacks = told("import asker"), "take" if "=" in what else "have"
     assert explained.id == "library-mismatch"
     assert (
-        explained.finding.seen == f"asker 0.9 asks for {what}, which provider 2.1.3 does not have."
+        explained.finding.seen
+        == f"asker 0.9 asks for {what}, which provider 2.1.3 does not {lacks}."
     )
     assert "`%pip install -U asker`" in explained.finding.remedy
     assert '`%pip install "provider<2.1"`' in explained.finding.remedy
@@ -151,6 +152,11 @@ def test_compiled_for_another_numpy(session):
         and "`%pip install -U numpy`" in said
         and '"asker<1.5"' in said
     )
+
+
+def test_an_own_cell_is_no_package_that_is_too_old():
+    said = told("from sklearn.linear_model import gone")
+    assert (said.id, said.also.id) == ("name-not-there", "sklearn-others")
 
 
 def test_a_name_of_ones_own_cell(session):

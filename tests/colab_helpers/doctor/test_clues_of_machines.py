@@ -42,6 +42,11 @@ def test_how_far_a_path_leads(tmp_path, monkeypatch):
     assert "it is empty" in told("open('a')").finding.seen
 
 
+def test_a_program_that_is_not_there_is_no_file():
+    finding = told("import subprocess; subprocess.run(['no-such-program'])").finding
+    assert finding.seen.startswith("`no-such-program` is a program, and none of that name")
+
+
 @pytest.mark.parametrize(
     ("answer", "id"),
     [("", "no-such-file"), ("does not answer (x)", "drive-dropped"), ("mounted", None)],

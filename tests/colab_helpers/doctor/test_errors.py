@@ -111,6 +111,8 @@ MORE = {
     "AttributeError: module 'random' has no attribute 'seed' (consider renaming '/content/random.py' since "
     "it has the same name as the standard library module named 'random' and the import system gives it "
     "precedence)": "broken-install",
+    "ValueError: File not found: filepath=a.keras. Please ensure the file is an accessible `.keras` file.":
+    "no-such-file",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 
