@@ -21,11 +21,13 @@ from colab_helpers.doctor.problems import Finding, Problem, known_problems, link
 
 #: How to ask, where nothing is known.
 ASKING = (
-    "To ask others: the last line of the traceback and the ten above it, the smallest cell that still "
-    "fails, and what `!colab-helpers doctor` prints."
+    "If you ask for help, include the last line of the traceback and the ten above it, the smallest cell "
+    "that still fails, and what `!colab-helpers doctor` prints."
 )
 #: Known problems of two packages, which own code that asks for a wrong name looks like.
 _OF_PACKAGES = ("library-mismatch", "sklearn-others")
+#: The same, and where a name is misspelt, what any name that is not there looks like.
+_OFTEN = (*_OF_PACKAGES, "torch-names", "keras-2-code", "huggingface-mismatch", "jax-names")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 #: Titles that are named for an unknown error, and how much of its weight in words one has to share.
 _MOST_TITLES, _ENOUGH, _LEAST_WORDS = 2, 0.4, 3
@@ -56,13 +58,10 @@ class Explanation:
     def __str__(self) -> str:
         if self.finding is None:
             near = [f"  {title}\n  {link}" for title, link in self.nearest]
-            said = ["Not the same, and perhaps near:", *near] if near else []
+            said = ["Possibly related:", *near] if near else []
             return "\n".join(["This error is not in the table.", *said, ASKING])
-        here = [
-            f"In this case: {each.seen}\n\nWhat to do in this case: {each.remedy}\n"
-            for each in self.clues
-        ]
         second = ["", "The text shows a second problem:", _lines(self.also)] if self.also else []
+        here = [_in_this_case(each, self.finding) for each in self.clues]
         return "\n".join([*here, _lines(self.finding), *second])
 
     __repr__ = __str__
@@ -74,7 +73,7 @@ class Explanation:
     def _html(self) -> str:
         if self.finding is None:
             near = "".join(f"<br>{_linked(html.escape(t), link)}" for t, link in self.nearest)
-            said = f"Not the same, and perhaps near:{near}<br>" if near else ""
+            said = f"Possibly related:{near}<br>" if near else ""
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
         here = "".join(
             f"<b>In this case:</b> {with_code(each.seen)}<br>"
@@ -132,10 +131,10 @@ def _explanation(
 ) -> Explanation:
     """What the table says and what was seen here, in the order in which to read them."""
     first = findings[0].id if findings else ""
-    proven = [each for each in clues if _goes_before(each.id, first)]
+    proven = [each for each in clues if _goes_before(each, first)]
     if clues and (not findings or proven):
         shown = (proven or clues)[0]  # the table does not know it, or means something else
-        findings = [_of_clue(shown, platform), *findings]
+        findings = [_of_clue(shown, platform), *([] if shown.leaves_no_other else findings)]
         clues = tuple(each for each in clues if each != shown)
     if not findings:
         message = next(iter(raised.raised(text)), text)
@@ -143,11 +142,13 @@ def _explanation(
     return Explanation(findings[0], findings[1] if len(findings) > 1 else None, clues=clues)
 
 
-def _goes_before(clue: str, first: str) -> bool:
+def _goes_before(clue: Clue, first: str) -> bool:
     """Whether what was seen here means more than what the table says of the text."""
-    if clue == "restart-needed":
-        return first != clue
-    return clue == "name-not-there" and first in _OF_PACKAGES
+    if clue.id == "restart-needed":
+        return first != clue.id
+    return clue.id == "name-not-there" and first in (
+        _OFTEN if clue.leaves_no_other else _OF_PACKAGES
+    )
 
 
 def _of_clue(clue: Clue, platform: str) -> Finding:
@@ -253,6 +254,16 @@ def _rarity() -> Mapping[str, float]:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z_]{3,40}", text.translate(_LOWER)))
+
+
+def _in_this_case(clue: Clue, finding: Finding) -> str:
+    """A clue as lines above what is known; the way out only where that is another one."""
+    told = f"In this case: {clue.seen}\n"
+    return (
+        told
+        if clue.remedy == finding.remedy
+        else f"{told}\nWhat to do in this case: {clue.remedy}\n"
+    )
 
 
 def _lines(finding: Finding) -> str:

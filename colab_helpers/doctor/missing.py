@@ -20,7 +20,7 @@ _FROM_ANYWHERE = re.compile(
 )
 _INSTALLED = re.compile(r"install\s{1,9}(.{1,2000})")
 #: Import names whose modules come with several distributions, or with Colab itself.
-_NAMESPACES = {
+NAMESPACES = {
     "google",
     "azure",
     "nvidia",
@@ -41,7 +41,7 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
     read = list(read)
     if _FROM_ANYWHERE.search("\n".join(cell.text for cell in read)):
         return
-    there = _brought(runtime)
+    there = brought(runtime)
     if _installed(read) - there:  # what else that brings along cannot be told from here
         return
     seen: set[str] = set()
@@ -57,7 +57,7 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
 
 def _is_there(module: str, there: set[str]) -> bool:
     first = module.partition(".")[0]
-    if first in sys.stdlib_module_names or first in _NAMESPACES:
+    if first in sys.stdlib_module_names or first in NAMESPACES:
         return True
     return bool({normal(first), normal(distribution(module)), normal(distribution(first))} & there)
 
@@ -78,7 +78,12 @@ def _installed(read: Iterable[Cell]) -> set[str]:
 
 
 @functools.cache
-def _brought(runtime: str) -> set[str]:
+def brought(runtime: str) -> set[str]:
+    """Return the packages of Colab's image, by their normal names; `runtime` is "cpu", "gpu" or "tpu".
+
+    >>> "scikit-learn" in brought("cpu")
+    True
+    """
     text = (
         resources.files("colab_helpers.doctor").joinpath("colab_packages.toml").read_text("utf-8")
     )

@@ -14,7 +14,7 @@ import tomllib
 import venv
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -71,7 +71,8 @@ class Outcome:
     """What came of one: the error, the table's answer to its text alone, and the card where it was raised.
 
     `named`: what it says first names both packages. `steps`: the `%pip` lines that were run until the code
-    ran, as the cards said; `mended`: it did.
+    ran, as the cards said; `mended`: it did. `at_first`: the same three of an unseen row's first run, before
+    anybody could learn from it.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Outcome:
     named: bool
     mended: bool
     steps: list[str] = field(default_factory=list)
+    at_first: dict | None = None
 
 
 class NotMadeError(CourseError):
@@ -164,10 +166,22 @@ def judge(row: Mismatch, folder: Path) -> Outcome:
 def keep(outcomes: Sequence[Outcome]) -> Path:
     """Write outcomes beside those of other rows that were kept, and return the file."""
     kept = {outcome.name: outcome for outcome in known()}
-    kept |= {outcome.name: outcome for outcome in outcomes}
+    kept |= {
+        outcome.name: _beside_the_first(outcome, kept.get(outcome.name)) for outcome in outcomes
+    }
     order = [row.name for row in rows()]
     told = [asdict(kept[name]) for name in order if name in kept]
     return _files.write(OUTCOMES, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+
+
+def _beside_the_first(outcome: Outcome, before: Outcome | None) -> Outcome:
+    """An outcome with what came out of its row's first run, if that was unseen."""
+    if not outcome.unseen or before is None:
+        return outcome
+    first = before.at_first or {
+        name: getattr(before, name) for name in ("named", "mended", "steps")
+    }
+    return replace(outcome, at_first=first)
 
 
 def known() -> tuple[Outcome, ...]:
@@ -208,4 +222,5 @@ def _seen(said: dict) -> str:
 
 
 def _commands(said: dict) -> list[str]:
-    return [command for _, remedy in said["card"] for command in _COMMAND.findall(remedy)]
+    found = [command for _, remedy in said["card"] for command in _COMMAND.findall(remedy)]
+    return [command for command in found if "PACKAGE" not in command]  # the reader's to fill in

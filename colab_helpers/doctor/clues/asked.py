@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, ModuleType
+from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of, walk
 from colab_helpers.doctor.clues.installed import Package, is_of_packages, package
 
 _NAME = re.compile(r"cannot import name '(\w{1,90})'")
-_KEYWORD = re.compile(r"([\w.<>]{1,200})\(\) got an unexpected keyword argument '(\w{1,90})'")
+_CALL = re.compile(
+    r"([\w.<>]{1,200})\(\) (?:got an unexpected keyword argument '(\w{1,90})'"
+    r"|(missing \d{1,3} required|takes \d{1,3}))"
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
+_OWN = "Your cell"
 
 
 @dataclass(frozen=True)
 class Asked:
     """Somebody asked a package for something that it does not have.
 
-    `caller` is a `Package`, or the file that asked. `what` completes "asks for". `near` are names
-    that it does have.
+    `caller` is a `Package`, or the file that asked. `what` is told of the provider: "has no …". `near` are
+    names that it does have. `built_on`: what was asked is of a class that builds on the caller's.
     """
 
     caller: Package | str
     provider: Package
     what: str
     near: tuple[str, ...] = ()
+    built_on: bool = False
 
-    @property
-    def lacks(self) -> str:
-        """How the other one says no: to a name, or to an argument."""
-        return "take" if "=` in `" in self.what else "have"
+
+@dataclass(frozen=True)
+class _Wish:
+    """What was asked for: of which module, in words, and which names come near."""
+
+    module: str
+    what: str
+    near: tuple[str, ...] = ()
+    kind: type | None = None
 
 
 def asked(error: BaseException) -> Asked | None:
@@ -40,110 +54,43 @@ def asked(error: BaseException) -> Asked | None:
     >>> asked(KeyError("a")) is None
     True
     """
-    if isinstance(error, ModuleNotFoundError):
-        found = _formodule_of(error)
-    elif isinstance(error, ImportError):
-        name = _NAME.search(text_of(error))
-        found = (error.name, f"`{error.name}.{name[1]}`", ()) if error.name and name else None
-    elif isinstance(error, AttributeError):
-        found = _for_attribute(error)
-    else:
-        found = _for_keyword(error)
-    if found is None:
+    wish = _wish(error)
+    provider = package(wish.module) if wish else None
+    if wish is None or provider is None:
         return None
-    module, what, near = found
-    provider = package(module)
-    caller = _caller(error) if provider else None
-    if provider is None or caller is None or caller == provider:
+    caller = _caller(error)
+    if caller == provider and wish.kind is not None and _is_inside(error):
+        return _of_a_base(wish, provider)
+    if caller == provider and isinstance(error, TypeError):
+        caller = _caller(error, beyond=provider)
+    if caller is None or caller == provider:
         return None
-    return Asked(caller, provider, what, near)
+    built_on = wish.kind is not None and caller in _bases(wish.kind)
+    return Asked(caller, provider, wish.what, wish.near, built_on)
 
 
-def _formodule_of(error: ModuleNotFoundError) -> tuple[str, str, tuple[str, ...]] | None:
-    """A part of a package: `scipy.misc` where there is SciPy."""
-    name = error.name or ""
-    return (
-        (name, f"`{name}`", ()) if "." in name and name.partition(".")[0] in sys.modules else None
-    )
-
-
-def _for_attribute(error: AttributeError) -> tuple[str, str, tuple[str, ...]] | None:
-    of, name = error.obj, error.name
-    last = next(frames(error), None)
-    if of is None and last and last.f_code.co_name == "__getattr__" and "self" not in last.f_locals:
-        wanted = last.f_locals.get(last.f_code.co_varnames[0])  # a module that says it itself
-        return module_of(last), f"`{module_of(last)}.{wanted}`", ()
-    if not name or of is None or name not in text_of(error):  # else it came from inside a property
-        return None
-    if isinstance(of, ModuleType):
-        near = difflib.get_close_matches(name, dir(of), 2, 0.7)
-        return of.__name__, f"`{of.__name__}.{name}`", tuple(near)
-    kind = of if isinstance(of, type) else type(of)
-    return kind.__module__, f"`{kind.__qualname__}.{name}`", ()
-
-
-def _for_keyword(error: BaseException) -> tuple[str, str, tuple[str, ...]] | None:
-    """An argument that a function of another package does not take."""
-    match = _KEYWORD.search(text_of(error))
-    frame = next(frames(error), None)
-    if not match or frame is None:
-        return None
-    called = _called(match[1].split("."), frame)
-    module = getattr(called, "__module__", None)
-    if not isinstance(module, str):
-        return None
-    return module, f"`{match[2]}=` in `{match[1].removesuffix('.__init__')}()`", ()
-
-
-def _called(names: list[str], frame: FrameType) -> object | None:
-    """The function or class of that name that a frame can see, itself or in a module it knows."""
-    seen = {**frame.f_globals, **frame.f_locals}
-    first = next((name for name in names if name.isidentifier()), "")
-    wanted = [first, names[-1]]
-    own = frame.f_locals.get("self")
-    kinds = (
-        [kind for kind in type(own).__mro__ if kind.__name__ == first] if own is not None else []
-    )
-    modules = [each for each in seen.values() if isinstance(each, ModuleType)]
-    inside = [vars(each).get(name) for each in modules for name in wanted]
-    found = [*kinds, *(seen.get(name) for name in wanted), *inside]
-    return next((each for each in found if callable(each)), None)
-
-
-def _caller(error: BaseException) -> Package | str | None:
-    """Who asked: the frame that raised, but for Python's own, and what only says that a name is gone."""
-    for frame in frames(error):
-        module, path = module_of(frame), frame.f_code.co_filename
-        top = module.partition(".")[0]
-        if path.startswith("<frozen") or (top in sys.stdlib_module_names and top != "__main__"):
-            continue
-        if frame.f_code.co_name in (
-            "__getattr__",
-            "getattr",
-        ):  # how a module says that a name is gone
-            continue
-        found = package(module) if is_of_packages(path) else None
-        return found or ("Your cell" if module == "__main__" else f"`{path}`")
-    return None
-
-
-def mismatch(asked: Asked, raised: Raised) -> Clue:
-    """Return what to say and do of `asked`; `raised` is the error."""
-    near = f" It has {' and '.join(f'`{name}`' for name in asked.near)}." if asked.near else ""
-    seen = f"{asked.caller} asks for {asked.what}, which {asked.provider} does not {asked.lacks}.{near}"
-    if isinstance(asked.caller, Package):
-        there = asked.provider
-        remedy = (
-            f"One of them is too old for the other. `%pip install -U {asked.caller.name}`, "
-            f"{raised.restart}. If its newest release fails in the same way, an older {there.name}, one "
-            f'step after the other: `%pip install "{there.name}<{step(there.version)}"`.'
+def mismatch(border: Asked, raised: Raised) -> Clue:
+    """Return what to say and do of `border`; `raised` is the error."""
+    caller, there = border.caller, border.provider
+    if isinstance(caller, Package):
+        first, other = (there, caller) if border.built_on else (caller, there)
+        return Clue(
+            "library-mismatch",
+            f"{caller} asks for {border.what}, which {there} does not have.",
+            f"One of them is too old for the other. `%pip install -U {first.name}`, {raised.restart}. If its "
+            f"newest release fails in the same way, an older {other.name}, one step after the other: "
+            f'`%pip install "{other.name}<{step(other.version)}"`.',
         )
-        return Clue("library-mismatch", seen, remedy)
+    near = " or ".join(f"`{name}`" for name in border.near)
+    meant = f" Did you mean {near}?" if near else ""
+    who = "" if caller == _OWN else f", which {caller} asks for"
     return Clue(
         "name-not-there",
-        seen,
-        f"A typing error, or code for another release of {asked.provider.name}: see the name in its release "
-        "notes, and write what took its place; or install the release that the code was written for.",
+        f"{there} has no {border.what}{who}.{meant}",
+        "If it is not a typing error: is it the object that you expect (`type(…)`)? Or the code was "
+        "written for "
+        f"another release of {there.name}: look the name up in its release notes.",
+        leaves_no_other=bool(near),
     )
 
 
@@ -158,3 +105,126 @@ def step(version: str) -> str:
     if major == "0":  # where releases that are no patches count as such
         return version
     return f"{major}.{minor}" if minor.strip("0") else major
+
+
+def _wish(error: BaseException) -> _Wish | None:
+    text = text_of(error)
+    if isinstance(
+        error, ModuleNotFoundError
+    ):  # a part of a package: `scipy.misc` where there is SciPy
+        name = error.name or ""
+        top = sys.modules.get(name.partition(".")[0])
+        near = _near(name.rpartition(".")[2], dir(top)) if top else ()
+        return _Wish(name, f"`{name}`", near) if "." in name and top else None
+    if isinstance(error, ImportError):
+        match = _NAME.search(text)
+        if not error.name or not match:
+            return None
+        near = _near(match[1], dir(sys.modules.get(error.name)))
+        return _Wish(error.name, f"`{error.name}.{match[1]}`", near)
+    if isinstance(error, AttributeError):
+        return _attribute(error, text)
+    return _argument(error, text) if isinstance(error, TypeError) else None
+
+
+def _attribute(error: AttributeError, text: str) -> _Wish | None:
+    of, name, last = error.obj, error.name, next(frames(error), None)
+    if of is None and last and last.f_code.co_name == "__getattr__" and "self" not in last.f_locals:
+        wanted = str(last.f_locals.get(last.f_code.co_varnames[0]))  # a module that says it itself
+        known = list(last.f_globals)
+        return _Wish(module_of(last), f"`{module_of(last)}.{wanted}`", _near(wanted, known))
+    if not name or of is None or name not in text:  # else it came from inside a property
+        return None
+    if isinstance(of, ModuleType):
+        return _Wish(of.__name__, f"`{of.__name__}.{name}`", _near(name, dir(of)))
+    kind = of if isinstance(of, type) else type(of)
+    return _Wish(kind.__module__, f"`{kind.__qualname__}.{name}`", _near(name, dir(kind)), kind)
+
+
+def _argument(error: BaseException, text: str) -> _Wish | None:
+    """An argument that a function of another package does not take, or one that it wants."""
+    match, last = _CALL.search(text), next(walk(error), None)
+    if not match or last is None:
+        return None
+    called = _called(match[1].split("."), *last)
+    module = getattr(called, "__module__", None)
+    if not isinstance(module, str):
+        return None
+    name = match[1].removesuffix(".__init__")
+    if not match[2]:
+        return _Wish(module, f"`{name}()` with these arguments")
+    return _Wish(
+        module, f"argument `{match[2]}` in `{name}()`", _near(match[2], _parameters(called))
+    )
+
+
+def _near(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Names for the public that differ by a letter or two."""
+    public = [each for each in names if not each.startswith("_") and each != name]
+    return tuple(difflib.get_close_matches(name, public, 2, 0.75))
+
+
+def _parameters(called: Any) -> list[str]:
+    try:
+        return list(inspect.signature(called).parameters)
+    except (TypeError, ValueError):  # of a function in C
+        return []
+
+
+def _called(names: list[str], frame: FrameType, line: str) -> object | None:
+    """The function or class of that name that a frame can see, itself or by a module it knows."""
+    seen = {**frame.f_globals, **frame.f_locals}
+    first = next((name for name in names if name.isidentifier()), "")
+    wanted = (first, names[-1])
+    own = frame.f_locals.get("self")
+    kinds = (
+        [kind for kind in type(own).__mro__ if kind.__name__ == first] if own is not None else []
+    )
+    in_line = [_part(name, seen) for name in _DOTTED.findall(line) if name.endswith(wanted)]
+    modules = [each for each in seen.values() if isinstance(each, ModuleType)]
+    inside = [vars(each).get(name) for each in modules for name in wanted]
+    found = [*kinds, *in_line, *(seen.get(name) for name in wanted), *inside]
+    return next((each for each in found if callable(each)), None)
+
+
+def _part(name: str, seen: dict[str, Any]) -> Any:
+    """What a dotted name stands for, by modules and classes alone."""
+    first, *rest = name.split(".")
+    value = seen.get(first)
+    for part in rest:
+        value = vars(value).get(part) if isinstance(value, ModuleType | type) else None
+    return value
+
+
+def _caller(error: BaseException, beyond: Package | None = None) -> Package | str | None:
+    """Who asked: the frame that raised, but for Python's own, and what only says that a name is gone."""
+    for frame in frames(error):
+        module, path = module_of(frame), frame.f_code.co_filename
+        top = module.partition(".")[0]
+        if path.startswith("<frozen") or (top in sys.stdlib_module_names and top != "__main__"):
+            continue
+        if frame.f_code.co_name in ("__getattr__", "getattr"):
+            continue
+        found = package(module) if is_of_packages(path) else None
+        if beyond is not None and found == beyond:
+            continue
+        return found or (_OWN if module == "__main__" else f"`{path}`")
+    return None
+
+
+def _is_inside(error: BaseException) -> bool:
+    """Whether the frame that raised is a package's."""
+    last = next(frames(error), None)
+    return last is not None and is_of_packages(last.f_code.co_filename)
+
+
+def _of_a_base(wish: _Wish, caller: Package) -> Asked | None:
+    """A class that misses what it had from a class of another package, on which it builds."""
+    base = next((each for each in _bases(wish.kind) if each != caller), None)
+    return None if base is None else Asked(caller, base, wish.what)
+
+
+def _bases(kind: type | None) -> list[Package]:
+    """The packages of the classes on which one builds, the nearest first."""
+    modules = [each.__module__ for each in (kind.__mro__[1:] if kind else ())]
+    return list(dict.fromkeys(found for module in modules if (found := package(module))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from types import FrameType
 class Clue:
     """What an error, or the session it was raised in, shows beyond the table: `seen`, and what to do.
 
-    `id` is the known problem that it is a case of.
+    `id` is the known problem that it is a case of. `leaves_no_other`: what the table says of the text
+    alone need not be read.
     """
 
     id: str
     seen: str
     remedy: str
+    leaves_no_other: bool = False
 
     def __str__(self) -> str:
         return f"{self.seen} {self.remedy}"
@@ -37,16 +40,26 @@ class Raised:
     known: str = ""
 
     @property
-    def restart(self) -> str:
-        """How a session is restarted there, at the end of a sentence."""
+    def restarting(self) -> str:
+        """How a session is restarted there, at the beginning of a sentence."""
         on_colab = self.platform.startswith("colab")
-        return "then Runtime > Restart session" if on_colab else "then restart the kernel"
+        return "Runtime > Restart session" if on_colab else "Restart the kernel"
+
+    @property
+    def restart(self) -> str:
+        """The same at the end of one."""
+        return f"then {self.restarting}".replace("Restart the", "restart the")
 
 
 def frames(error: BaseException) -> Iterator[FrameType]:
     """Yield the frames of the traceback of `error`, the one that raised first."""
-    walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    yield from reversed(walked)
+    yield from (frame for frame, _ in walk(error))
+
+
+def walk(error: BaseException) -> Iterator[tuple[FrameType, str]]:
+    """Yield the same frames of `error`, each with the line of code that it ran, "" where that is unknown."""
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        yield frame, linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
 
 
 def module_of(frame: FrameType) -> str:

@@ -37,21 +37,22 @@ def clues(raised: Raised) -> Iterator[Clue]:
     if here.accelerator == "none" and runtime.hides_gpus(seen.env) and "/dev/nvidia0" in seen.paths:
         value = seen.env.get("CUDA_VISIBLE_DEVICES", "")
         yield _of(
-            "gpu-hidden", f"There is a GPU, and `CUDA_VISIBLE_DEVICES={value!r}` hides it.", raised
+            "gpu-hidden", f"There is a GPU, but `CUDA_VISIBLE_DEVICES={value!r}` hides it.", raised
         )
     elif here.accelerator == "none":
-        yield _of("no-accelerator", "This machine shows no GPU and no TPU.", raised)
+        id = raised.known if raised.known.startswith("tpu") else "no-accelerator"
+        yield _of(id, "This machine shows no GPU and no TPU.", raised)
     elif here.accelerator == "GPU" and traces.torch_cuda() == "":
         version = here.frameworks.get("torch", "")
         yield _of(
-            "cpu-build", f"There is a GPU, and PyTorch {version} is a build for CPUs.", raised
+            "cpu-build", f"There is a GPU, but PyTorch {version} is a build for CPUs.", raised
         )
     elif here.accelerator == "GPU" and raised.known == "no-accelerator":
         yield Clue(
             raised.known,
-            "There is a GPU here, so that none was chosen is not the cause.",
-            f"`!nvidia-smi` has to list it; {raised.restart[5:]}, and look for what hides it before "
-            "the error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
+            "This machine does have a GPU, so the runtime type is not the problem.",
+            f"`!nvidia-smi` has to list it. {raised.restarting}, and look for what hides it before the "
+            "error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
         )
     elif here.accelerator in ("TPU", "Apple GPU", "AMD GPU"):
         yield Clue(

@@ -6,82 +6,132 @@ import difflib
 import errno
 import itertools
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from colab_helpers import _traces as traces
 from colab_helpers import _units
 from colab_helpers._units import GIB
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
+from colab_helpers.doctor.clues.installed import installed
 from colab_helpers.doctor.imports import distribution
 
 _MOST_NAMES = 2000  # of a folder that are looked through
+_FEW = 6  # names that are all told
 _FULL = GIB  # less free than that is named
+#: How libraries name a path that they look for themselves.
+_PATHS = (
+    re.compile(r"^(\S{1,300}) not found\.$"),  # numpy.loadtxt
+    re.compile(r"File not found: filepath=(\S{1,300}?)\. "),  # Keras
+)
+_FOLDER = re.compile(r"Parent directory (\S{1,300}) does not exist")  # torch.save
+_DRIVES = (traces.DRIVE, "/content/gdrive")  # the second is that of many older notebooks
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield, for `raised`, where a path ends, which disk is full, which own file hides a package."""
     for error in raised.chain:
-        if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | os.PathLike):
-            yield from _program(error) or _missing(Path(error.filename))
-        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             yield from _full(error)
-        elif isinstance(error, ModuleNotFoundError):
-            yield from _elsewhere((error.name or "").partition(".")[0])
         elif isinstance(error, AttributeError | ImportError):
             yield from _hidden(error)
+        elif path := _path(error):
+            yield from _program(path, error) or _missing(path)
 
 
-def _program(error: FileNotFoundError) -> list[Clue]:
+def _path(error: BaseException) -> str:
+    """The path that an error says is not there."""
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | os.PathLike):
+        named = [os.fspath(each) for each in (error.filename, error.filename2) if each is not None]
+        gone = [each for each in named if isinstance(each, str) and not os.path.lexists(each)]
+        return gone[0] if gone else ""
+    if not isinstance(error, OSError | ValueError | RuntimeError):
+        return ""
+    text = text_of(error)
+    if folder := _FOLDER.search(text):
+        return f"{folder[1]}/…"
+    found = next((match for each in _PATHS if (match := each.search(text))), None)
+    return found[1] if found and not os.path.lexists(found[1]) else ""
+
+
+def _program(path: str, error: BaseException) -> list[Clue]:
     """A program that was to be started, and is not there."""
-    name = str(error.filename)
-    if "/" in name or all(module_of(frame) != "subprocess" for frame in frames(error)):
+    if "/" in path or all(module_of(frame) != "subprocess" for frame in frames(error)):
         return []
+    if " " in path:
+        return [
+            Clue(
+                "no-such-file",
+                f"`{path}` was taken as the name of one program.",
+                f"Pass its words one by one, `subprocess.run({path.split()!r})`, or add `shell=True`.",
+            )
+        ]
     return [
         Clue(
             "no-such-file",
-            f"`{name}` is a program, and none of that name is on this machine's `PATH`.",
-            f"Install what brings it, with `%pip` or `!apt-get`; then `!which {name}` has to find it.",
+            f"`{path}` is a program, and none of that name is on this machine's `PATH`.",
+            "Install the package that provides it, with `%pip` or `!apt-get`; then "
+            f"`!which {path}` has to find it.",
         )
     ]
 
 
-def _missing(path: Path) -> Iterator[Clue]:
+def _missing(path: str) -> Iterator[Clue]:
     """How far a path leads, and which names there are like the one that is missing."""
-    whole = path if path.is_absolute() else traces.working_folder() / path
-    if Path(traces.DRIVE) in [whole, *whole.parents]:
-        answer = traces.drive()
+    if re.match(r"https?://|s3://|gs://", path):
+        yield _told(
+            "That is a web address, and `open` reads files.", "Download it first: `!wget ADDRESS`."
+        )
+        return
+    if path.startswith("~"):
+        yield _told("`open` does not expand `~`.", f'`os.path.expanduser("{path}")` does.')
+        return
+    whole = Path(os.path.normpath(traces.working_folder() / path))
+    if drive := next((each for each in _DRIVES if Path(each) in [whole, *whole.parents]), ""):
+        answer = traces.drive(Path(drive))
         if answer != "mounted":
-            yield Clue(
-                "drive-dropped" if answer.startswith("does not") else "no-such-file",
-                f"Google Drive is not there: {traces.DRIVE} {answer or 'is empty'}.",
-                "Run the cell with `drive.mount` again.",
-            )
+            yield _without_drive(drive, answer)
             return
     there = next((parent for parent in whole.parents if parent.is_dir()), None)
     if there is None:
         return
-    missing = whole.relative_to(there).parts[0]
-    with os.scandir(there) as entries:
-        names = [entry.name for entry in itertools.islice(entries, _MOST_NAMES)]
-    near = _near(missing, names)
-    has = (
-        f"it has {' and '.join(f'`{name}`' for name in near)}" if near else
-        f"it has {len(names)} other names" if names else "it is empty"
-    )  # fmt: skip
-    stands = (
-        ""
-        if path.is_absolute()
-        else f" The path is relative; this session stands in `{Path.cwd()}`."
-    )
-    yield Clue(
-        "no-such-file",
-        f"`{there}` is there, and in it is no `{missing}`: {has}.{stands}",
-        "Correct the path, or run the cell again that should have made it, and read what that prints.",
+    parts = whole.relative_to(there).parts
+    stands = "" if Path(path).is_absolute() else " The path is relative to the current folder."
+    seen = f"The folder `{there}` exists, but has no `{parts[0]}`.{_like(parts, there)}{stands}"
+    if len(parts) > 1:
+        remedy = (
+            f"To write there, make the folder first: `os.makedirs({str(whole.parent)!r}, "
+            "exist_ok=True)`. To read, "
+            "correct the path, or run the cell again that should have made it."
+        )
+    else:
+        remedy = (
+            "Correct the path. If an earlier cell should have made the file, run that cell again and "
+            "read what it prints."
+        )
+    yield _told(seen, remedy)
+
+
+def _like(parts: tuple[str, ...], folder: Path) -> str:
+    """Which names a folder has in place of the first of these, and where the last one lies below it."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
+    if near := _near(parts[0], names):
+        return f" It does have {' and '.join(f'`{name}`' for name in near)}: did you mean that?"
+    below = [name for name in names[:200] if (folder / name / parts[-1]).is_file()]
+    if below:
+        return f" There is one in `{folder / below[0]}`."
+    if not names:
+        return " It is empty."
+    told = ", ".join(f"`{name}`" for name in names)
+    return (
+        f" It has {told}."
+        if len(names) <= _FEW
+        else f" It has {len(names)} other files and folders."
     )
 
 
@@ -92,6 +142,14 @@ def _near(name: str, names: list[str]) -> list[str]:
     of_stem = [each for each in names if stem and Path(each).stem.lower() == stem]
     like = difflib.get_close_matches(name, names, 2, 0.75)
     return list(dict.fromkeys([*same, *of_stem, *like]))[:2]
+
+
+def _without_drive(drive: str, answer: str) -> Clue:
+    mount = f'from google.colab import drive; drive.mount("{drive}")'
+    if answer.startswith("does not"):
+        again = mount.replace('")', '", force_remount=True)')
+        return Clue("drive-dropped", f"Google Drive does not answer at `{drive}`.", f"`{again}`")
+    return _told(f"Google Drive is not mounted at `{drive}`.", f"In a cell before: `{mount}`")
 
 
 def _full(error: OSError) -> Iterator[Clue]:
@@ -115,62 +173,32 @@ def _full(error: OSError) -> Iterator[Clue]:
     yield Clue(
         "little-disk",
         f"Little is free: {small}.",
-        "`!du -xh / --max-depth=3 2>/dev/null | sort -h | tail -20` shows what fills it; delete that. For "
-        "`/tmp` alone: `%env TMPDIR=/content` before the cell.",
+        "`!du -xh / --max-depth=3 2>/dev/null | sort -h | tail -20` shows what fills it; delete what you "
+        "can do "
+        "without. For `/tmp` alone: `%env TMPDIR=/content` before the cell.",
     )
 
 
 def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
     """A file of one's own that has the name of a package, and is imported in its place."""
-    of = error.obj if isinstance(error, AttributeError) else sys.modules.get(error.name or "")
+    if isinstance(error, AttributeError):
+        of = error.obj
+    else:
+        of = sys.modules.get((error.name or "").partition(".")[0])
     if not isinstance(of, ModuleType) or not getattr(of, "__file__", None):
         return
     path, top = Path(str(of.__file__)), of.__name__.partition(".")[0]
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
-    if "." in of.__name__ or not (top in sys.stdlib_module_names or _is_installed(top)):
+    if "." in of.__name__ or not (top in sys.stdlib_module_names or installed(distribution(top))):
         return
-    started_in = {traces.working_folder(), Path(sys.path[0] or ".").resolve()}
-    if folder.resolve() in started_in and "site-packages" not in path.parts:
+    searched_first = {traces.working_folder(), Path(sys.path[0] or ".").resolve()}
+    if folder.resolve() in searched_first and "site-packages" not in path.parts:
         yield Clue(
             "broken-install",
-            f"`{top}` was read from `{path}`: that file of yours hides the real `{top}`.",
+            f"`{path}` was imported in place of the real `{top}`: your file has the same name.",
             "Give the file another name, delete `__pycache__` beside it, and restart the session.",
         )
 
 
-def _elsewhere(top: str) -> Iterator[Clue]:
-    """A package that is on this machine, for another Python than the one that runs this session."""
-    if not top or top in sys.modules:
-        return
-    ours = {Path(entry).resolve() for entry in sys.path if entry}
-    roots = (Path("/usr/local/lib"), Path.home() / ".local/lib", Path("/opt"),
-             traces.working_folder() / ".venv/lib", Path("/content/.venv/lib"))  # fmt: skip
-    folders = (
-        folder
-        for root in roots
-        for pattern in (
-            "python3*/site-packages",
-            "python3*/dist-packages",
-            "*/lib/python3*/site-packages",
-        )
-        for folder in root.glob(pattern)
-    )
-    for folder in folders:
-        if folder.resolve() not in ours and (
-            (folder / top).is_dir() or (folder / f"{top}.py").is_file()
-        ):
-            yield Clue(
-                "another-python",
-                f"`{top}` is in `{folder}`, and this session's Python ({sys.executable}, "
-                f"{sys.version_info.major}.{sys.version_info.minor}) does not look there.",
-                f"`%pip install {distribution(top)}`: with % it goes where this session looks.",
-            )
-            return
-
-
-def _is_installed(top: str) -> bool:
-    try:
-        metadata.distribution(distribution(top))
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+def _told(seen: str, remedy: str) -> Clue:
+    return Clue("no-such-file", seen, remedy)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_helpers.doctor.imports import distribution, normal
+from colab_helpers.doctor.missing import NAMESPACES
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ def package(module: str) -> Package | None:
     top = module.partition(".")[0]
     if not top or top in sys.stdlib_module_names or top == "__main__":
         return None
+    if top in NAMESPACES:  # shared by many: its own name says nothing
+        return installed(distribution(module)) if distribution(module) != top else None
     file = getattr(sys.modules.get(top), "__file__", None)
     if file and not is_of_packages(file):  # a module of one's own, by a package's name
         return None
@@ -74,10 +77,11 @@ def _by_module() -> dict[str, list[str]]:
     return dict(metadata.packages_distributions())
 
 
-def needs(asker: Package) -> Iterator[tuple[Package, str]]:
+def needs(asker: Package, extras: bool = False) -> Iterator[tuple[Package, str]]:
     """Yield (package, versions) that a package asks for here, where what is installed is none of them.
 
-    `asker` is one that is installed. Nothing, where nothing reads such lines: neither packaging nor pip.
+    `asker` is one that is installed; `extras`: also what it asks for only where that is wanted. Nothing,
+    where nothing reads such lines: neither packaging nor pip.
     """
     try:
         Requirement = _requirement()  # noqa: N806
@@ -85,7 +89,8 @@ def needs(asker: Package) -> Iterator[tuple[Package, str]]:
         return
     for line in metadata.requires(asker.name) or []:
         each = Requirement(line)
-        if each.marker and not each.marker.evaluate({"extra": ""}):
+        optional = "extra ==" in str(each.marker)
+        if each.marker and not each.marker.evaluate({"extra": ""}) and not (extras and optional):
             continue
         there = installed(each.name)
         if there and not each.specifier.contains(there.version, prereleases=True):

@@ -50,7 +50,7 @@ def _looked_for(name: str, raised: Raised) -> Iterator[Clue]:
     if exact is not None:
         yield Clue(
             raised.known or "cuda-library-missing",
-            f"`{name}` is here, in `{exact.parent}`, where it is not looked for.",
+            f"`{name}` is here, in `{exact.parent}`, a folder that is not searched.",
             f'Before the import: `import ctypes; ctypes.CDLL("{exact}", mode=ctypes.RTLD_GLOBAL)`; for a '
             f"program of its own: `LD_LIBRARY_PATH={exact.parent}` before it starts. A framework that brings "
             "the library loads it too: import that first.",
@@ -58,11 +58,15 @@ def _looked_for(name: str, raised: Raised) -> Iterator[Clue]:
     elif there:
         others = ", ".join(f"`{other}`" for other, _ in there[:4])
         who = f"{asker} was" if asker else "What asks for it was"
-        wish = f"`%pip install -U {asker.name}`" if asker else "Install a release of it"
+        wish = (
+            f"`%pip install -U {asker.name}` brings its newest build"
+            if asker
+            else "Install another build"
+        )
         yield Clue(
             raised.known or "cuda-library-missing",
             f"There is no `{name}` here; there is {others}. {who} built for another version.",
-            f"{wish} that was built for the one that is here, {raised.restart}.",
+            f"{wish}; it has to be one for the version that is here. Install it, {raised.restart}.",
         )
 
 

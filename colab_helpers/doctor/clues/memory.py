@@ -23,6 +23,7 @@ _NUMBERS = {
     "allocated": rf"(?:{_SIZE} is allocated by PyTorch|{_SIZE} already allocated)",
     "reserved": rf"{_SIZE} reserved in total",
     "unused": rf"{_SIZE} is reserved by PyTorch but unallocated",
+    "process": rf"this process has {_SIZE} memory in use",
 }
 #: Shares of the whole GPU from which a number is the cause.
 _OTHERS, _TENSOR, _PIECES = 0.5, 0.25, 0.1
@@ -31,18 +32,27 @@ _NAMED = 0.15  # what others hold is told from here on; below it is CUDA itself
 
 @dataclass(frozen=True)
 class Numbers:
-    """What PyTorch says of a GPU that is full, in bytes. `unused`: reserved by it, and empty."""
+    """What PyTorch says of a GPU that is full, in bytes. `unused`: reserved by it, and empty.
+
+    `process`: what this process holds in all, None where it does not say.
+    """
 
     asked: float
     total: float
     free: float
     allocated: float
     unused: float
+    process: float | None = None
+
+    @property
+    def beside(self) -> float:
+        """What this process holds beside PyTorch's own."""
+        return 0.0 if self.process is None else self.process - self.allocated - self.unused
 
     @property
     def others(self) -> float:
-        """What neither is free nor PyTorch's in this process."""
-        return self.total - self.free - self.allocated - self.unused
+        """What is held by somebody else, or by this process where that is not said."""
+        return self.total - self.free - self.allocated - self.unused - self.beside
 
 
 def numbers(text: str) -> Numbers | None:
@@ -58,9 +68,10 @@ def numbers(text: str) -> Numbers | None:
     sizes = {name: _bytes(match) for name, match in found.items() if match}
     if "reserved" in sizes and "allocated" in sizes:
         sizes["unused"] = sizes["reserved"] - sizes["allocated"]
+    sizes.pop("reserved", None)
     if not {"asked", "total", "free", "allocated", "unused"} <= sizes.keys():
         return None
-    return Numbers(*(sizes[name] for name in ("asked", "total", "free", "allocated", "unused")))
+    return Numbers(**sizes)
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
@@ -81,14 +92,15 @@ def _too_large(asked: float, id: str) -> Clue:
         return Clue(
             id,
             f"One array of {_gib(asked)} was asked for, and this machine has {total} of memory.",
-            "Look at the shape in the message: it may be larger than you think. Else in pieces, or with a "
-            "smaller type (float32 has half of float64).",
+            "Look at the shape in the message: it may be larger than you think. Otherwise process the "
+            "data in "
+            "pieces, or use a smaller type (float32 takes half the memory of float64).",
         )
     return Clue(
         id,
         f"One array of {_gib(asked)} was asked for; of this machine's {total}, {free} are free.",
-        "`del` what is no longer needed, or restart the session and run only what is; else in pieces, or "
-        "with a smaller type (float32 has half of float64).",
+        "`del` what is no longer needed, or restart the session and run only what is. Otherwise process the "
+        "data in pieces, or use a smaller type (float32 takes half the memory of float64).",
     )
 
 
@@ -113,6 +125,15 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
             "by somebody else: another notebook, an earlier run that has not ended, or another library.",
             f"{ends}. A smaller batch cannot help.",
         )
+    if said.beside > _OTHERS * said.total:
+        return _told(
+            f"Of {total}, PyTorch's tensors hold {_gib(said.allocated)}; {_gib(said.beside)} are held by "
+            "another "
+            "library in this same session, as TensorFlow and JAX do by default.",
+            "Restart the session and start only one of them, or limit the other first: JAX by "
+            "`XLA_PYTHON_CLIENT_PREALLOCATE=false`, TensorFlow by "
+            "`tf.config.experimental.set_memory_growth`.",
+        )
     if said.free > 1.5 * said.asked:
         return _told(
             f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: something "
@@ -131,21 +152,24 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
     if said.asked > _TENSOR * said.total:
         return _told(
             f"One tensor of {asked} was asked for, on a GPU of {total}.",
-            "Make that one smaller: the failing line says which. Attention grows with the square of the "
-            "sequence or the image; an evaluation that keeps all its outputs on the GPU grows with each step "
-            "(Trainer: `eval_accumulation_steps`).",
+            "The failing line shows which one it is: make that smaller. Attention grows with the square "
+            "of the "
+            "sequence length or the image size; where an evaluation keeps all its outputs on the GPU, memory "
+            "grows at each step (Trainer: `eval_accumulation_steps`).",
         )
-    beside = (
-        f" Something else, or another library, holds {_gib(said.others)}."
-        if said.others > _NAMED * said.total
-        else ""
-    )
+    held = said.others + said.beside
+    also = f" {_gib(held)} are held by something else." if held > _NAMED * said.total else ""
     return _told(
-        f"This program's own tensors fill the GPU: {_gib(said.allocated)} of {total}. PyTorch keeps only "
-        f"{unused} unused, so fragmentation is not the cause.{beside}",
-        "Need less: if it fails while the model is loaded, a smaller model or 4 bits; in the first steps of "
-        "training, a smaller batch or gradient checkpointing; later, something is kept from step to step, or "
-        "one sample is much longer (cut it).",
+        f"This program's own tensors hold {_gib(said.allocated)} of {total}.{also} PyTorch keeps only "
+        f"{unused} "
+        "unused, so fragmentation is not the cause: the work is too large.",
+        "Restart the session first: tensors of earlier cells stay. Then reduce what is needed. If it "
+        "fails while "
+        "the model is loaded: a smaller model, or 4 bits. In the first steps of training: a smaller "
+        "batch, or "
+        "gradient checkpointing. Later: a list keeps tensors (`losses.append(loss)`: use `loss.item()`), "
+        "or one "
+        "sample is much longer than the others (truncate it).",
     )
 
 
@@ -159,4 +183,6 @@ def _bytes(match: re.Match[str]) -> float:
 
 
 def _gib(size: float) -> str:
+    if size >= 1024 * GIB:
+        return f"{size / GIB / 1024:.1f} TiB"
     return f"{size / GIB:.1f} GiB" if size >= GIB / 10 else f"{size / MIB:.0f} MiB"

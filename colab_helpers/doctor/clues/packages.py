@@ -6,10 +6,11 @@ loaded, and what a package says it needs is looked up here.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,8 @@ from colab_helpers.doctor.clues.installed import (
 from colab_helpers.doctor.imports import distribution
 
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
+_PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_API not found")
+_GONE = re.compile(r"\bremoved in (?:the )?([A-Za-z][\w-]{1,40}) v?(\d[\d.]{0,10}\d)")
 #: How packages say themselves which release of another they want.
 _AT_LEAST = re.compile(
     r"(?:requires|needs)(?: at least)? ([A-Za-z][\w-]{1,40})(?: version)? v?(\d[\d.]{0,12}) or "
@@ -51,11 +54,15 @@ def clues(raised: Raised) -> Iterator[Clue]:
     """Yield, for `raised`, packages replaced under this session, and those that do not go together."""
     forget()  # something may have been installed since the last error
     for error in raised.chain:
-        if isinstance(error, _KINDS):
-            looks = (_replaced, _built_for_another, _unmet, _said, _over_the_border, _unmet_at_all)
-            yield from next((found for look in looks if (found := list(look(error, raised)))), [])[
-                :1
-            ]
+        found = (clue for look in _looks(error) for clue in look(error, raised))
+        yield from itertools.islice(found, 1)
+
+
+def _looks(error: BaseException) -> tuple[Callable[[BaseException, Raised], Iterator[Clue]], ...]:
+    if not isinstance(error, _KINDS):
+        return (_said, _dropped)
+    return (_replaced, _built_for_another, _generated, _unmet, _said, _dropped, _over_the_border,
+            _unmet_at_all)  # fmt: skip
 
 
 def _replaced(error: BaseException, raised: Raised) -> Iterator[Clue]:
@@ -69,8 +76,8 @@ def _replaced(error: BaseException, raised: Raised) -> Iterator[Clue]:
     if mixed:
         yield Clue(
             "restart-needed",
-            f"{'; '.join(mixed)}: this session mixes both.",
-            f"{raised.restart[5:]}, then run from the top.",
+            f"{'; '.join(mixed)}: this session is using both.",
+            f"{raised.restarting}, then run from the top.",
         )
 
 
@@ -104,20 +111,49 @@ def _is_new(there: Package) -> bool:
 
 def _built_for_another(error: BaseException, raised: Raised) -> Iterator[Clue]:
     """A package that was compiled for NumPy 1 and meets NumPy 2, or the other way round."""
-    match = _SIZES.search(text_of(error))
-    asker = next(iter(_packages(error)), None)
-    there = installed("numpy")
-    if match is None or asker is None or there is None:
+    text, there = text_of(error), installed("numpy")
+    asker = next((each for each in _packages(error) if each.name != "numpy"), None)
+    sizes, parts = _SIZES.search(text), _PARTS.search(text)
+    if asker is None or there is None or not (sizes or parts):
         return
-    older = match[1] == "96"  # NumPy 2 made it 88
+    if not sizes and there.version.startswith(("0.", "1.")):
+        return
+    older = not sizes or sizes[1] == "96"  # NumPy 2 made it 88
     first, second = (
         (asker.name, "numpy<2") if older else ("numpy", f"{asker.name}<{step(asker.version)}")
     )
     yield Clue(
         "numpy-abi",
         f"{asker} was compiled for NumPy {1 if older else 2}, and {there} is installed.",
-        f'`%pip install -U {first}`, {raised.restart}. If that cannot be: `%pip install "{second}"`.',
+        f'`%pip install -U {first}`, {raised.restart}. If that is not possible: `%pip install "{second}"`.',
     )
+
+
+def _generated(error: BaseException, raised: Raised) -> Iterator[Clue]:
+    """A package whose code was generated for an older protobuf."""
+    asker = next((each for each in _packages(error) if each.name != "protobuf"), None)
+    there = installed("protobuf")
+    if raised.known == "protobuf-old" and asker and there:
+        yield Clue(
+            "protobuf-old",
+            f"{asker} has code that was generated for an older protobuf than {there}, which is installed.",
+            f"`%pip install -U {asker.name}`, {raised.restart}. If its newest release fails in the same way: "
+            '`%pip install "protobuf<3.21"`.',
+        )
+
+
+def _dropped(error: BaseException, raised: Raised) -> Iterator[Clue]:
+    """What a package says itself that it has dropped, where another package still asks for it."""
+    match = _GONE.search(text_of(error))
+    there = installed(distribution(match[1].lower())) if match else None
+    asker = next((each for each in _packages(error) if each != there), None)
+    if match and there and asker:
+        yield Clue(
+            "library-mismatch",
+            f"{asker} asks for what {there.name} dropped in {match[2]}, and {there} is installed.",
+            f"`%pip install -U {asker.name}`, {raised.restart}. If its newest release fails in the same way: "
+            f'`%pip install "{there.name}<{match[2]}"`.',
+        )
 
 
 def _unmet(error: BaseException, raised: Raised) -> Iterator[Clue]:
@@ -126,13 +162,15 @@ def _unmet(error: BaseException, raised: Raised) -> Iterator[Clue]:
     words = {word.lower() for word in _WORD.findall(text_of(error)[:5000])}
     concerned |= {installed(distribution(word)) for word in words - sys.stdlib_module_names}
     border = asked(error)
-    for asker in _packages(error):
-        for there, versions in needs(asker):
-            met = border is not None and (border.caller, border.provider) == (asker, there)
-            if met or (
-                there in concerned and (_importing(error) or isinstance(error, ImportError))
-            ):
-                yield _needs(asker, there, versions, raised)
+    if border is not None and isinstance(border.caller, Package):
+        for there, versions in needs(border.caller, extras=True):
+            if there == border.provider:
+                yield _needs(border.caller, there, versions, raised)
+    if _importing(error) or isinstance(error, ImportError):
+        for asker in _packages(error):
+            for there, versions in needs(asker):
+                if there in concerned:
+                    yield _needs(asker, there, versions, raised)
 
 
 def _unmet_at_all(error: BaseException, raised: Raised) -> Iterator[Clue]:

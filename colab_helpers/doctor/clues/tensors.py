@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,50 +9,39 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, walk
 from colab_helpers.doctor.clues.installed import is_of_packages
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One way of not fitting: how errors say it, the known problem, and what to do about the odd one out."""
-
-    says: re.Pattern[str]
-    problem: str
-    remedy: str
-
-
+_MOST = 6  # tensors that are named
+#: What an error speaks of, by its words -> the known problem.
 _KINDS = {
-    "device": _Kind(
+    "device": (
         re.compile(
             r"on the same device|different devices|not on the expected device"
             r"|Input type .* and weight type|can't convert \w+:\d device"
         ),
         "two-devices",
-        "Move the odd one to where the others are: `.to(device)`, for a tensor with its result kept "
-        "(`x = x.to(device)`). A tensor that the line makes anew needs `device=` itself.",
     ),
-    "dtype": _Kind(
+    "dtype": (
         re.compile(
             r"same dtype|expected scalar type|expected m1 and m2|Input type .* and bias type"
         ),
         "mixed-dtypes",
-        "Give the odd one the type of the others, as `x.to(model.dtype)` does, or run the line under "
-        '`torch.autocast("cuda", dtype=…)`.',
     ),
-    "shape": _Kind(
+    "shape": (
         re.compile(
             r"shapes cannot be multiplied|size of tensor a|Sizes of tensors must match|[Ss]ize mismatch"
             r"|ncompatible shapes|input batch_size|could not be broadcast|not aligned|core dimension"
+            r"|equal size|but got \d+ channels"
         ),
         "tensor-shapes",
-        "Two of these must agree in a dimension and do not: follow the one with the wrong number back to "
-        "where it is made (a batch that was dropped, axes in another order, a layer's input size).",
     ),
 }
-_MOST = 6  # tensors that are named
+#: A layer's product: its rows, and what it expects of each.
+_PRODUCT = re.compile(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -66,30 +54,67 @@ class _Tensor:
     shape: str
 
     def told(self, kind: str) -> str:
-        what = {"device": f"on {self.device}", "dtype": self.dtype, "shape": self.shape}[kind]
-        return f"`{self.name}` {'is ' if kind != 'shape' else ''}{what}"
+        what = {"device": f"is on {self.device}", "dtype": f"is {self.dtype}", "shape": self.shape}
+        return f"`{self.name}` {what[kind]}"
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what the tensors of the failing line are, where `raised` says that they do not fit."""
-    for error in raised.chain[-1:]:
-        kind = next((kind for kind, one in _KINDS.items() if one.says.search(raised.text)), "")
-        frame = next(
-            (one for one in frames(error) if not is_of_packages(one.f_code.co_filename)), None
+    error = raised.chain[-1] if raised.chain else None
+    kind = next((kind for kind, (says, _) in _KINDS.items() if says.search(raised.text)), "")
+    if error is None or not kind:
+        return
+    own = next((one for one in walk(error) if not is_of_packages(one[0].f_code.co_filename)), None)
+    named = [each for each in (_named(*own) if own else ()) if getattr(each, kind)]
+    if kind == "shape" and (found := _PRODUCT.search(raised.text)) and _in_a_layer(error):
+        yield _layer(found)
+    differ = len({getattr(each, kind) for each in named}) > 1
+    if len(named) > 1 and (differ or kind == "shape"):  # (3, 4) @ (3, 4) does not fit either
+        told = ", ".join(each.told(kind) for each in named[:_MOST])
+        yield Clue(_KINDS[kind][1], f"In the line that failed, {told}.", _remedy(kind, named))
+
+
+def _in_a_layer(error: BaseException) -> bool:
+    return any(frame.f_code.co_filename.endswith("linear.py") for frame in frames(error))
+
+
+def _layer(found: re.Match[str]) -> Clue:
+    _, gets, expects, gives = found.groups()
+    return Clue(
+        "tensor-shapes",
+        f"A layer `Linear({expects}, {gives})` expects {expects} values a row, and gets {gets}.",
+        f"`Linear({gets}, {gives})` fits what comes in. Or mend what comes in: flatten with "
+        "`x.flatten(1)`, which keeps the batch; check the image size and the layers before.",
+    )
+
+
+def _remedy(kind: str, named: list[_Tensor]) -> str:
+    """What to do so that these fit."""
+    if kind == "device":
+        return (
+            "Move all to the same device. For a tensor, assign the result: `x = x.to(device)`; a model "
+            "moves itself: "
+            "`model.to(device)`. Give a tensor that is created in this line `device=device`."
         )
-        if not kind or frame is None:
-            continue
-        named = [each for each in _named(frame) if getattr(each, kind)]
-        if len(named) > 1 and len({getattr(each, kind) for each in named}) > 1:
-            told = ", ".join(each.told(kind) for each in named[:_MOST])
-            found = _KINDS[kind]
-            yield Clue(found.problem, f"In the line that failed: {told}.", found.remedy)
+    if kind == "shape":
+        return (
+            "Two of these sizes should match but do not. Trace the wrong one back to where it is created: a "
+            "missing `.T`, a lost batch dimension, axes in the wrong order, a wrong layer size."
+        )
+    types = {each.dtype for each in named}
+    if "float64" in types:
+        return "NumPy's numbers are float64, a model's float32: `x = x.float()`."
+    if any("int" in each for each in types):
+        return "Whole numbers become floats first: `x = x.float()`; of an image, `x = x.float() / 255`."
+    return (
+        "Give all one type: `x = x.to(next(model.parameters()).dtype)`, or run the line under "
+        '`torch.autocast("cuda")`, which chooses for each operation.'
+    )
 
 
-def _named(frame: FrameType) -> Iterator[_Tensor]:
+def _named(frame: FrameType, line: str) -> Iterator[_Tensor]:
     """Tensors and models that the failing line names; all of its function where the line is not known."""
     seen = {**frame.f_globals, **frame.f_locals}
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
     names = _NAME.findall(line) or [name for name in frame.f_locals if name[:1] != "_"]
     for name in dict.fromkeys(names):
         parts = name.split(".")
@@ -114,15 +139,15 @@ def _tensor(name: str, value: Any) -> _Tensor | None:
         first = next(value.parameters(), None)
         if first is None:
             return None
-        weight = getattr(value, "weight", None)
-        shape = f"has weights of {tuple(weight.shape)}" if isinstance(weight, torch.Tensor) else ""
+        size = getattr(value, "in_features", None)
+        shape = f"expects {size} values a row" if isinstance(size, int) else ""
         return _Tensor(name, _device(first), _dtype(first), shape)
     if type(value).__module__.partition(".")[0] not in ("torch", "numpy", "jax", "jaxlib"):
         return None
     sizes = getattr(value, "shape", None)
     if not isinstance(sizes, tuple):
         return None
-    return _Tensor(name, _device(value), _dtype(value), f"has {tuple(sizes)}")
+    return _Tensor(name, _device(value), _dtype(value), f"has shape {tuple(sizes)}")
 
 
 def _device(value: Any) -> str:

@@ -45,7 +45,7 @@ async function explained({ finding, clues, also, nearest, asking }) {
   }
   const titles = await Promise.all(nearest.map(({ id, title }) => link(id, title)));
   const near = titles.length
-    ? [paragraph("Not the same, and perhaps near:"), element("ul", {}, ...titles.map((one) => element("li", {}, one)))]
+    ? [paragraph("Possibly related:"), element("ul", {}, ...titles.map((one) => element("li", {}, one)))]
     : [];
   return [paragraph(element("strong", {}, "This error is not in the table.")), ...near, paragraph(...withCode(asking))];
 }

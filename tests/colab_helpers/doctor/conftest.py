@@ -1,6 +1,7 @@
 """A session whose packages a test makes, and what the doctor says of an error in it."""
 
 import importlib
+import linecache
 import os
 import sys
 import time
@@ -40,6 +41,13 @@ def session(tmp_path, monkeypatch):
 
 def told(code):
     """What the doctor says of the error of a cell."""
+    name = f"<ipython-input-{abs(hash(code))}>"
+    linecache.cache[name] = (
+        len(code),
+        None,
+        code.splitlines(keepends=True),
+        name,
+    )  # as IPython does
     with pytest.raises(Exception) as caught:
-        exec(compile(code, "<ipython-input-1>", "exec"), {"__name__": "__main__"})
+        exec(compile(code, name, "exec"), {"__name__": "__main__"})
     return doctor.explain_error(caught.value, "colab")

@@ -16,7 +16,7 @@ from tests.colab_helpers.doctor.conftest import told
 
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of "
-    "14.75 GiB of which {free} is free. Including non-PyTorch memory, this process has 14.0 GiB memory in "
+    "14.75 GiB of which {free} is free. Process 17435 has 240.00 MiB memory in "
     "use. Of the allocated memory {allocated} is allocated by PyTorch, and {unused} is reserved by PyTorch "
     "but unallocated."
 )
@@ -30,33 +30,64 @@ def test_how_far_a_path_leads(tmp_path, monkeypatch):
     (tmp_path / "data" / "Train.csv").write_text("")
     finding = told(f"open({str(tmp_path / 'data' / 'train.csv')!r})").finding
     assert finding.id == "no-such-file"
-    assert (
-        finding.seen
-        == f"`{tmp_path / 'data'}` is there, and in it is no `train.csv`: it has `Train.csv`."
+    assert finding.seen == (
+        f"The folder `{tmp_path / 'data'}` exists, but has no `train.csv`. It does have `Train.csv`: did "
+        "you mean that?"
     )
-    assert "it has `data`" in told(f"open({str(tmp_path / 'dat' / 'a')!r})").finding.seen
-    monkeypatch.chdir(tmp_path / "data")
-    seen = told("open('other/a.txt')").finding.seen
-    assert "no `other`: it has 1 other names. The path is relative; this session stands in" in seen
-    (tmp_path / "data" / "Train.csv").unlink()
-    assert "it is empty" in told("open('a')").finding.seen
+    [clue] = told(f"open({str(tmp_path / 'out' / 'a.pt')!r}, 'wb')").clues
+    assert "has no `out`. It has `data`." in clue.seen
+    assert f"`os.makedirs('{tmp_path / 'out'}', exist_ok=True)`" in clue.remedy
+    monkeypatch.chdir(tmp_path)
+    seen = told("open('Train.csv')").finding.seen
+    assert "There is one in `" in seen and seen.endswith(
+        "The path is relative to the current folder."
+    )
+    (tmp_path / "empty").mkdir()
+    assert "It is empty." in told("open('empty/a')").finding.seen
+    for number in range(9):
+        (tmp_path / "empty" / f"file{number}.txt").write_text("")
+    assert "It has 9 other files and folders." in told("open('empty/zebra')").finding.seen
+
+
+def test_the_other_path_of_a_move(tmp_path):
+    (tmp_path / "a.txt").write_text("")
+    finding = told(f"import os; os.rename('{tmp_path}/a.txt', '{tmp_path}/gone/a.txt')").finding
+    assert "has no `gone`" in finding.seen
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ("open('https://example.org/a.csv')", "Download it first"),
+        ("open('~/a.csv')", "os.path.expanduser"),
+        ("import numpy; numpy.loadtxt('absent.txt')", "Correct the path"),
+        ("import torch; torch.save({}, 'absent/a.pt')", "os.makedirs("),
+    ],
+)
+def test_paths_that_libraries_look_for(tmp_path, monkeypatch, fails, says):
+    monkeypatch.chdir(tmp_path)
+    said = told(fails)
+    assert any(says in one.remedy for one in (said.finding, *said.clues))
 
 
 def test_a_program_that_is_not_there_is_no_file():
     finding = told("import subprocess; subprocess.run(['no-such-program'])").finding
     assert finding.seen.startswith("`no-such-program` is a program, and none of that name")
+    finding = told("import subprocess; subprocess.run('ls -l')").finding
+    assert "`subprocess.run(['ls', '-l'])`" in finding.remedy
 
 
 @pytest.mark.parametrize(
     ("answer", "id"),
-    [("", "no-such-file"), ("does not answer (x)", "drive-dropped"), ("mounted", None)],
+    [("", "no-such-file"), ("does not answer (x)", "drive-dropped"), ("mounted", "no-such-file")],
 )
 def test_a_path_on_drive(tmp_path, monkeypatch, answer, id):
-    monkeypatch.setattr(traces, "DRIVE", str(tmp_path / "drive"))
-    monkeypatch.setattr(traces, "drive", lambda: answer)
-    said = told(f"open({str(tmp_path / 'drive/MyDrive/a.txt')!r})")
-    assert ("drive.mount" in said.finding.remedy) == (answer != "mounted")
-    assert id is None or said.id == id
+    monkeypatch.setattr(files, "_DRIVES", (str(tmp_path / "gdrive"),))
+    monkeypatch.setattr(traces, "drive", lambda folder: answer)
+    said = told(f"open({str(tmp_path / 'gdrive/MyDrive/a.txt')!r})")
+    assert said.id == id
+    assert ("drive.mount(" in said.finding.remedy) == (answer != "mounted")
+    assert ("force_remount" in said.finding.remedy) == (id == "drive-dropped")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +112,24 @@ def test_which_disk_is_full(monkeypatch, tmp_path, full, id):
         ("20.00 MiB", "9.35 GiB", "0.8 GiB", "24.85 MiB", "out-of-memory", "refused all the same"),
         ("1.41 GiB", "1.20 GiB", "8.56 GiB", "3.74 GiB", "out-of-memory", "fragmented"),
         ("6.78 GiB", "5.71 GiB", "6.31 GiB", "1.49 GiB", "out-of-memory", "One tensor of 6.8 GiB"),
-        ("86.00 MiB", "80.81 MiB", "13.37 GiB", "0.42 GiB", "out-of-memory", "own tensors fill the GPU"),
-        ("844.00 MiB", "498.75 MiB", "9.70 GiB", "0.45 GiB", "out-of-memory", "holds 4.1 GiB"),
+        ("86.00 MiB", "80.81 MiB", "13.37 GiB", "0.42 GiB", "out-of-memory", "own tensors hold 13.4"),
+        ("844.00 MiB", "498.75 MiB", "9.70 GiB", "0.45 GiB", "out-of-memory", "4.1 GiB are held"),
     ],
 )  # fmt: skip
 def test_what_the_numbers_of_a_full_gpu_say(asked, free, allocated, unused, id, says):
     text = OUT_OF_MEMORY.format(asked=asked, free=free, allocated=allocated, unused=unused)
     [clue] = doctor.explain_error(text, "colab").clues
     assert clue.id == id and says in clue.seen
+
+
+def test_another_library_of_this_session_may_hold_the_gpu():
+    text = OUT_OF_MEMORY.format(
+        asked="1.00 GiB", free="0.10 GiB", allocated="1.00 GiB", unused="1.00 MiB"
+    )
+    own = text.replace("Process 17435 has 240.00 MiB", "this process has 14.60 GiB")
+    assert doctor.explain_error(text, "colab").clues[0].id == "gpu-held"
+    [clue] = doctor.explain_error(own, "colab").clues
+    assert clue.id == "out-of-memory" and "13.6 GiB are held by another library" in clue.seen
 
 
 def test_numbers_of_every_release():
@@ -132,7 +173,7 @@ def test_a_gpu_that_is_there_speaks_against_what_the_table_says(monkeypatch):
     _machine(monkeypatch, paths=("/dev/nvidia0",), nvidia_smi=True)
     monkeypatch.setattr(traces, "torch_cuda", lambda: "12.8")
     [clue] = told("raise RuntimeError('No CUDA GPUs are available')").clues
-    assert "that none was chosen is not the cause" in clue.seen
+    assert "so the runtime type is not the problem" in clue.seen
     assert told("raise RuntimeError('CUDA error: unknown error')").clues == ()
 
 

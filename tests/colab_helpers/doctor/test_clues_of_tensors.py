@@ -54,9 +54,13 @@ def devices():
     [
         (types_of_a_model, "mixed-dtypes", "`self.head` is float32, `x` is bfloat16."),
         (types_of_tensors, "mixed-dtypes", "`a` is float32, `b` is float16."),
-        (shapes_of_a_model, "tensor-shapes", "`model` has weights of (2, 3), `x` has (4, 4)."),
-        (shapes_of_tensors, "tensor-shapes", "`a` has (2, 3), `b` has (2, 4)."),
-        (shapes_of_arrays, "tensor-shapes", "`a` has (3, 4), `b` has (3, 2)."),
+        (
+            shapes_of_a_model,
+            "tensor-shapes",
+            "`model` expects 3 values a row, `x` has shape (4, 4).",
+        ),
+        (shapes_of_tensors, "tensor-shapes", "`a` has shape (2, 3), `b` has shape (2, 4)."),
+        (shapes_of_arrays, "tensor-shapes", "`a` has shape (3, 4), `b` has shape (3, 2)."),
         (devices, "two-devices", "`a` is on meta, `b` is on cpu."),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -67,7 +71,44 @@ def test_the_odd_one_out_is_named(fails, id, seen):
     explained = doctor.explain_error(caught.value, "colab")
     assert explained.id == id
     told = [explained.finding.seen, *(clue.seen for clue in explained.clues)]
-    assert f"In the line that failed: {seen}" in told
+    assert f"In the line that failed, {seen}" in told
+
+
+def test_what_a_layer_expects_and_gets():
+    net = torch.nn.Sequential(torch.nn.Flatten(0), torch.nn.Linear(16, 10))
+    with pytest.raises(RuntimeError) as caught:
+        torch.nn.Sequential(torch.nn.Flatten(), net[1])(torch.ones(4, 3, 3))
+    explained = doctor.explain_error(caught.value, "colab")
+    assert explained.id == "tensor-shapes"
+    assert explained.finding.seen == "A layer `Linear(16, 10)` expects 16 values a row, and gets 9."
+    assert "`Linear(9, 10)`" in explained.finding.remedy
+
+
+def test_the_same_shape_twice_may_not_fit_either():
+    def product():
+        a, b = torch.ones(3, 4), torch.ones(3, 4)
+        return a @ b
+
+    with pytest.raises(RuntimeError) as caught:
+        product()
+    finding = doctor.explain_error(caught.value, "colab").finding
+    assert "`a` has shape (3, 4), `b` has shape (3, 4)" in finding.seen and "`.T`" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("dtype", "says"),
+    [
+        (torch.float64, "`x = x.float()`"),
+        (torch.int64, "x.float() / 255"),
+        (torch.bfloat16, "next(model"),
+    ],
+)
+def test_what_to_do_about_a_type(dtype, says):
+    model, x = torch.nn.Linear(3, 2), torch.ones(4, 3).to(dtype)
+    with pytest.raises(RuntimeError) as caught:
+        model(x)
+    explained = doctor.explain_error(caught.value, "colab")
+    assert any(says in clue.remedy for clue in explained.clues)
 
 
 def test_where_the_line_is_not_known_the_whole_function_is_looked_at():
@@ -81,7 +122,9 @@ def test_where_the_line_is_not_known_the_whole_function_is_looked_at():
     code = compile("\n".join(lines), "<nowhere>", "exec")
     with pytest.raises(RuntimeError) as caught:
         exec(code, {"torch": torch})
-    assert "`a` has (2, 3), `b` has (2, 4)" in str(doctor.explain_error(caught.value, "colab"))
+    assert "`a` has shape (2, 3), `b` has shape (2, 4)" in str(
+        doctor.explain_error(caught.value, "colab")
+    )
 
 
 def test_nothing_is_said_where_all_fit_or_nothing_is_a_tensor():

@@ -113,6 +113,8 @@ MORE = {
     "precedence)": "broken-install",
     "ValueError: File not found: filepath=a.keras. Please ensure the file is an accessible `.keras` file.":
     "no-such-file",
+    "ValueError: setting an array element with a sequence. The requested array has an inhomogeneous shape "
+    "after 1 dimensions. The detected shape was (2,) + inhomogeneous part.": "ragged-array",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 
@@ -231,7 +233,7 @@ def test_an_unknown_error_gets_near_titles_and_how_to_ask_and_no_way_out():
     assert not explained and explained.finding is None and explained.id == ""
     assert 0 < len(explained.nearest) <= 3
     assert all(link.startswith("http") for _, link in explained.nearest)
-    assert "perhaps near" in str(explained) and "To ask others" in str(explained)
+    assert "Possibly related" in str(explained) and "If you ask for help" in str(explained)
     assert doctor.explain_error("zzz").nearest == ()
 
 

@@ -1,0 +1,84 @@
+"""Where is a package that could not be imported: misspelt, for another Python, or not installed?"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from colab_helpers import _traces as traces
+from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.imports import distribution, normal
+from colab_helpers.doctor.missing import brought
+
+#: Names that people import a package by, and the one that it has.
+_CALLED = {
+    "pytorch": "torch",
+    "opencv": "cv2",
+    "scikit_learn": "sklearn",
+    "pillow": "PIL",
+    "tf": "tensorflow",
+}
+_POPULAR = (
+    "numpy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "matplotlib", "sklearn", "scipy",
+    "seaborn", "transformers", "datasets", "accelerate", "diffusers", "requests", "tqdm", "cv2",
+)  # fmt: skip
+
+
+def clues(raised: Raised) -> Iterator[Clue]:
+    """Yield where the package is that `raised` could not import."""
+    error = raised.chain[-1] if raised.chain else None
+    name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
+    top = name.partition(".")[0]
+    if not top or top in sys.modules:
+        return
+    if raised.known not in ("", "package-missing"):  # the table knows how this one is installed
+        return
+    near = difflib.get_close_matches(top, _POPULAR, 1, 0.75)
+    if right := _CALLED.get(top.lower()):
+        yield _told(
+            f"There is no module `{top}`: it is imported as `{right}`.", f"`import {right}`"
+        )
+    elif folder := _elsewhere(top):
+        yield Clue(
+            "another-python",
+            f"`{top}` is in `{folder}`, and this session's Python ({sys.executable}, "
+            f"{sys.version_info.major}.{sys.version_info.minor}) does not search that folder.",
+            f"`%pip install {distribution(top)}`: with %, it is installed where this session looks.",
+        )
+    elif normal(distribution(top)) in brought("gpu"):
+        yield _told(f"`{top}` is not installed here.", f"`%pip install {distribution(top)}`")
+    elif near:
+        yield _told(f"There is no module `{top}`. Did you mean `{near[0]}`?", f"`import {near[0]}`")
+    else:
+        yield _told(
+            f"Nothing that is installed here has a module `{top}`.",
+            "Check the spelling. A file of your own, or of a repository, is found if its folder is the "
+            "current "
+            "one or on `sys.path`. Of a package, its documentation says how it is installed: pip may "
+            "know it by "
+            "another name.",
+        )
+
+
+def _elsewhere(top: str) -> Path | None:
+    """The folder of another Python on this machine that has the package."""
+    ours = {Path(entry).resolve() for entry in sys.path if entry}
+    roots = (Path("/usr/local/lib"), Path.home() / ".local/lib", Path("/opt"),
+             traces.working_folder() / ".venv/lib", Path("/content/.venv/lib"))  # fmt: skip
+    patterns = ("python3*/site-packages", "python3*/dist-packages", "*/lib/python3*/site-packages")
+    folders = (folder for root in roots for pattern in patterns for folder in root.glob(pattern))
+    return next(
+        (
+            folder
+            for folder in folders
+            if folder.resolve() not in ours
+            and ((folder / top).is_dir() or (folder / f"{top}.py").is_file())
+        ),
+        None,
+    )
+
+
+def _told(seen: str, remedy: str) -> Clue:
+    return Clue("package-missing", seen, remedy)
