@@ -8,11 +8,12 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of, walk
-from colab_helpers.doctor.clues.installed import Package, is_of_packages, package
+from colab_helpers.doctor.clues.installed import Package, is_of_packages, package, update
 
 _NAME = re.compile(r"cannot import name '(\w{1,90})'")
 _CALL = re.compile(
@@ -28,7 +29,8 @@ class Asked:
     """Somebody asked a package for something that it does not have.
 
     `caller` is a `Package`, or the file that asked. `what` is told of the provider: "has no …". `near` are
-    names that it does have. `built_on`: what was asked is of a class that builds on the caller's.
+    names that it does have. `built_on`: what was asked is of a class that builds on the caller's. `hint`: the
+    usual way out.
     """
 
     caller: Package | str
@@ -36,16 +38,19 @@ class Asked:
     what: str
     near: tuple[str, ...] = ()
     built_on: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True)
 class _Wish:
-    """What was asked for: of which module, in words, and which names come near."""
+    """What was asked for: of which module, in words; names that come near; what is usual of that kind."""
 
     module: str
     what: str
     near: tuple[str, ...] = ()
     kind: type | None = None
+    told: bool = True
+    hint: str = ""
 
 
 def asked(error: BaseException) -> Asked | None:
@@ -59,14 +64,14 @@ def asked(error: BaseException) -> Asked | None:
     if wish is None or provider is None:
         return None
     caller = _caller(error)
-    if caller == provider and wish.kind is not None and _is_inside(error):
-        return _of_a_base(wish, provider)
     if caller == provider and isinstance(error, TypeError):
         caller = _caller(error, beyond=provider)
     if caller is None or caller == provider:
         return None
+    if not wish.told and not isinstance(caller, Package):  # Python's own words say all there is
+        return None
     built_on = wish.kind is not None and caller in _bases(wish.kind)
-    return Asked(caller, provider, wish.what, wish.near, built_on)
+    return Asked(caller, provider, wish.what, wish.near, built_on, wish.hint)
 
 
 def mismatch(border: Asked, raised: Raised) -> Clue:
@@ -77,20 +82,22 @@ def mismatch(border: Asked, raised: Raised) -> Clue:
         return Clue(
             "library-mismatch",
             f"{caller} asks for {border.what}, which {there} does not have.",
-            f"One of them is too old for the other. `%pip install -U {first.name}`, {raised.restart}. If its "
+            f"One of them is too old for the other. {update(first)}, {raised.restart}. If its "
             f"newest release fails in the same way, an older {other.name}, one step after the other: "
             f'`%pip install "{other.name}<{step(other.version)}"`.',
         )
     near = " or ".join(f"`{name}`" for name in border.near)
     meant = f" Did you mean {near}?" if near else ""
     who = "" if caller == _OWN else f", which {caller} asks for"
+    usual = (
+        "If it is not a typing error: is it the object that you expect (`type(…)`)? Or the code was written "
+        f"for another release of {there.name}: look the name up in its release notes."
+    )
     return Clue(
         "name-not-there",
         f"{there} has no {border.what}{who}.{meant}",
-        "If it is not a typing error: is it the object that you expect (`type(…)`)? Or the code was "
-        "written for "
-        f"another release of {there.name}: look the name up in its release notes.",
-        leaves_no_other=bool(near),
+        border.hint or usual,
+        leaves_no_other=bool(near or border.hint),
     )
 
 
@@ -136,9 +143,38 @@ def _attribute(error: AttributeError, text: str) -> _Wish | None:
     if not name or of is None or name not in text:  # else it came from inside a property
         return None
     if isinstance(of, ModuleType):
-        return _Wish(of.__name__, f"`{of.__name__}.{name}`", _near(name, dir(of)))
+        part = f"{of.__name__}.{name}"
+        hint = (
+            f"It is a part that has to be imported: `import {part}`."
+            if _is_a_part(of, name)
+            else ""
+        )
+        return _Wish(of.__name__, f"`{part}`", () if hint else _near(name, dir(of)), hint=hint)
     kind = of if isinstance(of, type) else type(of)
-    return _Wish(kind.__module__, f"`{kind.__qualname__}.{name}`", _near(name, dir(kind)), kind)
+    near = _near(name, dir(kind))
+    hint = "" if near else _usual(kind.__name__, name)
+    return _Wish(kind.__module__, f"`{kind.__qualname__}.{name}`", near, kind, hint=hint)
+
+
+def _is_a_part(module: ModuleType, name: str) -> bool:
+    """Whether a package has a module of that name, which nobody has imported yet."""
+    return any(
+        Path(folder, f"{name}.py").is_file() or Path(folder, name, "__init__.py").is_file()
+        for folder in getattr(module, "__path__", ())
+    )
+
+
+def _usual(kind: str, name: str) -> str:
+    """What somebody has usually missed who asks an object of that kind for a name that it lacks."""
+    if name.endswith("_") and not name.startswith("_"):
+        return "Names with `_` at their end come with `fit`: call that first."
+    return {
+        "DataFrame": "If you mean a column: `df.columns` lists those that there are.",
+        "DataParallel": "The model inside is its `.module`.",
+        "DistributedDataParallel": "The model inside is its `.module`.",
+        "ndarray": "It is an array. Of an array of objects take one, as `axes[0]`; a PyTorch tensor is made "
+        "by `torch.from_numpy(x)`.",
+    }.get(kind, "")
 
 
 def _argument(error: BaseException, text: str) -> _Wish | None:
@@ -152,7 +188,7 @@ def _argument(error: BaseException, text: str) -> _Wish | None:
         return None
     name = match[1].removesuffix(".__init__")
     if not match[2]:
-        return _Wish(module, f"`{name}()` with these arguments")
+        return _Wish(module, f"`{name}()` with these arguments", told=False)
     return _Wish(
         module, f"argument `{match[2]}` in `{name}()`", _near(match[2], _parameters(called))
     )
@@ -184,7 +220,14 @@ def _called(names: list[str], frame: FrameType, line: str) -> object | None:
     modules = [each for each in seen.values() if isinstance(each, ModuleType)]
     inside = [vars(each).get(name) for each in modules for name in wanted]
     found = [*kinds, *in_line, *(seen.get(name) for name in wanted), *inside]
-    return next((each for each in found if callable(each)), None)
+    full = ".".join(names)
+    return next((each for each in found if _qualified(each) == full), None)
+
+
+def _qualified(called: Any) -> str:
+    """The name by which Python speaks of a function, or of a class's making, in an error."""
+    name = getattr(called, "__qualname__", "") if callable(called) else ""
+    return f"{name}.__init__" if isinstance(called, type) else name
 
 
 def _part(name: str, seen: dict[str, Any]) -> Any:
@@ -210,18 +253,6 @@ def _caller(error: BaseException, beyond: Package | None = None) -> Package | st
             continue
         return found or (_OWN if module == "__main__" else f"`{path}`")
     return None
-
-
-def _is_inside(error: BaseException) -> bool:
-    """Whether the frame that raised is a package's."""
-    last = next(frames(error), None)
-    return last is not None and is_of_packages(last.f_code.co_filename)
-
-
-def _of_a_base(wish: _Wish, caller: Package) -> Asked | None:
-    """A class that misses what it had from a class of another package, on which it builds."""
-    base = next((each for each in _bases(wish.kind) if each != caller), None)
-    return None if base is None else Asked(caller, base, wish.what)
 
 
 def _bases(kind: type | None) -> list[Package]:

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from colab_helpers import _traces as traces
 from colab_helpers import runtime
 from colab_helpers.doctor.clues.clue import Clue, Raised
 from colab_helpers.doctor.problems import known_problems, way_out
 
-#: Known problems that say a GPU was looked for and not found, or not used.
-_WITHOUT = {
-    "no-accelerator", "jax-without-gpu", "bitsandbytes-cuda", "cuda-unknown-error", "half-on-cpu",
-    "triton-no-gpu", "checkpoint-from-gpu", "tensorflow-cuda", "tpu-not-there",
-}  # fmt: skip
-
+#: Known problems that say a GPU was looked for and not found; the first also of PyTorch alone.
+_PYTORCH = {"no-accelerator", "bitsandbytes-cuda", "cuda-unknown-error", "triton-no-gpu"}
+_WITHOUT = _PYTORCH | {"jax-without-gpu", "tensorflow-cuda"}
 #: Known problems that say a TPU is in use.
 _TAKEN = {"tpu-in-use", "tpu-device-busy"}
+_OTHERS = re.compile(r"jax|xla|tensorflow|tpu", re.IGNORECASE)
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield why `raised` did not get a chip: none there, hidden, taken, or a build for CPUs."""
     if not raised.chain:
         return
-    if raised.known in _TAKEN and (holders := traces.tpu_holders()):
-        named = ", ".join(map(str, holders))
-        yield Clue(
-            raised.known,
-            f"Another process has the TPU open: {named}.",
-            f"`!kill -9 {named.replace(',', '')}`, {raised.restart}.",
-        )
-    if raised.known not in _WITHOUT:
-        return
+    if raised.known in _TAKEN:
+        yield from _taken(raised)
+    elif raised.known == "tpu-not-there":
+        here = runtime.describe(runtime.observe())
+        if here.accelerator == "TPU":
+            seen = f"This machine does have a {here.tpu}: it is there, and could not be started."
+            yield Clue("tpu-not-there", seen, way_out("tpu-in-use", raised.platform))
+        else:
+            yield _of("tpu-not-there", "This machine shows no TPU.", raised)
+    elif raised.known in _WITHOUT:
+        yield from _without(raised)
+
+
+def _without(raised: Raised) -> Iterator[Clue]:
+    """Why no GPU is seen."""
     seen = runtime.observe()
     here = runtime.describe(seen)
+    of_pytorch = raised.known in _PYTORCH and not _OTHERS.search(raised.text)
     if here.accelerator == "none" and runtime.hides_gpus(seen.env) and "/dev/nvidia0" in seen.paths:
         value = seen.env.get("CUDA_VISIBLE_DEVICES", "")
         yield _of(
             "gpu-hidden", f"There is a GPU, but `CUDA_VISIBLE_DEVICES={value!r}` hides it.", raised
         )
     elif here.accelerator == "none":
-        id = raised.known if raised.known.startswith("tpu") else "no-accelerator"
-        yield _of(id, "This machine shows no GPU and no TPU.", raised)
-    elif here.accelerator == "GPU" and traces.torch_cuda() == "":
+        yield _of("no-accelerator", "This machine shows no GPU and no TPU.", raised)
+    elif here.accelerator == "GPU" and of_pytorch and traces.torch_cuda() == "":
         version = here.frameworks.get("torch", "")
         yield _of(
             "cpu-build", f"There is a GPU, but PyTorch {version} is a build for CPUs.", raised
@@ -54,14 +60,36 @@ def clues(raised: Raised) -> Iterator[Clue]:
             f"`!nvidia-smi` has to list it. {raised.restarting}, and look for what hides it before the "
             "error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
         )
-    elif here.accelerator in ("TPU", "Apple GPU", "AMD GPU"):
+    elif here.accelerator == "TPU":
+        seen_here = f"This machine has a {here.tpu}, and no NVIDIA GPU."
+        yield Clue(raised.known, seen_here, known_problems()["other-kind"].remedy)
+    elif here.accelerator == "AMD GPU" and of_pytorch:
         yield Clue(
             raised.known,
-            f"This machine has {here.tpu or here.accelerator}, and no NVIDIA GPU.",
-            known_problems()["other-kind"].remedy
-            if raised.platform.startswith("colab")
-            else "Take a machine with an NVIDIA GPU for this cell.",
+            "This machine has an AMD GPU, and PyTorch here is not built for it.",
+            "Install PyTorch's build for ROCm: https://pytorch.org/get-started/locally/",
         )
+
+
+def _taken(raised: Raised) -> Iterator[Clue]:
+    """Who has the TPU open, but for this session's own children."""
+    named = [(pid, _command(pid)) for pid in traces.tpu_holders()]
+    if named:
+        told = ", ".join(f"{pid} (`{command}`)" if command else str(pid) for pid, command in named)
+        yield Clue(
+            raised.known,
+            f"Another process has the TPU open: {told}.",
+            "End it where it was started: another notebook, or an earlier `!python` line. If it is "
+            "nobody's work "
+            f"any more: `!kill {' '.join(str(pid) for pid, _ in named)}`, {raised.restart}.",
+        )
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()[:80]
+    except OSError:  # it has ended, or belongs to somebody else
+        return ""
 
 
 def _of(id: str, seen: str, raised: Raised) -> Clue:

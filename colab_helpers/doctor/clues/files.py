@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import errno
+import functools
 import itertools
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,18 +19,16 @@ from colab_helpers import _traces as traces
 from colab_helpers import _units
 from colab_helpers._units import GIB
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
-from colab_helpers.doctor.clues.installed import installed
+from colab_helpers.doctor.clues.installed import installed, is_own
 from colab_helpers.doctor.imports import distribution
 
 _MOST_NAMES = 2000  # of a folder that are looked through
 _FEW = 6  # names that are all told
 _FULL = GIB  # less free than that is named
-#: How libraries name a path that they look for themselves.
-_PATHS = (
-    re.compile(r"^(\S{1,300}) not found\.$"),  # numpy.loadtxt
-    re.compile(r"File not found: filepath=(\S{1,300}?)\. "),  # Keras
-)
-_FOLDER = re.compile(r"Parent directory (\S{1,300}) does not exist")  # torch.save
+#: How libraries name a path that they look for themselves: numpy.loadtxt, Keras, torch.save.
+_LOADTXT = re.compile(r"^(\S{1,300}) not found\.$")
+_KERAS = re.compile(r"File not found: filepath=(\S{1,300}?)\. ")
+_FOLDER = re.compile(r"Parent directory (\S{1,300}) does not exist")
 _DRIVES = (traces.DRIVE, "/content/gdrive")  # the second is that of many older notebooks
 
 
@@ -36,31 +36,54 @@ def clues(raised: Raised) -> Iterator[Clue]:
     """Yield, for `raised`, where a path ends, which disk is full, which own file hides a package."""
     for error in raised.chain:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            yield from _full(error)
+            yield from _answered(functools.partial(_full, error))
         elif isinstance(error, AttributeError | ImportError):
             yield from _hidden(error)
-        elif path := _path(error):
-            yield from _program(path, error) or _missing(path)
+        elif paths := _paths(error):
+            yield from _program(paths[0], error) or _answered(functools.partial(_ends, paths))
 
 
-def _path(error: BaseException) -> str:
-    """The path that an error says is not there."""
+def _answered(look: Callable[[], Iterable[Clue]]) -> list[Clue]:
+    """What a look at files finds; nothing where they do not answer soon, as on a Drive that has dropped."""
+    found: list[list[Clue]] = []
+    asking = threading.Thread(target=lambda: found.append(list(look())), daemon=True)
+    asking.start()
+    asking.join(2 * traces.ANSWER_WITHIN)
+    return found[0] if found else []
+
+
+def _paths(error: BaseException) -> list[str]:
+    """Paths of which an error says that one is not there."""
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | os.PathLike):
         named = [os.fspath(each) for each in (error.filename, error.filename2) if each is not None]
-        gone = [each for each in named if isinstance(each, str) and not os.path.lexists(each)]
-        return gone[0] if gone else ""
-    if not isinstance(error, OSError | ValueError | RuntimeError):
-        return ""
+        return [each for each in named if isinstance(each, str)]
     text = text_of(error)
-    if folder := _FOLDER.search(text):
-        return f"{folder[1]}/…"
-    found = next((match for each in _PATHS if (match := each.search(text))), None)
-    return found[1] if found and not os.path.lexists(found[1]) else ""
+    if isinstance(error, RuntimeError) and (folder := _FOLDER.search(text)):
+        return [f"{folder[1]}/…"]
+    if not isinstance(error, FileNotFoundError | ValueError):
+        return []
+    loadtxt = _LOADTXT.search(text) if isinstance(error, FileNotFoundError) else None
+    match = loadtxt or _KERAS.search(text)
+    return [match[1]] if match else []
+
+
+def _ends(paths: list[str]) -> Iterator[Clue]:
+    """Where the first path ends that is not there."""
+    away = [path for path in paths if _is_on_a_drive(path) or not os.path.lexists(path)]
+    if away:
+        yield from _missing(away[0])
+
+
+def _is_on_a_drive(path: str) -> str:
+    """The mount point of a Drive that a path is below; "" for others."""
+    whole = Path(os.path.normpath(traces.working_folder() / path))
+    return next((each for each in _DRIVES if Path(each) in [whole, *whole.parents]), "")
 
 
 def _program(path: str, error: BaseException) -> list[Clue]:
     """A program that was to be started, and is not there."""
-    if "/" in path or all(module_of(frame) != "subprocess" for frame in frames(error)):
+    started = next((frame for frame in frames(error) if module_of(frame) == "subprocess"), None)
+    if "/" in path or started is None or str(started.f_locals.get("cwd")) == path:
         return []
     if " " in path:
         return [
@@ -91,7 +114,7 @@ def _missing(path: str) -> Iterator[Clue]:
         yield _told("`open` does not expand `~`.", f'`os.path.expanduser("{path}")` does.')
         return
     whole = Path(os.path.normpath(traces.working_folder() / path))
-    if drive := next((each for each in _DRIVES if Path(each) in [whole, *whole.parents]), ""):
+    if drive := _is_on_a_drive(path):
         answer = traces.drive(Path(drive))
         if answer != "mounted":
             yield _without_drive(drive, answer)
@@ -122,7 +145,10 @@ def _like(parts: tuple[str, ...], folder: Path) -> str:
         names = sorted(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
     if near := _near(parts[0], names):
         return f" It does have {' and '.join(f'`{name}`' for name in near)}: did you mean that?"
-    below = [name for name in names[:200] if (folder / name / parts[-1]).is_file()]
+    remote = str(folder).startswith(
+        (*_DRIVES, "/kaggle")
+    )  # each look at those goes over the network
+    below = [] if remote else [name for name in names[:50] if (folder / name / parts[-1]).is_file()]
     if below:
         return f" There is one in `{folder / below[0]}`."
     if not names:
@@ -154,14 +180,15 @@ def _without_drive(drive: str, answer: str) -> Clue:
 
 def _full(error: OSError) -> Iterator[Clue]:
     """Which of the disks that are written to is full."""
+    shared = any("multiprocessing" in module_of(frame) for frame in frames(error))
     named = [error.filename] if isinstance(error.filename, str) else []
     free = {}
-    for place in (*named, str(traces.working_folder()), "/tmp", "/dev/shm"):
+    for place in (*named, str(traces.working_folder()), "/tmp", *(["/dev/shm"] if shared else [])):
         folder = next((each for each in (Path(place), *Path(place).parents) if each.is_dir()), None)
-        if folder is not None and shutil.disk_usage(folder).free < _FULL:
+        if folder is not None and shutil.disk_usage(folder).free < (
+            _FULL / 10 if shared else _FULL
+        ):
             free[str(folder)] = shutil.disk_usage(folder).free
-    if not free:
-        return
     small = ", ".join(f"{_units.gib(size)} in `{place}`" for place, size in free.items())
     if list(free) == ["/dev/shm"]:
         yield Clue(
@@ -169,14 +196,14 @@ def _full(error: OSError) -> Iterator[Clue]:
             f"There is {small}, which is memory that processes share.",
             "`num_workers=0` in the DataLoader, or a container with a larger `--shm-size`.",
         )
-        return
-    yield Clue(
-        "little-disk",
-        f"Little is free: {small}.",
-        "`!du -xh / --max-depth=3 2>/dev/null | sort -h | tail -20` shows what fills it; delete what you "
-        "can do "
-        "without. For `/tmp` alone: `%env TMPDIR=/content` before the cell.",
-    )
+    elif free:
+        yield Clue(
+            "little-disk",
+            f"Little is free: {small}.",
+            "`!du -h --max-depth=2 . 2>/dev/null | sort -h | tail -20` shows what fills the current "
+            "folder; delete "
+            "what you can do without. For `/tmp` alone: `import tempfile; tempfile.tempdir = FOLDER`.",
+        )
 
 
 def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
@@ -189,14 +216,16 @@ def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
         return
     path, top = Path(str(of.__file__)), of.__name__.partition(".")[0]
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
-    if "." in of.__name__ or not (top in sys.stdlib_module_names or installed(distribution(top))):
+    if "." in of.__name__ or is_own(top):
+        return
+    if not (top in sys.stdlib_module_names or installed(distribution(top))):
         return
     searched_first = {traces.working_folder(), Path(sys.path[0] or ".").resolve()}
     if folder.resolve() in searched_first and "site-packages" not in path.parts:
         yield Clue(
             "broken-install",
             f"`{path}` was imported in place of the real `{top}`: your file has the same name.",
-            "Give the file another name, delete `__pycache__` beside it, and restart the session.",
+            "Give the file another name, and restart the session.",
         )
 
 

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from colab_helpers.doctor.imports import distribution, normal
 from colab_helpers.doctor.missing import NAMESPACES
+
+#: Packages of which each release is built for one of PyTorch.
+_TIED = ("torchvision", "torchaudio", "torchtext", "torchcodec", "xformers", "torch-xla")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ def package(module: str) -> Package | None:
     if not top or top in sys.stdlib_module_names or top == "__main__":
         return None
     if top in NAMESPACES:  # shared by many: its own name says nothing
-        return installed(distribution(module)) if distribution(module) != top else None
+        name = distribution(".".join(module.split(".")[:2]))
+        return installed(name) if name != distribution(top) else None
     file = getattr(sys.modules.get(top), "__file__", None)
     if file and not is_of_packages(file):  # a module of one's own, by a package's name
         return None
@@ -83,12 +88,10 @@ def needs(asker: Package, extras: bool = False) -> Iterator[tuple[Package, str]]
     `asker` is one that is installed; `extras`: also what it asks for only where that is wanted. Nothing,
     where nothing reads such lines: neither packaging nor pip.
     """
-    try:
-        Requirement = _requirement()  # noqa: N806
-    except ImportError:
-        return
     for line in metadata.requires(asker.name) or []:
-        each = Requirement(line)
+        each = _read(line)
+        if each is None:
+            continue
         optional = "extra ==" in str(each.marker)
         if each.marker and not each.marker.evaluate({"extra": ""}) and not (extras and optional):
             continue
@@ -97,15 +100,63 @@ def needs(asker: Package, extras: bool = False) -> Iterator[tuple[Package, str]]
             yield there, str(each.specifier)
 
 
+def suits(there: Package, versions: str) -> bool:
+    """Say whether an installed package is one of those `versions`; True where nothing can tell.
+
+    `versions` as pip writes them: ">=2.0,<3"; `there` is the package.
+
+    >>> suits(Package("numpy", "1.26.4"), ">=2.0")
+    False
+    """
+    wanted = _read(f"{there.name}{versions}")
+    return wanted is None or wanted.specifier.contains(there.version, prereleases=True)
+
+
+def update(asker: Package) -> str:
+    """Return how a package is brought up to date, as part of a sentence; `asker` is one that is installed.
+
+    What is tied to a release of PyTorch would bring another PyTorch along, and what came from a repository is
+    not pip's to update.
+
+    >>> update(Package("no-such-package", "1"))
+    '`%pip install -U no-such-package`'
+    """
+    if asker.name in _TIED:
+        return f"Install the {asker.name} that was released together with this PyTorch"
+    try:
+        origin = metadata.distribution(asker.name).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        origin = None
+    if origin:
+        return f"Update {asker.name} where it came from (a repository or a folder)"
+    return f"`%pip install -U {asker.name}`"
+
+
+def is_own(top: str) -> bool:
+    """Say whether the module `top` is somebody's own work, installed from its folder; False if not "
+    "installed."""
+    try:
+        return bool(metadata.distribution(distribution(top)).read_text("direct_url.json"))
+    except metadata.PackageNotFoundError:
+        return False
+
+
 def forget() -> None:
     """Look again from now on: something may have been installed."""
     _by_module.cache_clear()
 
 
+def _read(line: str) -> Any:
+    """What a line of requirements says; None if it cannot be read, or nothing here reads such lines."""
+    try:
+        return _requirement()(line)
+    except Exception:  # some packages have lines that the standard does not allow
+        return None
+
+
 def _requirement() -> Any:
     """The class that reads what a package says it needs: packaging's, of which pip brings a copy."""
-    try:
-        module = importlib.import_module("packaging.requirements")
-    except ImportError:
-        module = importlib.import_module("pip._vendor.packaging.requirements")
-    return module.Requirement
+    found = find_spec("packaging")  # not somebody's own file of that name
+    if found is not None and is_of_packages(found.origin or ""):
+        return importlib.import_module("packaging.requirements").Requirement
+    return importlib.import_module("pip._vendor.packaging.requirements").Requirement

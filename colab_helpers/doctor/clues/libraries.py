@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
-from colab_helpers.doctor.clues.installed import Package, installed, is_of_packages, package
+from colab_helpers.doctor.clues.installed import Package, installed, is_of_packages, package, update
 
 _LIBRARY = r"(lib[\w+-]{1,60}\.so[\d.]{0,12})"
 _MISSING = re.compile(
@@ -51,22 +51,18 @@ def _looked_for(name: str, raised: Raised) -> Iterator[Clue]:
         yield Clue(
             raised.known or "cuda-library-missing",
             f"`{name}` is here, in `{exact.parent}`, a folder that is not searched.",
-            f'Before the import: `import ctypes; ctypes.CDLL("{exact}", mode=ctypes.RTLD_GLOBAL)`; for a '
-            f"program of its own: `LD_LIBRARY_PATH={exact.parent}` before it starts. A framework that brings "
-            "the library loads it too: import that first.",
+            f'Before the import: `import ctypes; ctypes.CDLL("{exact}")`; for a program of its own: '
+            f"`LD_LIBRARY_PATH={exact.parent}:$LD_LIBRARY_PATH` before its name. A framework that brings the "
+            "library loads it too: import that first.",
         )
     elif there:
         others = ", ".join(f"`{other}`" for other, _ in there[:4])
         who = f"{asker} was" if asker else "What asks for it was"
-        wish = (
-            f"`%pip install -U {asker.name}` brings its newest build"
-            if asker
-            else "Install another build"
-        )
+        way = f"{update(asker)}: " if asker else ""
         yield Clue(
             raised.known or "cuda-library-missing",
             f"There is no `{name}` here; there is {others}. {who} built for another version.",
-            f"{wish}; it has to be one for the version that is here. Install it, {raised.restart}.",
+            f"{way}it has to be a build for the version that is here; {raised.restart}.",
         )
 
 
@@ -75,12 +71,12 @@ def _compiled_for_another(symbol: re.Match[str], raised: Raised) -> Iterator[Clu
     asker, torch = package(symbol[1]), installed("torch")
     if asker is None or torch is None or asker == torch or not _PYTORCH.search(symbol[2]):
         return
+    plain = torch.version.partition("+")[0]
     yield Clue(
         raised.known or "extension-mismatch",
         f"{asker} was compiled for another PyTorch than {torch}, which is installed.",
-        f"Take a build of {asker.name} for PyTorch {torch.version.partition('+')[0]} (its release page lists "
-        f"them), {raised.restart}; or compile it here: `%pip install --force-reinstall --no-deps "
-        f"--no-binary {asker.name} --no-build-isolation {asker.name}`.",
+        f"Take a build of {asker.name} for PyTorch {plain}: its release page, or its index, lists them. "
+        f"{raised.restarting} after it. To compile it here takes a compiler for CUDA, and long.",
     )
 
 

@@ -23,18 +23,20 @@ _NUMBERS = {
     "allocated": rf"(?:{_SIZE} is allocated by PyTorch|{_SIZE} already allocated)",
     "reserved": rf"{_SIZE} reserved in total",
     "unused": rf"{_SIZE} is reserved by PyTorch but unallocated",
+    "allowed": rf"{_SIZE} allowed",
     "process": rf"this process has {_SIZE} memory in use",
 }
 #: Shares of the whole GPU from which a number is the cause.
-_OTHERS, _TENSOR, _PIECES = 0.5, 0.25, 0.1
-_NAMED = 0.15  # what others hold is told from here on; below it is CUDA itself
+_TENSOR, _PIECES = 0.25, 0.1
+_NAMED = 0.15  # what others hold counts from here on; below it is CUDA itself
 
 
 @dataclass(frozen=True)
 class Numbers:
     """What PyTorch says of a GPU that is full, in bytes. `unused`: reserved by it, and empty.
 
-    `process`: what this process holds in all, None where it does not say.
+    `process`: what this process holds in all, `allowed`: what PyTorch was told to use at most, None where it
+    does not say.
     """
 
     asked: float
@@ -43,6 +45,7 @@ class Numbers:
     allocated: float
     unused: float
     process: float | None = None
+    allowed: float | None = None
 
     @property
     def beside(self) -> float:
@@ -96,6 +99,12 @@ def _too_large(asked: float, id: str) -> Clue:
             "data in "
             "pieces, or use a smaller type (float32 takes half the memory of float64).",
         )
+    if here.ram_available > asked:
+        return Clue(
+            id,
+            f"One array of {_gib(asked)} was asked for and refused, though {free} of {total} are free.",
+            "Something limits this process: `!ulimit -v`, or the limit of the container.",
+        )
     return Clue(
         id,
         f"One array of {_gib(asked)} was asked for; of this machine's {total}, {free} are free.",
@@ -108,24 +117,39 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
     asked, total, unused = _gib(said.asked), _gib(said.total), _gib(said.unused)
     if said.asked > said.total:
         return _told(
-            f"One tensor of {asked} was asked for, and the whole GPU has {total}.",
+            f"{asked} was asked for in one piece, and the whole GPU has {total}.",
             "No setting helps: a shape is larger than you think. Look at the sizes in the failing line: a "
             "whole data set at once, attention over a very long sequence, or an image that was not "
             "made smaller.",
         )
-    if said.others > _OTHERS * said.total:
+    if said.allowed is not None and said.allowed < said.total:
+        return _told(
+            f"PyTorch was told to use at most {_gib(said.allowed)} of {total}.",
+            "Look for `set_per_process_memory_fraction` in the code, and for who else shares this GPU.",
+        )
+    if said.free > 1.5 * said.asked:
+        return _told(
+            f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: something "
+            "limits this process.",
+            "On Windows and WSL, update the driver, and in WSL raise `memory` in `.wslconfig`. "
+            "Elsewhere, look at "
+            "the limits of the container. Some were helped by `PYTORCH_ALLOC_CONF=expandable_segments:True` "
+            "(`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9).",
+        )
+    if said.others > max(said.allocated, _NAMED * said.total):
         ends = (
-            "Runtime > Manage sessions: end the others; else Runtime > Restart session"
+            f"Runtime > Manage sessions: end the others; else {raised.restarting}"
             if raised.platform.startswith("colab")
             else "`nvidia-smi` lists who: end it; where it lists nobody, restart the container or the machine"
         )
         return Clue(
             "gpu-held",
-            f"Of {total}, this program's tensors hold {_gib(said.allocated)}; {_gib(said.others)} are held "
-            "by somebody else: another notebook, an earlier run that has not ended, or another library.",
-            f"{ends}. A smaller batch cannot help.",
+            f"Of {total}, this program's tensors hold {_gib(said.allocated)}; {_gib(said.others)} are "
+            "held by "
+            "something else: another notebook, an earlier run that has not ended, or another library.",
+            f"{ends}. A smaller batch helps little.",
         )
-    if said.beside > _OTHERS * said.total:
+    if said.beside > max(said.allocated, _NAMED * said.total):
         return _told(
             f"Of {total}, PyTorch's tensors hold {_gib(said.allocated)}; {_gib(said.beside)} are held by "
             "another "
@@ -133,13 +157,6 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
             "Restart the session and start only one of them, or limit the other first: JAX by "
             "`XLA_PYTHON_CLIENT_PREALLOCATE=false`, TensorFlow by "
             "`tf.config.experimental.set_memory_growth`.",
-        )
-    if said.free > 1.5 * said.asked:
-        return _told(
-            f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: something "
-            "limits this process (Windows or WSL, a memory fraction), or the free memory is in pieces.",
-            "Set `PYTORCH_ALLOC_CONF=expandable_segments:True` (`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9) "
-            "before PyTorch starts; on Windows update the driver.",
         )
     if said.unused >= max(said.asked, _PIECES * said.total):
         return _told(
@@ -150,26 +167,42 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
             "(`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9). If that is not enough, a smaller batch.",
         )
     if said.asked > _TENSOR * said.total:
-        return _told(
-            f"One tensor of {asked} was asked for, on a GPU of {total}.",
-            "The failing line shows which one it is: make that smaller. Attention grows with the square "
-            "of the "
-            "sequence length or the image size; where an evaluation keeps all its outputs on the GPU, memory "
-            "grows at each step (Trainer: `eval_accumulation_steps`).",
-        )
+        return _one_piece(said)
     held = said.others + said.beside
     also = f" {_gib(held)} are held by something else." if held > _NAMED * said.total else ""
+    pieces = (
+        f" PyTorch keeps only {unused} unused, so fragmentation is not the cause."
+        if said.unused < said.asked
+        else ""
+    )
     return _told(
-        f"This program's own tensors hold {_gib(said.allocated)} of {total}.{also} PyTorch keeps only "
-        f"{unused} "
-        "unused, so fragmentation is not the cause: the work is too large.",
+        f"This program's own tensors hold {_gib(said.allocated)} of {total}: the work is too "
+        f"large.{also}{pieces}",
         "Restart the session first: tensors of earlier cells stay. Then reduce what is needed. If it "
         "fails while "
         "the model is loaded: a smaller model, or 4 bits. In the first steps of training: a smaller "
         "batch, or "
-        "gradient checkpointing. Later: a list keeps tensors (`losses.append(loss)`: use `loss.item()`), "
-        "or one "
-        "sample is much longer than the others (truncate it).",
+        "gradient checkpointing. Later: a list keeps tensors (`losses.append(loss)`: use `loss.item()`), or "
+        "one sample is much longer than the others (truncate it).",
+    )
+
+
+def _one_piece(said: Numbers) -> Clue:
+    """A single allocation that is a large part of the GPU."""
+    seen = f"{_gib(said.asked)} was asked for in one piece, on a GPU of {_gib(said.total)}"
+    if said.allocated < _NAMED * said.total:  # some libraries make room for a whole model at once
+        return _told(
+            f"{seen} that was nearly empty.",
+            "If it fails while a model is loaded, the model is too large for this GPU: a smaller one, or "
+            "16, 8 or 4 "
+            "bits. Otherwise the failing line shows which tensor it is: make that smaller.",
+        )
+    return _told(
+        f"{seen}.",
+        "The failing line shows which tensor it is, as a rule: make that smaller. Attention grows with "
+        "the square "
+        "of the sequence length or the image size; where an evaluation keeps all its outputs on the "
+        "GPU, memory grows at each step (Trainer: `eval_accumulation_steps`).",
     )
 
 

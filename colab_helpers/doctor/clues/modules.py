@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from colab_helpers import _traces as traces
 from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.clues.installed import is_of_packages
 from colab_helpers.doctor.imports import distribution, normal
 from colab_helpers.doctor.missing import brought
 
@@ -36,7 +39,12 @@ def clues(raised: Raised) -> Iterator[Clue]:
     if raised.known not in ("", "package-missing"):  # the table knows how this one is installed
         return
     near = difflib.get_close_matches(top, _POPULAR, 1, 0.75)
-    if right := _CALLED.get(top.lower()):
+    if own := _own(top):
+        yield _told(
+            f"There is `{own}`, whose folder is not searched.",
+            f'`import sys; sys.path.append("{own.parent}")` before the import.',
+        )
+    elif right := _CALLED.get(top.lower()):
         yield _told(
             f"There is no module `{top}`: it is imported as `{right}`.", f"`import {right}`"
         )
@@ -45,12 +53,14 @@ def clues(raised: Raised) -> Iterator[Clue]:
             "another-python",
             f"`{top}` is in `{folder}`, and this session's Python ({sys.executable}, "
             f"{sys.version_info.major}.{sys.version_info.minor}) does not search that folder.",
-            f"`%pip install {distribution(top)}`: with %, it is installed where this session looks.",
+            f"{_install(top, folder)} With %, pip installs where this session looks.",
         )
     elif normal(distribution(top)) in brought("gpu"):
         yield _told(f"`{top}` is not installed here.", f"`%pip install {distribution(top)}`")
     elif near:
-        yield _told(f"There is no module `{top}`. Did you mean `{near[0]}`?", f"`import {near[0]}`")
+        yield _told(
+            f"Nothing here is called `{top}`. Did you mean `{near[0]}`?", f"`import {near[0]}`"
+        )
     else:
         yield _told(
             f"Nothing that is installed here has a module `{top}`.",
@@ -60,6 +70,25 @@ def clues(raised: Raised) -> Iterator[Clue]:
             "know it by "
             "another name.",
         )
+
+
+def _own(top: str) -> Path | None:
+    """A module of that name in a folder of the current one, as in a repository that was cloned."""
+    here = traces.working_folder()
+    found = itertools.chain(here.glob(f"*/{top}.py"), here.glob(f"*/{top}/__init__.py"))
+    file = next((each for each in found if not is_of_packages(str(each))), None)
+    return file.parent if file and file.name == "__init__.py" else file
+
+
+def _install(top: str, folder: Path) -> str:
+    """How to install what lies in a folder of another Python, if its files tell by which name."""
+    for about in folder.glob("*.dist-info"):
+        listed = about / "RECORD"
+        if listed.is_file() and re.search(
+            rf"(?m)^{re.escape(top)}(/|\.py)", listed.read_text("utf-8", "replace")
+        ):
+            return f"`%pip install {normal(about.name.partition('-')[0])}`."
+    return "Install it for this Python."
 
 
 def _elsewhere(top: str) -> Path | None:

@@ -25,12 +25,14 @@ from colab_helpers.doctor.clues.installed import (
     is_of_packages,
     needs,
     package,
+    suits,
+    update,
 )
 from colab_helpers.doctor.imports import distribution
 
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
 _PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_API not found")
-_GONE = re.compile(r"\bremoved in (?:the )?([A-Za-z][\w-]{1,40}) v?(\d[\d.]{0,10}\d)")
+_GONE = re.compile(r"(?<!be )\bremoved in (?:the )?([A-Za-z][\w-]{1,40}) v?(\d[\d.]{0,10}\d)")
 #: How packages say themselves which release of another they want.
 _AT_LEAST = re.compile(
     r"(?:requires|needs)(?: at least)? ([A-Za-z][\w-]{1,40})(?: version)? v?(\d[\d.]{0,12}) or "
@@ -67,6 +69,10 @@ def _looks(error: BaseException) -> tuple[Callable[[BaseException, Raised], Iter
 
 def _replaced(error: BaseException, raised: Raised) -> Iterator[Clue]:
     """Packages of which one version is loaded, and another was installed since."""
+    if not isinstance(error, ImportError | AttributeError | SystemError) and not _SIZES.search(
+        text_of(error)
+    ):
+        return  # what else fails has other causes as a rule
     mixed = []
     for top in _concerned(error):
         loaded = vars(sys.modules[top]).get("__version__")
@@ -89,24 +95,23 @@ def _concerned(error: BaseException) -> list[str]:
 
 
 def _is_another(loaded: str, there: Package) -> bool:
+    """Whether two versions differ in more than how they are written."""
     plain = loaded.partition("+")[0]
-    return not there.version.startswith(plain) and not plain.startswith(there.version)
+    return plain[:1].isdecimal() and not suits(there, f"=={plain}")
 
 
 def _is_new(there: Package) -> bool:
-    """Whether a distribution was installed after this process started, as far as that is known."""
+    """Whether a distribution was installed after this process started; no where that is unknown."""
     running = traces.running()
-    if not running:
-        return True
     try:
         files = metadata.distribution(there.name).files or []
         records = [
             Path(str(file.locate())) for file in files if file.name in ("RECORD", "METADATA")
         ]
-        installed = max(path.stat().st_mtime for path in records)
+        made = max(path.stat().st_mtime for path in records)
     except (OSError, ValueError, metadata.PackageNotFoundError):
         return False
-    return installed > time.time() - running
+    return bool(running) and made > time.time() - running
 
 
 def _built_for_another(error: BaseException, raised: Raised) -> Iterator[Clue]:
@@ -119,25 +124,31 @@ def _built_for_another(error: BaseException, raised: Raised) -> Iterator[Clue]:
     if not sizes and there.version.startswith(("0.", "1.")):
         return
     older = not sizes or sizes[1] == "96"  # NumPy 2 made it 88
-    first, second = (
-        (asker.name, "numpy<2") if older else ("numpy", f"{asker.name}<{step(asker.version)}")
-    )
-    yield Clue(
-        "numpy-abi",
-        f"{asker} was compiled for NumPy {1 if older else 2}, and {there} is installed.",
-        f'`%pip install -U {first}`, {raised.restart}. If that is not possible: `%pip install "{second}"`.',
-    )
+    if older:  # no NumPy 1 was built for Python 3.13 and later
+        other = (
+            ""
+            if sys.version_info >= (3, 13)
+            else ' If that is not possible: `%pip install "numpy<2"`.'
+        )
+        remedy = f"{update(asker)}, {raised.restart}.{other}"
+    else:
+        remedy = (
+            f"`%pip install -U numpy`, {raised.restart}. If that is not possible: "
+            f'`%pip install "{asker.name}<{step(asker.version)}"`.'
+        )
+    seen = f"{asker} was compiled for NumPy {1 if older else 2}, and {there} is installed."
+    yield Clue("numpy-abi", seen, remedy)
 
 
 def _generated(error: BaseException, raised: Raised) -> Iterator[Clue]:
     """A package whose code was generated for an older protobuf."""
     asker = next((each for each in _packages(error) if each.name != "protobuf"), None)
     there = installed("protobuf")
-    if raised.known == "protobuf-old" and asker and there:
+    if "Descriptors cannot be created directly" in text_of(error) and asker and there:
         yield Clue(
             "protobuf-old",
             f"{asker} has code that was generated for an older protobuf than {there}, which is installed.",
-            f"`%pip install -U {asker.name}`, {raised.restart}. If its newest release fails in the same way: "
+            f"{update(asker)}, {raised.restart}. If its newest release fails in the same way: "
             '`%pip install "protobuf<3.21"`.',
         )
 
@@ -147,11 +158,11 @@ def _dropped(error: BaseException, raised: Raised) -> Iterator[Clue]:
     match = _GONE.search(text_of(error))
     there = installed(distribution(match[1].lower())) if match else None
     asker = next((each for each in _packages(error) if each != there), None)
-    if match and there and asker:
+    if match and there and asker and suits(there, f">={match[2]}"):
         yield Clue(
             "library-mismatch",
             f"{asker} asks for what {there.name} dropped in {match[2]}, and {there} is installed.",
-            f"`%pip install -U {asker.name}`, {raised.restart}. If its newest release fails in the same way: "
+            f"{update(asker)}, {raised.restart}. If its newest release fails in the same way: "
             f'`%pip install "{there.name}<{match[2]}"`.',
         )
 
@@ -203,8 +214,9 @@ def _said(error: BaseException, raised: Raised) -> Iterator[Clue]:
         else ("", "")
     )  # fmt: skip
     there = installed(distribution(name.lower())) if name else None
-    if asker and there and asker != there:
-        yield _needs(asker, there, wish.rstrip("."), raised)
+    wish = wish.rstrip(".")
+    if asker and there and asker != there and not suits(there, wish):
+        yield _needs(asker, there, wish, raised)
 
 
 def _above(release: str) -> str:
@@ -218,7 +230,7 @@ def _needs(asker: Package, there: Package, versions: str, raised: Raised, sure: 
         "library-mismatch",
         f"{asker} asks for {there.name}{versions}, and {there} is installed{sure}.",
         f'`%pip install "{there.name}{versions}"`, {raised.restart}. If another package needs {there}: '
-        f"`%pip install -U {asker.name}`.",
+        f"{update(asker)}.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -15,13 +15,15 @@ from colab_helpers.doctor.clues.installed import is_of_packages
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
 
 
+_ASSIGNED = re.compile(r"^[\w\s.,*\[\]()]{1,200}(?<![=!<>])=(?!=)")  # what the line was to make
+_WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
 _MOST = 6  # tensors that are named
 #: What an error speaks of, by its words -> the known problem.
 _KINDS = {
     "device": (
         re.compile(
             r"on the same device|different devices|not on the expected device"
-            r"|Input type .* and weight type|can't convert \w+:\d device"
+            r"|Input type .* and weight type"
         ),
         "two-devices",
     ),
@@ -52,6 +54,7 @@ class _Tensor:
     device: str
     dtype: str
     shape: str
+    of_torch: bool = True
 
     def told(self, kind: str) -> str:
         what = {"device": f"is on {self.device}", "dtype": f"is {self.dtype}", "shape": self.shape}
@@ -65,13 +68,15 @@ def clues(raised: Raised) -> Iterator[Clue]:
     if error is None or not kind:
         return
     own = next((one for one in walk(error) if not is_of_packages(one[0].f_code.co_filename)), None)
-    named = [each for each in (_named(*own) if own else ()) if getattr(each, kind)]
+    named = _fitting(kind, _named(*own) if own else (), raised.text)
     if kind == "shape" and (found := _PRODUCT.search(raised.text)) and _in_a_layer(error):
         yield _layer(found)
     differ = len({getattr(each, kind) for each in named}) > 1
     if len(named) > 1 and (differ or kind == "shape"):  # (3, 4) @ (3, 4) does not fit either
         told = ", ".join(each.told(kind) for each in named[:_MOST])
-        yield Clue(_KINDS[kind][1], f"In the line that failed, {told}.", _remedy(kind, named))
+        yield Clue(
+            _KINDS[kind][1], f"In the line that failed, {told}.", _remedy(kind, named, raised.text)
+        )
 
 
 def _in_a_layer(error: BaseException) -> bool:
@@ -88,7 +93,7 @@ def _layer(found: re.Match[str]) -> Clue:
     )
 
 
-def _remedy(kind: str, named: list[_Tensor]) -> str:
+def _remedy(kind: str, named: list[_Tensor], text: str) -> str:
     """What to do so that these fit."""
     if kind == "device":
         return (
@@ -101,21 +106,35 @@ def _remedy(kind: str, named: list[_Tensor]) -> str:
             "Two of these sizes should match but do not. Trace the wrong one back to where it is created: a "
             "missing `.T`, a lost batch dimension, axes in the wrong order, a wrong layer size."
         )
-    types = {each.dtype for each in named}
-    if "float64" in types:
+    if re.search(r"\b(Double|double|float64)\b", text):
         return "NumPy's numbers are float64, a model's float32: `x = x.float()`."
-    if any("int" in each for each in types):
+    if _WHOLE.search(text):
         return "Whole numbers become floats first: `x = x.float()`; of an image, `x = x.float() / 255`."
+    device = next((each.device.partition(":")[0] for each in named if each.device), "cuda")
     return (
         "Give all one type: `x = x.to(next(model.parameters()).dtype)`, or run the line under "
-        '`torch.autocast("cuda")`, which chooses for each operation.'
+        f'`torch.autocast("{device}")`, which chooses for each operation.'
     )
+
+
+def _fitting(kind: str, named: Iterable[_Tensor], text: str) -> list[_Tensor]:
+    """Those of the named that the error can mean."""
+    told = [each for each in named if getattr(each, kind)]
+    if (
+        kind == "device"
+    ):  # arrays of NumPy are where they always are, and single numbers may be anywhere
+        return [each for each in told if each.of_torch and each.shape != "has shape ()"]
+    if kind == "dtype" and not _WHOLE.search(text):  # ids, labels and masks stand in most lines
+        return [each for each in told if "float" in each.dtype]
+    return told
 
 
 def _named(frame: FrameType, line: str) -> Iterator[_Tensor]:
     """Tensors and models that the failing line names; all of its function where the line is not known."""
     seen = {**frame.f_globals, **frame.f_locals}
-    names = _NAME.findall(line) or [name for name in frame.f_locals if name[:1] != "_"]
+    names = _NAME.findall(_ASSIGNED.sub("", line)) or [
+        name for name in frame.f_locals if name[:1] != "_"
+    ]
     for name in dict.fromkeys(names):
         parts = name.split(".")
         shorter = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # `x` of `x.view`
@@ -127,7 +146,10 @@ def _value(name: str, seen: Mapping[str, Any]) -> Any:
     first, *rest = name.split(".")
     value = seen.get(first)
     for part in rest:
-        inside = getattr(value, "__dict__", {})
+        try:
+            inside = object.__getattribute__(value, "__dict__")
+        except AttributeError:  # it keeps its parts in slots
+            return None
         modules = inside.get("_modules", {}) if isinstance(inside, dict) else {}
         value = inside.get(part, modules.get(part))
     return value
@@ -136,10 +158,10 @@ def _value(name: str, seen: Mapping[str, Any]) -> Any:
 def _tensor(name: str, value: Any) -> _Tensor | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.nn.Module):
-        first = next(value.parameters(), None)
+        first = next(torch.nn.Module.parameters(value), None)
         if first is None:
             return None
-        size = getattr(value, "in_features", None)
+        size = vars(value).get("in_features")
         shape = f"expects {size} values a row" if isinstance(size, int) else ""
         return _Tensor(name, _device(first), _dtype(first), shape)
     if type(value).__module__.partition(".")[0] not in ("torch", "numpy", "jax", "jaxlib"):
@@ -147,7 +169,8 @@ def _tensor(name: str, value: Any) -> _Tensor | None:
     sizes = getattr(value, "shape", None)
     if not isinstance(sizes, tuple):
         return None
-    return _Tensor(name, _device(value), _dtype(value), f"has shape {tuple(sizes)}")
+    of_torch = type(value).__module__.startswith("torch")
+    return _Tensor(name, _device(value), _dtype(value), f"has shape {tuple(sizes)}", of_torch)
 
 
 def _device(value: Any) -> str:

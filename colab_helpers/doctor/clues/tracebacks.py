@@ -47,6 +47,7 @@ def clues(raised: Raised) -> Iterator[Clue]:
         "library-mismatch",
         f"{asker} asks for `{asked['module']}.{asked['name']}`, which the {other} that is installed does "
         "not have.",
-        f"One of them is too old for the other. `%pip install -U {asker}`, {raised.restart}. If its newest "
-        f"release fails in the same way, an older {other}: `%pip index versions {other}` lists them.",
+        f"One of them is too old for the other. Update {asker}, {raised.restart}. If its newest release "
+        "fails in "
+        f"the same way, an older {other}: `%pip index versions {other}` lists them.",
     )

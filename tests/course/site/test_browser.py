@@ -249,7 +249,7 @@ def test_what_the_numbers_of_an_error_say_stands_above_what_is_known(doctors):
     page.fill("#doctor-text", test_clues_of_machines.FULL)
     page.keyboard.press("Control+Enter")
     said = answered(page)
-    assert said.index("In this case: One tensor of 36.0 GiB") < said.index(
+    assert said.index("In this case: 36.0 GiB was asked for") < said.index(
         "More about this problem"
     )
 
