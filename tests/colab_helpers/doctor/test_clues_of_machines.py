@@ -97,7 +97,7 @@ def test_a_path_on_drive(tmp_path, monkeypatch, answer, id):
         (("/tmp",), "import os; raise error", "little-disk"),
         (
             ("/dev/shm",),
-            "import multiprocessing.pool as p; p.ThreadPool(1).apply(raiser)",
+            "import multiprocessing.pool as p\nwith p.ThreadPool(1) as pool: pool.apply(raiser)",
             "shared-memory",
         ),
     ],
