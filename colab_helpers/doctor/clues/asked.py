@@ -83,15 +83,16 @@ def mismatch(border: Asked, raised: Raised) -> Clue:
             "library-mismatch",
             f"{caller} asks for {border.what}, which {there} does not have.",
             f"One of them is too old for the other. {update(first)}, {raised.restart}. If its "
-            f"newest release fails in the same way, an older {other.name}, one step after the other: "
+            f"newest release fails in the same way, an older {other.name}, one step after the "
+            "other: "
             f'`%pip install "{other.name}<{step(other.version)}"`.',
         )
     near = " or ".join(f"`{name}`" for name in border.near)
     meant = f" Did you mean {near}?" if near else ""
     who = "" if caller == _OWN else f", which {caller} asks for"
     usual = (
-        "If it is not a typing error: is it the object that you expect (`type(…)`)? Or the code was written "
-        f"for another release of {there.name}: look the name up in its release notes."
+        "If it is not a typing error: is it the object that you expect (`type(…)`)? Or the code "
+        f"was written for another release of {there.name}: look the name up in its release notes."
     )
     return Clue(
         "name-not-there",
@@ -172,8 +173,8 @@ def _usual(kind: str, name: str) -> str:
         "DataFrame": "If you mean a column: `df.columns` lists those that there are.",
         "DataParallel": "The model inside is its `.module`.",
         "DistributedDataParallel": "The model inside is its `.module`.",
-        "ndarray": "It is an array. Of an array of objects take one, as `axes[0]`; a PyTorch tensor is made "
-        "by `torch.from_numpy(x)`.",
+        "ndarray": "It is an array. Of an array of objects take one, as `axes[0]`; a PyTorch "
+        "tensor is made by `torch.from_numpy(x)`.",
     }.get(kind, "")
 
 

@@ -57,8 +57,8 @@ def _without(raised: Raised) -> Iterator[Clue]:
         yield Clue(
             raised.known,
             "This machine does have a GPU, so the runtime type is not the problem.",
-            f"`!nvidia-smi` has to list it. {raised.restarting}, and look for what hides it before the "
-            "error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
+            f"`!nvidia-smi` has to list it. {raised.restarting}, and look for what hides it before "
+            "the error: a process that was started before, `CUDA_VISIBLE_DEVICES`, an old driver.",
         )
     elif here.accelerator == "TPU":
         seen_here = f"This machine has a {here.tpu}, and no NVIDIA GPU."
@@ -79,9 +79,9 @@ def _taken(raised: Raised) -> Iterator[Clue]:
         yield Clue(
             raised.known,
             f"Another process has the TPU open: {told}.",
-            "End it where it was started: another notebook, or an earlier `!python` line. If it is "
-            "nobody's work "
-            f"any more: `!kill {' '.join(str(pid) for pid, _ in named)}`, {raised.restart}.",
+            "End it where it was started: another notebook, or an earlier `!python` line. If it "
+            f"is nobody's work any more: `!kill {' '.join(str(pid) for pid, _ in named)}`, "
+            f"{raised.restart}.",
         )
 
 

@@ -69,13 +69,19 @@ def _paths(error: BaseException) -> list[str]:
 
 def _ends(paths: list[str]) -> Iterator[Clue]:
     """Where the first path ends that is not there."""
-    away = [path for path in paths if _is_on_a_drive(path) or not os.path.lexists(path)]
+    away = [path for path in paths if is_on_a_drive(path) or not os.path.lexists(path)]
     if away:
         yield from _missing(away[0])
 
 
-def _is_on_a_drive(path: str) -> str:
-    """The mount point of a Drive that a path is below; "" for others."""
+def is_on_a_drive(path: str) -> str:
+    """Return the mount point of a Drive that a path is below; "" for others. No file is looked at.
+
+    `path` may be relative to the current folder.
+
+    >>> is_on_a_drive("/content/drive/MyDrive/data.csv")
+    '/content/drive'
+    """
     whole = Path(os.path.normpath(traces.working_folder() / path))
     return next((each for each in _DRIVES if Path(each) in [whole, *whole.parents]), "")
 
@@ -97,8 +103,8 @@ def _program(path: str, error: BaseException) -> list[Clue]:
         Clue(
             "no-such-file",
             f"`{path}` is a program, and none of that name is on this machine's `PATH`.",
-            "Install the package that provides it, with `%pip` or `!apt-get`; then "
-            f"`!which {path}` has to find it.",
+            "Install the package that provides it, with `%pip` or `!apt-get`; then `!which "
+            f"{path}` has to find it.",
         )
     ]
 
@@ -114,7 +120,7 @@ def _missing(path: str) -> Iterator[Clue]:
         yield _told("`open` does not expand `~`.", f'`os.path.expanduser("{path}")` does.')
         return
     whole = Path(os.path.normpath(traces.working_folder() / path))
-    if drive := _is_on_a_drive(path):
+    if drive := is_on_a_drive(path):
         answer = traces.drive(Path(drive))
         if answer != "mounted":
             yield _without_drive(drive, answer)
@@ -128,13 +134,13 @@ def _missing(path: str) -> Iterator[Clue]:
     if len(parts) > 1:
         remedy = (
             f"To write there, make the folder first: `os.makedirs({str(whole.parent)!r}, "
-            "exist_ok=True)`. To read, "
-            "correct the path, or run the cell again that should have made it."
+            "exist_ok=True)`. To read, correct the path, or run the cell again that should have "
+            "made it."
         )
     else:
         remedy = (
-            "Correct the path. If an earlier cell should have made the file, run that cell again and "
-            "read what it prints."
+            "Correct the path. If an earlier cell should have made the file, run that cell again "
+            "and read what it prints."
         )
     yield _told(seen, remedy)
 
@@ -200,9 +206,9 @@ def _full(error: OSError) -> Iterator[Clue]:
         yield Clue(
             "little-disk",
             f"Little is free: {small}.",
-            "`!du -h --max-depth=2 . 2>/dev/null | sort -h | tail -20` shows what fills the current "
-            "folder; delete "
-            "what you can do without. For `/tmp` alone: `import tempfile; tempfile.tempdir = FOLDER`.",
+            "`!du -h --max-depth=2 . 2>/dev/null | sort -h | tail -20` shows what fills the "
+            "current folder; delete what you can do without. For `/tmp` alone: `import tempfile; "
+            "tempfile.tempdir = FOLDER`.",
         )
 
 

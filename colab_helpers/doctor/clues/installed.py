@@ -133,8 +133,8 @@ def update(asker: Package) -> str:
 
 
 def is_own(top: str) -> bool:
-    """Say whether the module `top` is somebody's own work, installed from its folder; False if not "
-    "installed."""
+    """Say whether the module `top` is somebody's own work, installed from its folder; False if "
+    "not installed."""
     try:
         return bool(metadata.distribution(distribution(top)).read_text("direct_url.json"))
     except metadata.PackageNotFoundError:

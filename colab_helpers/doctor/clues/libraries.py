@@ -52,8 +52,8 @@ def _looked_for(name: str, raised: Raised) -> Iterator[Clue]:
             raised.known or "cuda-library-missing",
             f"`{name}` is here, in `{exact.parent}`, a folder that is not searched.",
             f'Before the import: `import ctypes; ctypes.CDLL("{exact}")`; for a program of its own: '
-            f"`LD_LIBRARY_PATH={exact.parent}:$LD_LIBRARY_PATH` before its name. A framework that brings the "
-            "library loads it too: import that first.",
+            f"`LD_LIBRARY_PATH={exact.parent}:$LD_LIBRARY_PATH` before its name. A framework that "
+            "brings the library loads it too: import that first.",
         )
     elif there:
         others = ", ".join(f"`{other}`" for other, _ in there[:4])
@@ -75,8 +75,9 @@ def _compiled_for_another(symbol: re.Match[str], raised: Raised) -> Iterator[Clu
     yield Clue(
         raised.known or "extension-mismatch",
         f"{asker} was compiled for another PyTorch than {torch}, which is installed.",
-        f"Take a build of {asker.name} for PyTorch {plain}: its release page, or its index, lists them. "
-        f"{raised.restarting} after it. To compile it here takes a compiler for CUDA, and long.",
+        f"Take a build of {asker.name} for PyTorch {plain}: its release page, or its index, lists "
+        f"them. {raised.restarting} after it. To compile it here takes a compiler for CUDA, and "
+        "long.",
     )
 
 

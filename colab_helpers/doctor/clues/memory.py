@@ -95,9 +95,8 @@ def _too_large(asked: float, id: str) -> Clue:
         return Clue(
             id,
             f"One array of {_gib(asked)} was asked for, and this machine has {total} of memory.",
-            "Look at the shape in the message: it may be larger than you think. Otherwise process the "
-            "data in "
-            "pieces, or use a smaller type (float32 takes half the memory of float64).",
+            "Look at the shape in the message: it may be larger than you think. Otherwise process "
+            "the data in pieces, or use a smaller type (float32 takes half the memory of float64).",
         )
     if here.ram_available > asked:
         return Clue(
@@ -108,8 +107,9 @@ def _too_large(asked: float, id: str) -> Clue:
     return Clue(
         id,
         f"One array of {_gib(asked)} was asked for; of this machine's {total}, {free} are free.",
-        "`del` what is no longer needed, or restart the session and run only what is. Otherwise process the "
-        "data in pieces, or use a smaller type (float32 takes half the memory of float64).",
+        "`del` what is no longer needed, or restart the session and run only what is. Otherwise "
+        "process the data in pieces, or use a smaller type (float32 takes half the memory of "
+        "float64).",
     )
 
 
@@ -118,9 +118,9 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
     if said.asked > said.total:
         return _told(
             f"{asked} was asked for in one piece, and the whole GPU has {total}.",
-            "No setting helps: a shape is larger than you think. Look at the sizes in the failing line: a "
-            "whole data set at once, attention over a very long sequence, or an image that was not "
-            "made smaller.",
+            "No setting helps: a shape is larger than you think. Look at the sizes in the failing "
+            "line: a whole data set at once, attention over a very long sequence, or an image "
+            "that was not made smaller.",
         )
     if said.allowed is not None and said.allowed < said.total:
         return _told(
@@ -129,12 +129,12 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
         )
     if said.free > 1.5 * said.asked:
         return _told(
-            f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: something "
-            "limits this process.",
+            f"{_gib(said.free)} were free, {asked} was asked for, and it was refused all the same: "
+            "something limits this process.",
             "On Windows and WSL, update the driver, and in WSL raise `memory` in `.wslconfig`. "
-            "Elsewhere, look at "
-            "the limits of the container. Some were helped by `PYTORCH_ALLOC_CONF=expandable_segments:True` "
-            "(`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9).",
+            "Elsewhere, look at the limits of the container. Some were helped by "
+            "`PYTORCH_ALLOC_CONF=expandable_segments:True` (`PYTORCH_CUDA_ALLOC_CONF` up to "
+            "PyTorch 2.9).",
         )
     if said.others > max(said.allocated, _NAMED * said.total):
         ends = (
@@ -144,24 +144,23 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
         )
         return Clue(
             "gpu-held",
-            f"Of {total}, this program's tensors hold {_gib(said.allocated)}; {_gib(said.others)} are "
-            "held by "
-            "something else: another notebook, an earlier run that has not ended, or another library.",
+            f"Of {total}, this program's tensors hold {_gib(said.allocated)}; {_gib(said.others)} "
+            "are held by something else: another notebook, an earlier run that has not ended, or "
+            "another library.",
             f"{ends}. A smaller batch helps little.",
         )
     if said.beside > max(said.allocated, _NAMED * said.total):
         return _told(
-            f"Of {total}, PyTorch's tensors hold {_gib(said.allocated)}; {_gib(said.beside)} are held by "
-            "another "
-            "library in this same session, as TensorFlow and JAX do by default.",
+            f"Of {total}, PyTorch's tensors hold {_gib(said.allocated)}; {_gib(said.beside)} are "
+            "held by another library in this same session, as TensorFlow and JAX do by default.",
             "Restart the session and start only one of them, or limit the other first: JAX by "
             "`XLA_PYTHON_CLIENT_PREALLOCATE=false`, TensorFlow by "
             "`tf.config.experimental.set_memory_growth`.",
         )
     if said.unused >= max(said.asked, _PIECES * said.total):
         return _told(
-            f"PyTorch keeps {unused} that no tensor uses, in pieces too small for {asked}: the memory is "
-            "fragmented.",
+            f"PyTorch keeps {unused} that no tensor uses, in pieces too small for {asked}: the "
+            "memory is fragmented.",
             "In the first cell, before PyTorch is imported: "
             '`os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"` '
             "(`PYTORCH_CUDA_ALLOC_CONF` up to PyTorch 2.9). If that is not enough, a smaller batch.",
@@ -178,12 +177,11 @@ def _cause(said: Numbers, raised: Raised) -> Clue:
     return _told(
         f"This program's own tensors hold {_gib(said.allocated)} of {total}: the work is too "
         f"large.{also}{pieces}",
-        "Restart the session first: tensors of earlier cells stay. Then reduce what is needed. If it "
-        "fails while "
-        "the model is loaded: a smaller model, or 4 bits. In the first steps of training: a smaller "
-        "batch, or "
-        "gradient checkpointing. Later: a list keeps tensors (`losses.append(loss)`: use `loss.item()`), or "
-        "one sample is much longer than the others (truncate it).",
+        "Restart the session first: tensors of earlier cells stay. Then reduce what is needed. If "
+        "it fails while the model is loaded: a smaller model, or 4 bits. In the first steps of "
+        "training: a smaller batch, or gradient checkpointing. Later: a list keeps tensors "
+        "(`losses.append(loss)`: use `loss.item()`), or one sample is much longer than the others "
+        "(truncate it).",
     )
 
 
@@ -193,16 +191,15 @@ def _one_piece(said: Numbers) -> Clue:
     if said.allocated < _NAMED * said.total:  # some libraries make room for a whole model at once
         return _told(
             f"{seen} that was nearly empty.",
-            "If it fails while a model is loaded, the model is too large for this GPU: a smaller one, or "
-            "16, 8 or 4 "
-            "bits. Otherwise the failing line shows which tensor it is: make that smaller.",
+            "If it fails while a model is loaded, the model is too large for this GPU: a smaller "
+            "one, or 16, 8 or 4 bits. Otherwise the failing line shows which tensor it is: make "
+            "that smaller.",
         )
     return _told(
         f"{seen}.",
-        "The failing line shows which tensor it is, as a rule: make that smaller. Attention grows with "
-        "the square "
-        "of the sequence length or the image size; where an evaluation keeps all its outputs on the "
-        "GPU, memory grows at each step (Trainer: `eval_accumulation_steps`).",
+        "The failing line shows which tensor it is, as a rule: make that smaller. Attention grows "
+        "with the square of the sequence length or the image size; where an evaluation keeps all "
+        "its outputs on the GPU, memory grows at each step (Trainer: `eval_accumulation_steps`).",
     )
 
 

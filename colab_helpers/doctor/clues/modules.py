@@ -11,6 +11,7 @@ from pathlib import Path
 
 from colab_helpers import _traces as traces
 from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.clues.files import is_on_a_drive
 from colab_helpers.doctor.clues.installed import is_of_packages
 from colab_helpers.doctor.imports import distribution, normal
 from colab_helpers.doctor.missing import brought
@@ -64,17 +65,17 @@ def clues(raised: Raised) -> Iterator[Clue]:
     else:
         yield _told(
             f"Nothing that is installed here has a module `{top}`.",
-            "Check the spelling. A file of your own, or of a repository, is found if its folder is the "
-            "current "
-            "one or on `sys.path`. Of a package, its documentation says how it is installed: pip may "
-            "know it by "
-            "another name.",
+            "Check the spelling. A file of your own, or of a repository, is found if its folder "
+            "is the current one or on `sys.path`. For a package, see its documentation: pip may "
+            "know it by another name.",
         )
 
 
 def _own(top: str) -> Path | None:
     """A module of that name in a folder of the current one, as in a repository that was cloned."""
     here = traces.working_folder()
+    if is_on_a_drive(str(here)):  # each look there goes over the network
+        return None
     found = itertools.chain(here.glob(f"*/{top}.py"), here.glob(f"*/{top}/__init__.py"))
     file = next((each for each in found if not is_of_packages(str(each))), None)
     return file.parent if file and file.name == "__init__.py" else file

@@ -97,14 +97,15 @@ def _remedy(kind: str, named: list[_Tensor], text: str) -> str:
     """What to do so that these fit."""
     if kind == "device":
         return (
-            "Move all to the same device. For a tensor, assign the result: `x = x.to(device)`; a model "
-            "moves itself: "
-            "`model.to(device)`. Give a tensor that is created in this line `device=device`."
+            "Move all to the same device. For a tensor, assign the result: `x = x.to(device)`; a "
+            "model moves itself: `model.to(device)`. Give a tensor that is created in this line "
+            "`device=device`."
         )
     if kind == "shape":
         return (
-            "Two of these sizes should match but do not. Trace the wrong one back to where it is created: a "
-            "missing `.T`, a lost batch dimension, axes in the wrong order, a wrong layer size."
+            "Two of these sizes should match but do not. Trace the wrong one back to where it is "
+            "created: a missing `.T`, a lost batch dimension, axes in the wrong order, a wrong "
+            "layer size."
         )
     if re.search(r"\b(Double|double|float64)\b", text):
         return "NumPy's numbers are float64, a model's float32: `x = x.float()`."

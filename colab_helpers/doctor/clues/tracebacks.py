@@ -45,9 +45,9 @@ def clues(raised: Raised) -> Iterator[Clue]:
     asker, other = normal(distribution(top)), normal(distribution(provider))
     yield Clue(
         "library-mismatch",
-        f"{asker} asks for `{asked['module']}.{asked['name']}`, which the {other} that is installed does "
-        "not have.",
-        f"One of them is too old for the other. Update {asker}, {raised.restart}. If its newest release "
-        "fails in "
-        f"the same way, an older {other}: `%pip index versions {other}` lists them.",
+        f"{asker} asks for `{asked['module']}.{asked['name']}`, which the {other} that is "
+        "installed does not have.",
+        f"One of them is too old for the other. Update {asker}, {raised.restart}. If its newest "
+        f"release fails in the same way, an older {other}: `%pip index versions {other}` lists "
+        "them.",
     )
