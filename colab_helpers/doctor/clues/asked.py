@@ -221,6 +221,7 @@ def _called(names: list[str], frame: FrameType, line: str) -> object | None:
     modules = [each for each in seen.values() if isinstance(each, ModuleType)]
     inside = [vars(each).get(name) for each in modules for name in wanted]
     found = [*kinds, *in_line, *(seen.get(name) for name in wanted), *inside]
+    found += [vars(each).get(names[-1]) for each in found if isinstance(each, type)]
     full = ".".join(names)
     return next((each for each in found if _qualified(each) == full), None)
 

@@ -115,6 +115,7 @@ MORE = {
     "no-such-file",
     "ValueError: setting an array element with a sequence. The requested array has an inhomogeneous shape "
     "after 1 dimensions. The detected shape was (2,) + inhomogeneous part.": "ragged-array",
+    "ImportError: lxml.html.clean module is now a separate project lxml_html_clean.": "lxml-clean",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 
