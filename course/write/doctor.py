@@ -54,31 +54,22 @@ def categories_table() -> str:
 def mismatches_table() -> str:
     """Pairs of packages that do not go together: named, and mended by what the cards say?"""
     known = json.loads(MISMATCHES.read_text("utf-8"))
+    others = [row for row in known if row["unseen"]]
     groups = {
-        "the rules were written with these in sight": False,
-        "chosen afterwards by somebody else, unseen": True,
+        "the rules were written with these in sight": [row for row in known if not row["unseen"]],
+        "chosen by somebody else, at the first run": [
+            row | (row["at_first"] or {}) for row in others
+        ],
     }
+    if any(row["at_first"] for row in others):
+        groups["the same, after the rules had learned from them"] = others
     lines = []
-    for what, unseen in groups.items():
-        group = [row for row in known if row["unseen"] == unseen]
+    for what, group in groups.items():
         steps = [len(row["steps"]) for row in group if row["mended"]]
-        counts = (
-            len(group),
-            sum(bool(row["table"]) for row in group),
-            sum(row["named"] for row in group),
-            steps.count(1),
-            len(steps) - steps.count(1),
-        )
+        named = sum(row["named"] for row in group)
+        counts = (len(group), named, steps.count(1), len(steps) - steps.count(1))
         lines.append((what, *map(str, counts)))
-    head = (
-        "pairs",
-        "how many",
-        "text in the table",
-        "both named",
-        "mended at once",
-        "mended later",
-    )
-    return table(head, lines)
+    return table(("pairs", "how many", "both named", "mended at once", "mended later"), lines)
 
 
 @functools.cache
