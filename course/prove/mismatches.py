@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -130,6 +131,8 @@ def judge_all(chosen: Sequence[Mismatch], folder: Path, jobs: int = 2) -> Iterat
             return judge(row, folder / row.name)
         except (NotMadeError, subprocess.TimeoutExpired) as error:
             return f"{row.name}: {error}"
+        finally:
+            shutil.rmtree(folder / row.name, ignore_errors=True)  # a hundred of them fill a disk
 
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(one, chosen)
