@@ -16,6 +16,7 @@ from colab_helpers import runtime
 from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.doctor import raised
 from colab_helpers.doctor.clues import Clue, Raised, look
+from colab_helpers.doctor.clues.asked import OFTEN
 from colab_helpers.doctor.imports import distribution
 from colab_helpers.doctor.problems import Finding, Problem, known_problems, link, report, way_out
 
@@ -26,8 +27,6 @@ ASKING = (
 )
 #: Known problems of two packages, which own code that asks for a wrong name looks like.
 _OF_PACKAGES = ("library-mismatch", "sklearn-others")
-#: The same, and where a name is misspelt, what any name that is not there looks like.
-_OFTEN = (*_OF_PACKAGES, "torch-names", "keras-2-code", "huggingface-mismatch", "jax-names")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 #: Titles that are named for an unknown error, and how much of its weight in words one has to share.
 _MOST_TITLES, _ENOUGH, _LEAST_WORDS = 2, 0.4, 3
@@ -144,10 +143,10 @@ def _explanation(
 
 def _goes_before(clue: Clue, first: str) -> bool:
     """Whether what was seen here means more than what the table says of the text."""
-    if clue.id == "restart-needed":
+    if clue.id == "restart-needed" or clue.id == "broken-install":
         return first != clue.id
     return clue.id == "name-not-there" and first in (
-        _OFTEN if clue.leaves_no_other else _OF_PACKAGES
+        OFTEN if clue.leaves_no_other else _OF_PACKAGES
     )
 
 

@@ -51,6 +51,16 @@ def categories_table() -> str:
     return table(("category, sets b to h", *_VERDICTS), lines)
 
 
+def sessions_table() -> str:
+    """Verdicts on the cards of errors that somebody made in cells, at their first run."""
+    rows = json.loads((_DATA / "sessions.json").read_text("utf-8"))
+    counts = Counter(row["judged_first"] for row in rows)
+    now = sum(bool(row["explained_as"]) for row in rows)
+    numbers = (str(len(rows)), *(str(counts[verdict]) for verdict in _VERDICTS), str(now))
+    head = ("errors made in cells", *_VERDICTS, "texts that the table knows since")
+    return table(head, [numbers])
+
+
 def mismatches_table() -> str:
     """Pairs of packages that do not go together: named, and mended by what the cards say?"""
     known = json.loads(MISMATCHES.read_text("utf-8"))

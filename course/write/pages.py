@@ -85,6 +85,7 @@ def render(course: Course) -> dict[Path, str]:
         "judged": doctor_page.judged_table(),
         "categories": doctor_page.categories_table(),
         "mismatches": doctor_page.mismatches_table(),
+        "sessions": doctor_page.sessions_table(),
     }
     pages[course.root / "docs" / "planner.md"] = {
         "trials": planner.trials_table(),

@@ -23,7 +23,7 @@ from colab_helpers.doctor.clues.clue import Clue, Raised
 __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
 
 #: Known problems that no text shows: a clue finds them.
-ONLY_HERE = ("another-python", "name-not-there", "tensor-shapes")
+ONLY_HERE = ("another-python", "name-not-there")
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     memory.clues,

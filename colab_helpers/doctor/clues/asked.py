@@ -22,6 +22,16 @@ _CALL = re.compile(
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
 _OWN = "Your cell"
+#: What the table says of any name that is not there, where it knows nothing more exact of that name.
+OFTEN = (
+    "",
+    "library-mismatch",
+    "sklearn-others",
+    "torch-names",
+    "keras-2-code",
+    "huggingface-mismatch",
+    "jax-names",
+)
 
 
 @dataclass(frozen=True)
@@ -198,7 +208,9 @@ def _argument(error: BaseException, text: str) -> _Wish | None:
 def _near(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Names for the public that differ by a letter or two."""
     public = [each for each in names if not each.startswith("_") and each != name]
-    return tuple(difflib.get_close_matches(name, public, 2, 0.75))
+    same = [each for each in public if each.lower() == name.lower()]
+    capitals = sorted(same, key=str.islower)  # `DataLoader` before the module `dataloader`
+    return tuple(capitals[:1] or difflib.get_close_matches(name, public, 2, 0.75))
 
 
 def _parameters(called: Any) -> list[str]:

@@ -16,6 +16,8 @@ _PYTORCH = {"no-accelerator", "bitsandbytes-cuda", "cuda-unknown-error", "triton
 _WITHOUT = _PYTORCH | {"jax-without-gpu", "tensorflow-cuda"}
 #: Known problems that say a TPU is in use.
 _TAKEN = {"tpu-in-use", "tpu-device-busy"}
+#: Known problems of code for TPUs, which looks so too where there is none.
+_FOR_TPUS = {"tpu-node", "tpu-xrt", "tpu-libtpu-mismatch", "tpu-without-libtpu", "libtpu-missing"}
 _OTHERS = re.compile(r"jax|xla|tensorflow|tpu", re.IGNORECASE)
 
 
@@ -31,9 +33,20 @@ def clues(raised: Raised) -> Iterator[Clue]:
             seen = f"This machine does have a {here.tpu}: it is there, and could not be started."
             yield Clue("tpu-not-there", seen, way_out("tpu-in-use", raised.platform))
         else:
-            yield _of("tpu-not-there", "This machine shows no TPU.", raised)
+            yield _no_tpu(raised)
     elif raised.known in _WITHOUT:
         yield from _without(raised)
+    elif raised.known in _FOR_TPUS and not runtime.describe(runtime.observe()).tpu:
+        yield _no_tpu(raised)
+
+
+def _no_tpu(raised: Raised) -> Clue:
+    remedy = (
+        "Runtime > Change runtime type > v5e-1 TPU > Save, then run from the top."
+        if raised.platform.startswith("colab")
+        else "Take a machine with a TPU (Kaggle: Settings > Accelerator), or let the code use what there is."
+    )
+    return Clue("tpu-not-there", "This machine shows no TPU.", remedy)
 
 
 def _without(raised: Raised) -> Iterator[Clue]:

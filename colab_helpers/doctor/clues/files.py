@@ -21,6 +21,8 @@ from colab_helpers._units import GIB
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
 from colab_helpers.doctor.clues.installed import installed, is_own
 from colab_helpers.doctor.imports import distribution
+from colab_helpers.doctor.missing import brought
+from colab_helpers.doctor.problems import way_out
 
 _MOST_NAMES = 2000  # of a folder that are looked through
 _FEW = 6  # names that are all told
@@ -40,7 +42,9 @@ def clues(raised: Raised) -> Iterator[Clue]:
         elif isinstance(error, AttributeError | ImportError):
             yield from _hidden(error)
         elif paths := _paths(error):
-            yield from _program(paths[0], error) or _answered(functools.partial(_ends, paths))
+            yield from _program(paths[0], error, raised.platform) or _answered(
+                functools.partial(_ends, paths)
+            )
 
 
 def _answered(look: Callable[[], Iterable[Clue]]) -> list[Clue]:
@@ -86,11 +90,19 @@ def is_on_a_drive(path: str) -> str:
     return next((each for each in _DRIVES if Path(each) in [whole, *whole.parents]), "")
 
 
-def _program(path: str, error: BaseException) -> list[Clue]:
+def _program(path: str, error: BaseException, platform: str) -> list[Clue]:
     """A program that was to be started, and is not there."""
     started = next((frame for frame in frames(error) if module_of(frame) == "subprocess"), None)
     if "/" in path or started is None or str(started.f_locals.get("cwd")) == path:
         return []
+    if path in ("nvidia-smi", "nvcc"):
+        return [
+            Clue(
+                "no-accelerator",
+                f"This machine has no `{path}`: no NVIDIA driver, and so no GPU.",
+                way_out("no-accelerator", platform),
+            )
+        ]
     if " " in path:
         return [
             Clue(
@@ -129,6 +141,12 @@ def _missing(path: str) -> Iterator[Clue]:
     if there is None:
         return
     parts = whole.relative_to(there).parts
+    if re.search(r"[\t\n\r\\]", path):
+        yield _told(
+            f"The path {path!r} has a backslash, or what Python makes of one (`\\t` is a tab).",
+            'Write it with `/`, which works on every system, or as `r"…"`.',
+        )
+        return
     stands = "" if Path(path).is_absolute() else " The path is relative to the current folder."
     seen = f"The folder `{there}` exists, but has no `{parts[0]}`.{_like(parts, there)}{stands}"
     if len(parts) > 1:
@@ -215,23 +233,33 @@ def _full(error: OSError) -> Iterator[Clue]:
 def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
     """A file of one's own that has the name of a package, and is imported in its place."""
     if isinstance(error, AttributeError):
-        of = error.obj
+        of, name = error.obj, ""
     else:
-        of = sys.modules.get((error.name or "").partition(".")[0])
-    if not isinstance(of, ModuleType) or not getattr(of, "__file__", None):
+        name = (error.name or "").partition(".")[0]
+        of = sys.modules.get(name)
+    if isinstance(of, ModuleType):
+        top, places = (
+            of.__name__,
+            [getattr(of, "__file__", None) or next(iter(getattr(of, "__path__", ())), "")],
+        )
+    else:  # it failed while it imported itself
+        files = (frame.f_code.co_filename for frame in frames(error))
+        top, places = name, [file for file in files if Path(file).stem == name]
+    if not places or not places[0] or not top or "." in top or is_own(top):
         return
-    path, top = Path(str(of.__file__)), of.__name__.partition(".")[0]
+    if not (
+        top in sys.stdlib_module_names or installed(distribution(top)) or top in brought("gpu")
+    ):
+        return
+    path = Path(str(places[0]))
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
-    if "." in of.__name__ or is_own(top):
-        return
-    if not (top in sys.stdlib_module_names or installed(distribution(top))):
-        return
     searched_first = {traces.working_folder(), Path(sys.path[0] or ".").resolve()}
     if folder.resolve() in searched_first and "site-packages" not in path.parts:
         yield Clue(
             "broken-install",
-            f"`{path}` was imported in place of the real `{top}`: your file has the same name.",
-            "Give the file another name, and restart the session.",
+            f"`{path}` was imported in place of the real `{top}`: yours has the same name.",
+            "Give it another name, and restart the session.",
+            leaves_no_other=True,
         )
 
 

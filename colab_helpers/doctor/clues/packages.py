@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from colab_helpers import _traces as traces
-from colab_helpers.doctor.clues.asked import asked, mismatch, step
+from colab_helpers.doctor.clues.asked import OFTEN, asked, mismatch, step
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
 from colab_helpers.doctor.clues.installed import (
     Package,
@@ -199,7 +199,9 @@ def _importing(error: BaseException) -> bool:
 
 def _over_the_border(error: BaseException, raised: Raised) -> Iterator[Clue]:
     border = asked(error)
-    if border is not None and raised.known not in _FILES_ASK:
+    if border is None or raised.known in _FILES_ASK:
+        return
+    if isinstance(border.caller, Package) or raised.known in OFTEN:  # else the table says it better
         yield mismatch(border, raised)
 
 

@@ -203,6 +203,19 @@ def test_an_own_file_that_hides_a_package(session, tmp_path, monkeypatch):
     assert "in place of the real `provider`" in str(told("import provider.part"))
 
 
+def test_an_own_folder_or_a_file_that_imports_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "gspread").mkdir()
+    said = told("from gspread import login")
+    assert said.id == "broken-install" and f"`{tmp_path / 'gspread'}` was imported in place" in str(
+        said
+    )
+    (tmp_path / "altair.py").write_text("import altair.vegalite")
+    assert f"`{tmp_path / 'altair.py'}` was imported in place" in str(told("import altair"))
+    sys.modules.pop("gspread")
+
+
 def test_a_package_of_another_python(tmp_path, monkeypatch):
     site = tmp_path / ".venv/lib/python3.9/site-packages"
     (site / "only_there").mkdir(parents=True)

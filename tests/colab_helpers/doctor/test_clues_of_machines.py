@@ -50,6 +50,16 @@ def test_how_far_a_path_leads(tmp_path, monkeypatch):
     assert "It has 9 other files and folders." in told("open('empty/zebra')").finding.seen
 
 
+def test_a_path_with_backslashes():
+    assert "a tab" in told("open('data\\test.png')").finding.seen
+
+
+def test_code_for_a_tpu_where_there_is_none(monkeypatch):
+    _machine(monkeypatch)
+    [clue] = told("raise ValueError('Please provide a TPU Name to connect to.')").clues
+    assert clue.seen == "This machine shows no TPU." and "v5e-1 TPU" in clue.remedy
+
+
 def test_the_other_path_of_a_move(tmp_path):
     (tmp_path / "a.txt").write_text("")
     finding = told(f"import os; os.rename('{tmp_path}/a.txt', '{tmp_path}/gone/a.txt')").finding
@@ -74,6 +84,7 @@ def test_paths_that_libraries_look_for(tmp_path, monkeypatch, fails, says):
 def test_a_program_that_is_not_there_is_no_file():
     finding = told("import subprocess; subprocess.run(['no-such-program'])").finding
     assert finding.seen.startswith("`no-such-program` is a program, and none of that name")
+    assert told("import subprocess; subprocess.run(['nvcc'])").id == "no-accelerator"
     finding = told("import subprocess; subprocess.run('ls -l')").finding
     assert "`subprocess.run(['ls', '-l'])`" in finding.remedy
 

@@ -80,8 +80,9 @@ def test_what_a_layer_expects_and_gets():
         torch.nn.Sequential(torch.nn.Flatten(), net[1])(torch.ones(4, 3, 3))
     explained = doctor.explain_error(caught.value, "colab")
     assert explained.id == "tensor-shapes"
-    assert explained.finding.seen == "A layer `Linear(16, 10)` expects 16 values a row, and gets 9."
-    assert "`Linear(9, 10)`" in explained.finding.remedy
+    clue = explained.clues[0]
+    assert clue.seen == "A layer `Linear(16, 10)` expects 16 values a row, and gets 9."
+    assert "`Linear(9, 10)`" in clue.remedy
 
 
 def test_the_same_shape_twice_may_not_fit_either():
@@ -91,8 +92,8 @@ def test_the_same_shape_twice_may_not_fit_either():
 
     with pytest.raises(RuntimeError) as caught:
         product()
-    finding = doctor.explain_error(caught.value, "colab").finding
-    assert "`a` has shape (3, 4), `b` has shape (3, 4)" in finding.seen and "`.T`" in finding.remedy
+    [clue] = doctor.explain_error(caught.value, "colab").clues
+    assert "`a` has shape (3, 4), `b` has shape (3, 4)" in clue.seen and "`.T`" in clue.remedy
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_nothing_is_said_where_all_fit_or_nothing_is_a_tensor():
     for fails in (all_fit, none):
         with pytest.raises(RuntimeError) as caught:
             fails()
-        assert not doctor.explain_error(caught.value, "colab")
+        assert doctor.explain_error(caught.value, "colab").clues == ()
 
 
 def test_no_property_of_anybody_is_run():
