@@ -81,7 +81,8 @@ def test_paths_that_libraries_look_for(tmp_path, monkeypatch, fails, says):
     assert any(says in one.remedy for one in (said.finding, *said.clues))
 
 
-def test_a_program_that_is_not_there_is_no_file():
+def test_a_program_that_is_not_there_is_no_file(monkeypatch):
+    monkeypatch.setenv("PATH", "")
     finding = told("import subprocess; subprocess.run(['no-such-program'])").finding
     assert finding.seen.startswith("`no-such-program` is a program, and none of that name")
     assert told("import subprocess; subprocess.run(['nvcc'])").id == "no-accelerator"
