@@ -95,7 +95,7 @@ def _program(path: str, error: BaseException, platform: str) -> list[Clue]:
     started = next((frame for frame in frames(error) if module_of(frame) == "subprocess"), None)
     if "/" in path or started is None or str(started.f_locals.get("cwd")) == path:
         return []
-    if path in ("nvidia-smi", "nvcc"):
+    if path == "nvidia-smi":
         return [
             Clue(
                 "no-accelerator",

@@ -85,7 +85,7 @@ def test_a_program_that_is_not_there_is_no_file(monkeypatch):
     monkeypatch.setenv("PATH", "")
     finding = told("import subprocess; subprocess.run(['no-such-program'])").finding
     assert finding.seen.startswith("`no-such-program` is a program, and none of that name")
-    assert told("import subprocess; subprocess.run(['nvcc'])").id == "no-accelerator"
+    assert told("import subprocess; subprocess.run(['nvidia-smi'])").id == "no-accelerator"
     finding = told("import subprocess; subprocess.run('ls -l')").finding
     assert "`subprocess.run(['ls', '-l'])`" in finding.remedy
 
