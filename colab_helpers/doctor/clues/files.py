@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import functools
@@ -50,7 +51,12 @@ def clues(raised: Raised) -> Iterator[Clue]:
 def _answered(look: Callable[[], Iterable[Clue]]) -> list[Clue]:
     """What a look at files finds; nothing where they do not answer soon, as on a Drive that has dropped."""
     found: list[list[Clue]] = []
-    asking = threading.Thread(target=lambda: found.append(list(look())), daemon=True)
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):  # a thread would print it into the notebook
+            found.append(list(look()))
+
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(2 * traces.ANSWER_WITHIN)
     return found[0] if found else []

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -132,10 +133,18 @@ def test_which_disk_is_full(monkeypatch, full, code, id):
 
 
 def test_files_that_do_not_answer_are_not_waited_for(monkeypatch):
+    answer = threading.Event()
     monkeypatch.setattr(traces, "ANSWER_WITHIN", 0.01)
-    monkeypatch.setattr(files, "_ends", lambda paths: time.sleep(60))
+    monkeypatch.setattr(files, "_ends", lambda paths: answer.wait(60))  # and then nothing that fits
     before = time.perf_counter()
     assert told("open('/nowhere/a.txt')").clues == () and time.perf_counter() - before < 5
+    answer.set()
+
+
+def test_a_look_at_files_that_fails_prints_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(files, "_ends", lambda paths: 1 / 0)
+    assert told("open('/nowhere/a.txt')").clues == ()
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
