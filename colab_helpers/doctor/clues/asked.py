@@ -12,7 +12,16 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of, walk
+from colab_helpers.doctor.clues.clue import (
+    Clue,
+    Raised,
+    frames,
+    module_of,
+    names_in,
+    stands_for,
+    text_of,
+    walk,
+)
 from colab_helpers.doctor.clues.installed import Package, is_of_packages, package, update
 
 _NAME = re.compile(r"cannot import name '(\w{1,90})'")
@@ -20,7 +29,6 @@ _CALL = re.compile(
     r"([\w.<>]{1,200})\(\) (?:got an unexpected keyword argument '(\w{1,90})'"
     r"|(missing \d{1,3} required|takes \d{1,3}))"
 )
-_DOTTED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
 _OWN = "Your cell"
 #: What the table says of any name that is not there, where it knows nothing more exact of that name.
 OFTEN = (
@@ -93,8 +101,7 @@ def mismatch(border: Asked, raised: Raised) -> Clue:
             "library-mismatch",
             f"{caller} asks for {border.what}, which {there} does not have.",
             f"One of them is too old for the other. {update(first)}, {raised.restart}. If its "
-            f"newest release fails in the same way, an older {other.name}, one step after the "
-            "other: "
+            f"newest release fails in the same way, an older {other.name}, one step after the other: "
             f'`%pip install "{other.name}<{step(other.version)}"`.',
         )
     near = " or ".join(f"`{name}`" for name in border.near)
@@ -127,9 +134,7 @@ def step(version: str) -> str:
 
 def _wish(error: BaseException) -> _Wish | None:
     text = text_of(error)
-    if isinstance(
-        error, ModuleNotFoundError
-    ):  # a part of a package: `scipy.misc` where there is SciPy
+    if isinstance(error, ModuleNotFoundError):  # of a part: `scipy.misc` where there is SciPy
         name = error.name or ""
         top = sys.modules.get(name.partition(".")[0])
         near = _near(name.rpartition(".")[2], dir(top)) if top else ()
@@ -226,10 +231,8 @@ def _called(names: list[str], frame: FrameType, line: str) -> object | None:
     first = next((name for name in names if name.isidentifier()), "")
     wanted = (first, names[-1])
     own = frame.f_locals.get("self")
-    kinds = (
-        [kind for kind in type(own).__mro__ if kind.__name__ == first] if own is not None else []
-    )
-    in_line = [_part(name, seen) for name in _DOTTED.findall(line) if name.endswith(wanted)]
+    kinds = [kind for kind in type(own).__mro__ if kind.__name__ == first]
+    in_line = [stands_for(name, seen) for name in names_in(line) if name.endswith(wanted)]
     modules = [each for each in seen.values() if isinstance(each, ModuleType)]
     inside = [vars(each).get(name) for each in modules for name in wanted]
     found = [*kinds, *in_line, *(seen.get(name) for name in wanted), *inside]
@@ -242,15 +245,6 @@ def _qualified(called: Any) -> str:
     """The name by which Python speaks of a function, or of a class's making, in an error."""
     name = getattr(called, "__qualname__", "") if callable(called) else ""
     return f"{name}.__init__" if isinstance(called, type) else name
-
-
-def _part(name: str, seen: dict[str, Any]) -> Any:
-    """What a dotted name stands for, by modules and classes alone."""
-    first, *rest = name.split(".")
-    value = seen.get(first)
-    for part in rest:
-        value = vars(value).get(part) if isinstance(value, ModuleType | type) else None
-    return value
 
 
 def _caller(error: BaseException, beyond: Package | None = None) -> Package | str | None:

@@ -17,7 +17,14 @@ _WITHOUT = _PYTORCH | {"jax-without-gpu", "tensorflow-cuda"}
 #: Known problems that say a TPU is in use.
 _TAKEN = {"tpu-in-use", "tpu-device-busy"}
 #: Known problems of code for TPUs, which looks so too where there is none.
-_FOR_TPUS = {"tpu-node", "tpu-xrt", "tpu-libtpu-mismatch", "tpu-without-libtpu", "libtpu-missing"}
+_FOR_TPUS = {
+    "tpu-not-there",
+    "tpu-node",
+    "tpu-xrt",
+    "tpu-libtpu-mismatch",
+    "tpu-without-libtpu",
+    "libtpu-missing",
+}
 _OTHERS = re.compile(r"jax|xla|tensorflow|tpu", re.IGNORECASE)
 
 
@@ -27,16 +34,19 @@ def clues(raised: Raised) -> Iterator[Clue]:
         return
     if raised.known in _TAKEN:
         yield from _taken(raised)
-    elif raised.known == "tpu-not-there":
-        here = runtime.describe(runtime.observe())
-        if here.accelerator == "TPU":
-            seen = f"This machine does have a {here.tpu}: it is there, and could not be started."
-            yield Clue("tpu-not-there", seen, way_out("tpu-in-use", raised.platform))
-        else:
-            yield _no_tpu(raised)
     elif raised.known in _WITHOUT:
         yield from _without(raised)
-    elif raised.known in _FOR_TPUS and not runtime.describe(runtime.observe()).tpu:
+    elif raised.known in _FOR_TPUS:
+        yield from _for_a_tpu(raised)
+
+
+def _for_a_tpu(raised: Raised) -> Iterator[Clue]:
+    """Whether there is a TPU at all."""
+    tpu = runtime.describe(runtime.observe()).tpu
+    if tpu and raised.known == "tpu-not-there":
+        seen = f"This machine does have a {tpu}: it is there, and could not be started."
+        yield Clue("tpu-not-there", seen, way_out("tpu-in-use", raised.platform))
+    elif not tpu:
         yield _no_tpu(raised)
 
 
@@ -85,7 +95,7 @@ def _without(raised: Raised) -> Iterator[Clue]:
 
 
 def _taken(raised: Raised) -> Iterator[Clue]:
-    """Who has the TPU open, but for this session's own children."""
+    """Who has the TPU open, beside this session and those that started it."""
     named = [(pid, _command(pid)) for pid in traces.tpu_holders()]
     if named:
         told = ", ".join(f"{pid} (`{command}`)" if command else str(pid) for pid, command in named)

@@ -175,9 +175,7 @@ def _like(parts: tuple[str, ...], folder: Path) -> str:
         names = sorted(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
     if near := _near(parts[0], names):
         return f" It does have {' and '.join(f'`{name}`' for name in near)}: did you mean that?"
-    remote = str(folder).startswith(
-        (*_DRIVES, "/kaggle")
-    )  # each look at those goes over the network
+    remote = str(folder).startswith((*_DRIVES, "/kaggle"))  # each look goes over the network
     below = [] if remote else [name for name in names[:50] if (folder / name / parts[-1]).is_file()]
     if below:
         return f" There is one in `{folder / below[0]}`."
@@ -212,13 +210,12 @@ def _full(error: OSError) -> Iterator[Clue]:
     """Which of the disks that are written to is full."""
     shared = any("multiprocessing" in module_of(frame) for frame in frames(error))
     named = [error.filename] if isinstance(error.filename, str) else []
-    free = {}
-    for place in (*named, str(traces.working_folder()), "/tmp", *(["/dev/shm"] if shared else [])):
-        folder = next((each for each in (Path(place), *Path(place).parents) if each.is_dir()), None)
-        if folder is not None and shutil.disk_usage(folder).free < (
-            _FULL / 10 if shared else _FULL
-        ):
-            free[str(folder)] = shutil.disk_usage(folder).free
+    places = [*named, str(traces.working_folder()), "/tmp", *(["/dev/shm"] if shared else [])]
+    free, least = {}, _FULL / 10 if shared else _FULL
+    for place in map(Path, places):
+        folder = next((each for each in (place, *place.parents) if each.is_dir()), None)
+        if folder is not None and (left := shutil.disk_usage(folder).free) < least:
+            free[str(folder)] = left
     small = ", ".join(f"{_units.gib(size)} in `{place}`" for place, size in free.items())
     if list(free) == ["/dev/shm"]:
         yield Clue(
@@ -244,20 +241,17 @@ def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
         name = (error.name or "").partition(".")[0]
         of = sys.modules.get(name)
     if isinstance(of, ModuleType):
-        top, places = (
-            of.__name__,
-            [getattr(of, "__file__", None) or next(iter(getattr(of, "__path__", ())), "")],
-        )
+        folders = getattr(of, "__path__", ())  # of one without __init__.py, all that there is
+        top, place = of.__name__, getattr(of, "__file__", None) or next(iter(folders), "")
     else:  # it failed while it imported itself
         files = (frame.f_code.co_filename for frame in frames(error))
-        top, places = name, [file for file in files if Path(file).stem == name]
-    if not places or not places[0] or not top or "." in top or is_own(top):
+        top, place = name, next((file for file in files if Path(file).stem == name), "")
+    if not place or not top or "." in top or is_own(top):
         return
-    if not (
-        top in sys.stdlib_module_names or installed(distribution(top)) or top in brought("gpu")
-    ):
+    known = top in sys.stdlib_module_names or top in brought("gpu")
+    if not known and not installed(distribution(top)):
         return
-    path = Path(str(places[0]))
+    path = Path(str(place))
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
     searched_first = {traces.working_folder(), Path(sys.path[0] or ".").resolve()}
     if folder.resolve() in searched_first and "site-packages" not in path.parts:

@@ -123,20 +123,26 @@ def update(asker: Package) -> str:
     """
     if asker.name in _TIED:
         return f"Install the {asker.name} that was released together with this PyTorch"
-    try:
-        origin = metadata.distribution(asker.name).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        origin = None
-    if origin:
+    if _is_from_elsewhere(asker.name):
         return f"Update {asker.name} where it came from (a repository or a folder)"
     return f"`%pip install -U {asker.name}`"
 
 
 def is_own(top: str) -> bool:
-    """Say whether the module `top` is somebody's own work, installed from its folder; False if "
-    "not installed."""
+    """Say whether a module is somebody's own work, installed from its folder; False if not installed.
+
+    `top` is its name as imported.
+
+    >>> is_own("json")
+    False
+    """
+    return _is_from_elsewhere(distribution(top))
+
+
+def _is_from_elsewhere(name: str) -> bool:
+    """Whether a distribution came from a folder or a repository, and not from the index."""
     try:
-        return bool(metadata.distribution(distribution(top)).read_text("direct_url.json"))
+        return bool(metadata.distribution(name).read_text("direct_url.json"))
     except metadata.PackageNotFoundError:
         return False
 

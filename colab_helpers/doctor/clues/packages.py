@@ -6,17 +6,19 @@ loaded, and what a package says it needs is looked up here.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from colab_helpers import _traces as traces
-from colab_helpers.doctor.clues.asked import OFTEN, asked, mismatch, step
+from colab_helpers.doctor.clues.asked import OFTEN, Asked, asked, mismatch, step
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of
 from colab_helpers.doctor.clues.installed import (
     Package,
@@ -35,15 +37,18 @@ _PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_
 _GONE = re.compile(r"(?<!be )\bremoved in (?:the )?([A-Za-z][\w-]{1,40}) v?(\d[\d.]{0,10}\d)")
 #: How packages say themselves which release of another they want.
 _AT_LEAST = re.compile(
-    r"(?:requires|needs)(?: at least)? ([A-Za-z][\w-]{1,40})(?: version)? v?(\d[\d.]{0,12}) or "
-    r"(?:newer|later|higher|above|greater)",
+    r"(?:requires|needs)(?: at least)? (?P<name>[A-Za-z][\w-]{1,40})(?: version)? "
+    r"v?(?P<release>\d[\d.]{0,12}) or (?:newer|later|higher|above|greater)",
     re.IGNORECASE,
 )
 _AT_LEAST_OF = re.compile(
-    r"requires version '?(\d[\d.]{0,12})'? or newer of '?([A-Za-z][\w-]{1,40})", re.I
+    r"requires version '?(?P<release>\d[\d.]{0,12})'? or newer of '?(?P<name>[A-Za-z][\w-]{1,40})",
+    re.IGNORECASE,
 )
 _AT_MOST = re.compile(
-    r"(?:requires|needs) ([A-Za-z][\w-]{1,40}) (\d+\.\d+) or (?:less|older|lower)", re.I
+    r"(?:requires|needs) (?P<name>[A-Za-z][\w-]{1,40}) (?P<release>\d+\.\d+) "
+    r"or (?:less|older|lower)",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z_][\w-]{1,60}")
 #: Known problems in which a file, and no package, asks for the name.
@@ -56,25 +61,73 @@ def clues(raised: Raised) -> Iterator[Clue]:
     """Yield, for `raised`, packages replaced under this session, and those that do not go together."""
     forget()  # something may have been installed since the last error
     for error in raised.chain:
-        found = (clue for look in _looks(error) for clue in look(error, raised))
+        case = _Case(error, raised)
+        found = (clue for look in _looks(error) for clue in look(case))
         yield from itertools.islice(found, 1)
 
 
-def _looks(error: BaseException) -> tuple[Callable[[BaseException, Raised], Iterator[Clue]], ...]:
+@dataclass(frozen=True)
+class _Case:
+    """One exception of a chain, with what several looks ask of it, each worked out once."""
+
+    error: BaseException
+    raised: Raised
+
+    @functools.cached_property
+    def text(self) -> str:
+        return text_of(self.error)
+
+    @functools.cached_property
+    def packages(self) -> list[Package]:
+        """The packages of the traceback, each once, the one that raised first."""
+        tops = dict.fromkeys(module_of(frame).partition(".")[0] for frame in self.inside)
+        return list(dict.fromkeys(each for top in tops if (each := package(top))))
+
+    @functools.cached_property
+    def inside(self) -> list[FrameType]:
+        """The frames that run code of packages."""
+        return [each for each in frames(self.error) if is_of_packages(each.f_code.co_filename)]
+
+    @functools.cached_property
+    def border(self) -> Asked | None:
+        """Who asked whom."""
+        return asked(self.error)
+
+    @functools.cached_property
+    def concerned(self) -> list[str]:
+        """Top-level modules, loaded, of the traceback and of the text."""
+        tops = {module_of(frame).partition(".")[0] for frame in frames(self.error)}
+        tops |= self.words
+        return sorted(top for top in tops if isinstance(sys.modules.get(top), ModuleType))
+
+    @functools.cached_property
+    def words(self) -> set[str]:
+        return {word.lower() for word in _WORD.findall(self.text[:5000])}
+
+    @property
+    def importing(self) -> bool:
+        """Whether packages were only being imported; what fails later has other causes as a rule."""
+        return any(frame.f_code.co_name == "<module>" for frame in self.inside)
+
+    def asker(self, but: str = "") -> Package | None:
+        """The package of the traceback that raised first, but for the one of that name."""
+        return next((each for each in self.packages if each.name != but), None)
+
+
+def _looks(error: BaseException) -> tuple[Callable[[_Case], Iterator[Clue]], ...]:
     if not isinstance(error, _KINDS):
         return (_said, _dropped)
     return (_replaced, _built_for_another, _generated, _unmet, _said, _dropped, _over_the_border,
             _unmet_at_all)  # fmt: skip
 
 
-def _replaced(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _replaced(case: _Case) -> Iterator[Clue]:
     """Packages of which one version is loaded, and another was installed since."""
-    if not isinstance(error, ImportError | AttributeError | SystemError) and not _SIZES.search(
-        text_of(error)
-    ):
-        return  # what else fails has other causes as a rule
+    kinds = ImportError | AttributeError | SystemError  # what else fails has other causes as a rule
+    if not isinstance(case.error, kinds) and not _SIZES.search(case.text):
+        return
     mixed = []
-    for top in _concerned(error):
+    for top in case.concerned:
         loaded = vars(sys.modules[top]).get("__version__")
         there = package(top)
         if there and isinstance(loaded, str) and _is_another(loaded, there) and _is_new(there):
@@ -83,15 +136,8 @@ def _replaced(error: BaseException, raised: Raised) -> Iterator[Clue]:
         yield Clue(
             "restart-needed",
             f"{'; '.join(mixed)}: this session is using both.",
-            f"{raised.restarting}, then run from the top.",
+            f"{case.raised.restarting}, then run from the top.",
         )
-
-
-def _concerned(error: BaseException) -> list[str]:
-    """Top-level modules, loaded, of a traceback and of an error's text."""
-    tops = {module_of(frame).partition(".")[0] for frame in frames(error)}
-    tops |= {word.lower() for word in _WORD.findall(text_of(error)[:5000])}
-    return sorted(top for top in tops if isinstance(sys.modules.get(top), ModuleType))
 
 
 def _is_another(loaded: str, there: Package) -> bool:
@@ -114,111 +160,97 @@ def _is_new(there: Package) -> bool:
     return bool(running) and made > time.time() - running
 
 
-def _built_for_another(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _built_for_another(case: _Case) -> Iterator[Clue]:
     """A package that was compiled for NumPy 1 and meets NumPy 2, or the other way round."""
-    text, there = text_of(error), installed("numpy")
-    asker = next((each for each in _packages(error) if each.name != "numpy"), None)
-    sizes, parts = _SIZES.search(text), _PARTS.search(text)
+    there, asker = installed("numpy"), case.asker(but="numpy")
+    sizes, parts = _SIZES.search(case.text), _PARTS.search(case.text)
     if asker is None or there is None or not (sizes or parts):
         return
     if not sizes and there.version.startswith(("0.", "1.")):
         return
     older = not sizes or sizes[1] == "96"  # NumPy 2 made it 88
     if older:  # no NumPy 1 was built for Python 3.13 and later
-        other = (
-            ""
-            if sys.version_info >= (3, 13)
-            else ' If that is not possible: `%pip install "numpy<2"`.'
-        )
-        remedy = f"{update(asker)}, {raised.restart}.{other}"
+        remedy = f"{update(asker)}, {case.raised.restart}."
+        if sys.version_info < (3, 13):
+            remedy += ' If that is not possible: `%pip install "numpy<2"`.'
     else:
         remedy = (
-            f"`%pip install -U numpy`, {raised.restart}. If that is not possible: "
+            f"`%pip install -U numpy`, {case.raised.restart}. If that is not possible: "
             f'`%pip install "{asker.name}<{step(asker.version)}"`.'
         )
     seen = f"{asker} was compiled for NumPy {1 if older else 2}, and {there} is installed."
     yield Clue("numpy-abi", seen, remedy)
 
 
-def _generated(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _generated(case: _Case) -> Iterator[Clue]:
     """A package whose code was generated for an older protobuf."""
-    asker = next((each for each in _packages(error) if each.name != "protobuf"), None)
-    there = installed("protobuf")
-    if "Descriptors cannot be created directly" in text_of(error) and asker and there:
+    there, asker = installed("protobuf"), case.asker(but="protobuf")
+    if "Descriptors cannot be created directly" in case.text and asker and there:
         yield Clue(
             "protobuf-old",
             f"{asker} has code that was generated for an older protobuf than {there}, which is installed.",
-            f"{update(asker)}, {raised.restart}. If its newest release fails in the same way: "
+            f"{update(asker)}, {case.raised.restart}. If its newest release fails in the same way: "
             '`%pip install "protobuf<3.21"`.',
         )
 
 
-def _dropped(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _dropped(case: _Case) -> Iterator[Clue]:
     """What a package says itself that it has dropped, where another package still asks for it."""
-    match = _GONE.search(text_of(error))
+    match = _GONE.search(case.text)
     there = installed(distribution(match[1].lower())) if match else None
-    asker = next((each for each in _packages(error) if each != there), None)
+    asker = case.asker(but=there.name) if there else None
     if match and there and asker and suits(there, f">={match[2]}"):
         yield Clue(
             "library-mismatch",
             f"{asker} asks for what {there.name} dropped in {match[2]}, and {there} is installed.",
-            f"{update(asker)}, {raised.restart}. If its newest release fails in the same way: "
+            f"{update(asker)}, {case.raised.restart}. If its newest release fails in the same way: "
             f'`%pip install "{there.name}<{match[2]}"`.',
         )
 
 
-def _unmet(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _unmet(case: _Case) -> Iterator[Clue]:
     """What a package of the traceback says it needs, where another version of that is concerned."""
-    concerned = {package(top) for top in _concerned(error)}
-    words = {word.lower() for word in _WORD.findall(text_of(error)[:5000])}
-    concerned |= {installed(distribution(word)) for word in words - sys.stdlib_module_names}
-    border = asked(error)
+    concerned = {package(top) for top in case.concerned}
+    concerned |= {installed(distribution(word)) for word in case.words - sys.stdlib_module_names}
+    border = case.border
     if border is not None and isinstance(border.caller, Package):
         for there, versions in needs(border.caller, extras=True):
             if there == border.provider:
-                yield _needs(border.caller, there, versions, raised)
-    if _importing(error) or isinstance(error, ImportError):
-        for asker in _packages(error):
+                yield _needs(border.caller, there, versions, case.raised)
+    if case.importing or isinstance(case.error, ImportError):
+        for asker in case.packages:
             for there, versions in needs(asker):
                 if there in concerned:
-                    yield _needs(asker, there, versions, raised)
+                    yield _needs(asker, there, versions, case.raised)
 
 
-def _unmet_at_all(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _unmet_at_all(case: _Case) -> Iterator[Clue]:
     """The same for whatever the packages need that were being imported; the error names none."""
-    for asker in _packages(error) if _importing(error) else ():
+    for asker in case.packages if case.importing else ():
         for there, versions in needs(asker):
-            yield _needs(asker, there, versions, raised, ": that may be the cause")
+            yield _needs(asker, there, versions, case.raised, ": that may be the cause")
 
 
-def _importing(error: BaseException) -> bool:
-    """Whether packages were only being imported; what fails later has other causes as a rule."""
-    inside = (frame for frame in frames(error) if is_of_packages(frame.f_code.co_filename))
-    return any(frame.f_code.co_name == "<module>" for frame in inside)
-
-
-def _over_the_border(error: BaseException, raised: Raised) -> Iterator[Clue]:
-    border = asked(error)
-    if border is None or raised.known in _FILES_ASK:
+def _over_the_border(case: _Case) -> Iterator[Clue]:
+    """Who asked whom for what."""
+    border, known = case.border, case.raised.known
+    if border is None or known in _FILES_ASK:
         return
-    if isinstance(border.caller, Package) or raised.known in OFTEN:  # else the table says it better
-        yield mismatch(border, raised)
+    if isinstance(border.caller, Package) or known in OFTEN:  # else the table says it better
+        yield mismatch(border, case.raised)
 
 
-def _said(error: BaseException, raised: Raised) -> Iterator[Clue]:
+def _said(case: _Case) -> Iterator[Clue]:
     """What a package says in its error that it needs, where its own description does not."""
-    text, asker = text_of(error), next(iter(_packages(error)), None)
-    least, least_of, most = (each.search(text) for each in (_AT_LEAST, _AT_LEAST_OF, _AT_MOST))
-    name, wish = (
-        (least[1], f">={least[2]}") if least
-        else (least_of[2], f">={least_of[1]}") if least_of
-        else (most[1], f"<{_above(most[2])}") if most
-        else ("", "")
-    )  # fmt: skip
-    there = installed(distribution(name.lower())) if name else None
-    wish = wish.rstrip(".")
+    least = _AT_LEAST.search(case.text) or _AT_LEAST_OF.search(case.text)
+    said = least or _AT_MOST.search(case.text)
+    if said is None:
+        return
+    release = said["release"].rstrip(".")
+    wish = f">={release}" if least else f"<{_above(release)}"
+    there, asker = installed(distribution(said["name"].lower())), case.asker()
     if asker and there and asker != there and not suits(there, wish):
-        yield _needs(asker, there, wish, raised)
+        yield _needs(asker, there, wish, case.raised)
 
 
 def _above(release: str) -> str:
@@ -234,10 +266,3 @@ def _needs(asker: Package, there: Package, versions: str, raised: Raised, sure: 
         f'`%pip install "{there.name}{versions}"`, {raised.restart}. If another package needs {there}: '
         f"{update(asker)}.",
     )
-
-
-def _packages(error: BaseException) -> list[Package]:
-    """The packages of a traceback, each once, the one that raised first."""
-    inside = (frame for frame in frames(error) if is_of_packages(frame.f_code.co_filename))
-    tops = dict.fromkeys(module_of(frame).partition(".")[0] for frame in inside)
-    return list(dict.fromkeys(each for top in tops if (each := package(top))))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, walk
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, names_in, stands_for, walk
 from colab_helpers.doctor.clues.installed import is_of_packages
-
-_NAME = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
-
 
 _ASSIGNED = re.compile(r"^[\w\s.,*\[\]()]{1,200}(?<![=!<>])=(?!=)")  # what the line was to make
 _WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
@@ -121,9 +118,7 @@ def _remedy(kind: str, named: list[_Tensor], text: str) -> str:
 def _fitting(kind: str, named: Iterable[_Tensor], text: str) -> list[_Tensor]:
     """Those of the named that the error can mean."""
     told = [each for each in named if getattr(each, kind)]
-    if (
-        kind == "device"
-    ):  # arrays of NumPy are where they always are, and single numbers may be anywhere
+    if kind == "device":  # NumPy's arrays are where they always are, single numbers may be anywhere
         return [each for each in told if each.of_torch and each.shape != "has shape ()"]
     if kind == "dtype" and not _WHOLE.search(text):  # ids, labels and masks stand in most lines
         return [each for each in told if "float" in each.dtype]
@@ -133,27 +128,11 @@ def _fitting(kind: str, named: Iterable[_Tensor], text: str) -> list[_Tensor]:
 def _named(frame: FrameType, line: str) -> Iterator[_Tensor]:
     """Tensors and models that the failing line names; all of its function where the line is not known."""
     seen = {**frame.f_globals, **frame.f_locals}
-    names = _NAME.findall(_ASSIGNED.sub("", line)) or [
-        name for name in frame.f_locals if name[:1] != "_"
-    ]
-    for name in dict.fromkeys(names):
+    names = names_in(_ASSIGNED.sub("", line))
+    for name in names or [name for name in frame.f_locals if name[:1] != "_"]:
         parts = name.split(".")
         shorter = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # `x` of `x.view`
-        yield from [each for one in shorter if (each := _tensor(one, _value(one, seen)))][:1]
-
-
-def _value(name: str, seen: Mapping[str, Any]) -> Any:
-    """What a dotted name stands for; nothing is called, and no property is run but a model's parts."""
-    first, *rest = name.split(".")
-    value = seen.get(first)
-    for part in rest:
-        try:
-            inside = object.__getattribute__(value, "__dict__")
-        except AttributeError:  # it keeps its parts in slots
-            return None
-        modules = inside.get("_modules", {}) if isinstance(inside, dict) else {}
-        value = inside.get(part, modules.get(part))
-    return value
+        yield from [each for one in shorter if (each := _tensor(one, stands_for(one, seen)))][:1]
 
 
 def _tensor(name: str, value: Any) -> _Tensor | None:

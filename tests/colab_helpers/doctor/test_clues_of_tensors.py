@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from colab_helpers import doctor
-from colab_helpers.doctor.clues import tensors
+from colab_helpers.doctor.clues import clue
 
 
 class Net(torch.nn.Module):
@@ -148,6 +148,6 @@ def test_no_property_of_anybody_is_run():
         def x(self):
             raise SystemExit
 
-    assert tensors._value("trap.x", {"trap": Trap()}) is None
-    assert tensors._value("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
-    assert tensors._value("gone.b", {}) is None
+    assert clue.stands_for("trap.x", {"trap": Trap()}) is None
+    assert clue.stands_for("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
+    assert clue.stands_for("gone.b", {}) is None
