@@ -76,7 +76,11 @@ class Explanation:
             return _card(f"This error is not in the table.<br>{said}{with_code(ASKING)}")
         here = "".join(
             f"<b>In this case:</b> {with_code(each.seen)}<br>"
-            f"<b>What to do in this case:</b> {with_code(each.remedy)}<br>"
+            + (
+                f"<b>What to do in this case:</b> {with_code(each.remedy)}<br>"
+                if each.remedy
+                else ""
+            )
             for each in self.clues
         )
         told = f"{_title(self.finding)}<br>{_told(self.finding)}"
@@ -260,7 +264,7 @@ def _in_this_case(clue: Clue, finding: Finding) -> str:
     told = f"In this case: {clue.seen}\n"
     return (
         told
-        if clue.remedy == finding.remedy
+        if clue.remedy in ("", finding.remedy)
         else f"{told}\nWhat to do in this case: {clue.remedy}\n"
     )
 

@@ -11,30 +11,35 @@ from collections.abc import Callable, Iterable
 from colab_helpers.doctor.clues import (
     devices,
     files,
+    keys,
     libraries,
     memory,
     modules,
     packages,
     tensors,
     tracebacks,
+    values,
 )
 from colab_helpers.doctor.clues.clue import Clue, Raised
 
 __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
 
 #: Known problems that no text shows: a clue finds them.
-ONLY_HERE = ("another-python", "name-not-there")
+ONLY_HERE = ("another-python", "name-not-there", "no-such-key", "values-of-the-line")
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     memory.clues,
     tensors.clues,
     files.clues,
+    keys.clues,
     modules.clues,
     libraries.clues,
     packages.clues,
     tracebacks.clues,
     devices.clues,
 )
+#: What is told where nothing else is.
+_ELSE = values.clues
 
 
 def look(raised: Raised) -> tuple[Clue, ...]:
@@ -42,10 +47,14 @@ def look(raised: Raised) -> tuple[Clue, ...]:
 
     One look that fails leaves the others alone: the reader has an error already.
     """
+    found = [clue for each in _LOOKS for clue in _try(each, raised)]
+    return tuple(dict.fromkeys(found or _try(_ELSE, raised)))
+
+
+def _try(each: Callable[[Raised], Iterable[Clue]], raised: Raised) -> list[Clue]:
     found: list[Clue] = []
-    for each in _LOOKS:
-        try:
-            found += each(raised)
-        except Exception:
-            continue
-    return tuple(dict.fromkeys(found))
+    try:
+        found.extend(each(raised))
+    except Exception:  # what it had found before stays
+        return found
+    return found

@@ -6,13 +6,11 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, names_in, stands_for, walk
-from colab_helpers.doctor.clues.installed import is_of_packages
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, names_in, stands_for
+from colab_helpers.doctor.clues.line import Failed, failed
 
-_ASSIGNED = re.compile(r"^[\w\s.,*\[\]()]{1,200}(?<![=!<>])=(?!=)")  # what the line was to make
 _WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
 _MOST = 6  # tensors that are named
 #: What an error speaks of, by its words -> the known problem.
@@ -64,8 +62,8 @@ def clues(raised: Raised) -> Iterator[Clue]:
     kind = next((kind for kind, (says, _) in _KINDS.items() if says.search(raised.text)), "")
     if error is None or not kind:
         return
-    own = next((one for one in walk(error) if not is_of_packages(one[0].f_code.co_filename)), None)
-    named = _fitting(kind, _named(*own) if own else (), raised.text)
+    own = failed(error)
+    named = _fitting(kind, _named(own) if own else (), raised.text)
     if kind == "shape" and (found := _PRODUCT.search(raised.text)) and _in_a_layer(error):
         yield _layer(found)
     differ = len({getattr(each, kind) for each in named}) > 1
@@ -125,11 +123,10 @@ def _fitting(kind: str, named: Iterable[_Tensor], text: str) -> list[_Tensor]:
     return told
 
 
-def _named(frame: FrameType, line: str) -> Iterator[_Tensor]:
-    """Tensors and models that the failing line names; all of its function where the line is not known."""
-    seen = {**frame.f_globals, **frame.f_locals}
-    names = names_in(_ASSIGNED.sub("", line))
-    for name in names or [name for name in frame.f_locals if name[:1] != "_"]:
+def _named(own: Failed) -> Iterator[_Tensor]:
+    """Tensors and models that the failing code names; all of its function where that is not known."""
+    seen, there = own.seen, own.frame.f_locals
+    for name in names_in(own.code) or [name for name in there if name[:1] != "_"]:
         parts = name.split(".")
         shorter = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # `x` of `x.view`
         yield from [each for one in shorter if (each := _tensor(one, stands_for(one, seen)))][:1]
