@@ -181,11 +181,9 @@ def _items(value: Any) -> str:
 def _item(value: Any) -> str:
     if _is_array(value):
         return f"shape {_shape(value)}"
-    return (
-        repr(value)
-        if value is None or type(value) in _PLAIN
-        else f"{_article(type(value).__name__)} {type(value).__name__}"
-    )
+    if value is None or type(value) in _PLAIN:
+        return repr(value)
+    return f"{_article(type(value).__name__)} {type(value).__name__}"
 
 
 def _article(name: str) -> str:
