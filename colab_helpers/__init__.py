@@ -8,7 +8,7 @@ itself and works where nothing but the standard library is installed. Import the
 The rooms, one question each:
 
     runtime       Where does this code run, and on what?
-    preflight     Does that fit, and if not, what mends it?
+    preflight     Does that fit, and if not, what fixes it?
     doctor        What does this error mean, and what in this notebook is gone?
     hardware      What chip is it, and what can it do at most?
     benchmark     How long does this take, honestly?

@@ -15,14 +15,14 @@ from colab_helpers._files import UnreadableError
 
 _EXAMPLES = """\
 examples:
-  colab-helpers doctor                          what this machine has, and what to mend
+  colab-helpers doctor                          what this machine has, and what to fix
   colab-helpers doctor --error "No CUDA GPUs are available"
   colab-helpers doctor --notebook *.ipynb       what in them no longer runs on Colab
   colab-helpers doctor --github --notebook *.ipynb   the same, as annotations for GitHub Actions
 
 exit code:
-  0  nothing to mend; the error is known; nothing in the notebooks fails (what is only deprecated is printed)
-  1  something to mend; the error is not known; something in a notebook fails, or does nothing any more
+  0  nothing to fix; the error is known; nothing in the notebooks fails (what is only deprecated is printed)
+  1  something to fix; the error is not known; something in a notebook fails, or does nothing any more
   2  the input cannot be read, or the output not written
 """
 
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
         "doctor",
-        help="what this machine has, and what to mend",
+        help="what this machine has, and what to fix",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

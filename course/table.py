@@ -15,7 +15,7 @@ COLAB = "https://colab.research.google.com"
 
 
 class CourseError(ValueError):
-    """Something about the course that a maintainer has to mend: what was seen, and what to do."""
+    """Something about the course that a maintainer has to fix: what was seen, and what to do."""
 
     exit_code = 1
 

@@ -656,7 +656,7 @@ f"{outcome}, in {compile_seconds:.1f} s; {1000 * plain:.1f} ms as written, {1000
 # %% [markdown] tags=["minutes-7", "short-0"]
 # As written, seven operations read or write a whole array seventeen times, and ask for seven new arrays. Compiled, the
 # numbers are read once and the results written once, into one new array. On a GPU the seventeen become two, so at best it is eight times as fast. On a CPU the
-# new arrays count most, because the system hands them over page by page: one in place of seven. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
+# new arrays count most, because the system hands them over page by page: one instead of seven. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
 # [Stable Diffusion](https://github.com/huggingface/diffusers/blob/main/docs/source/en/optimization/torch2.0.md) in the mode `reduce-overhead`.
 # On an A100 that made it twice as fast for one picture at a time and a quarter faster for sixteen; on a T4, 6 % for one
 # picture and 13 % for four. A compiler can only save what is wasted.

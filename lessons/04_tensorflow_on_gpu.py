@@ -174,7 +174,7 @@ where = next(line.rpartition("device:")[2] for line in lines if "MatMul" in line
 f"the product ran on {where}{said(product_runs_on)}"
 
 # %% [markdown] tags=["minutes-9", "short-0"]
-# Outside `tf.device`, TensorFlow works on `GPU:0` if there is one and on `CPU:0` if not, as a rule wherever the inputs are. (This little program hides the GPU.) It copied
+# Outside `tf.device`, TensorFlow works on `GPU:0` if there is one and on `CPU:0` if not, usually wherever the inputs are. (This little program hides the GPU.) It copied
 # yours there, silently. (`Mul` and `AddV2` belong to `random.normal`, and names
 # that begin with `_` are TensorFlow's own.)
 #

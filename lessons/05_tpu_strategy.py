@@ -322,7 +322,7 @@ with runtime.quiet():
 {name: device.device_kind for name, device in absent.items()}
 
 # %% [markdown]
-# Now hand over shapes in place of data, and compile. `donate_argnums` lets new weights take the place of the old ones.
+# Now hand over shapes instead of data, and compile. `donate_argnums` lets new weights take the place of the old ones.
 
 # %%
 # needs: jax, libtpu

@@ -1,4 +1,4 @@
-"""Does this machine fit the lesson, and if not, which click or line mends it?
+"""Does this machine fit the lesson, and if not, which click or line fixes it?
 
 One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. Checks
 start nothing; collecting the state starts no framework, and asks `nvidia-smi` where NVML is silent.

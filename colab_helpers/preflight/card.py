@@ -55,7 +55,7 @@ class StatusCard:
                 f"{'':>19}  {finding.remedy}",
                 f"{'':>19}  {finding.link}",
             ]
-        return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to mend."])
+        return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to fix."])
 
     __repr__ = __str__
 
@@ -72,11 +72,11 @@ class StatusCard:
             )
             for finding in self.findings
         )
-        ready = notes or edged("Nothing to mend.", "note")
+        ready = notes or edged("Nothing to fix.", "note")
         return f"<div style='max-width:46em'><table>{cells}</table>{ready}</div>"
 
 
-_MARK = {"stop": "mend first", "warn": "watch out", "note": "good to know"}
+_MARK = {"stop": "fix first", "warn": "watch out", "note": "good to know"}
 _CELL = "text-align:left;padding:0.15em 0.6em"
 _LABEL = _CELL + ";opacity:0.75;white-space:nowrap"
 

@@ -452,7 +452,7 @@ def test_card_shows_where_what_and_wishes():
             "GPU T4",
         ):
             assert part in text
-    assert card.fits and "Nothing to mend" in str(card)
+    assert card.fits and "Nothing to fix" in str(card)
 
 
 def test_card_escapes_what_it_shows():

@@ -170,7 +170,7 @@ def _missing(path: str) -> Iterator[Clue]:
 
 
 def _like(parts: tuple[str, ...], folder: Path) -> str:
-    """Which names a folder has in place of the first of these, and where the last one lies below it."""
+    """Which names a folder has instead of the first of these, and where the last one lies below it."""
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
     if near := _near(parts[0], names):
@@ -257,7 +257,7 @@ def _hidden(error: AttributeError | ImportError) -> Iterator[Clue]:
     if folder.resolve() in searched_first and "site-packages" not in path.parts:
         yield Clue(
             "broken-install",
-            f"`{path}` was imported in place of the real `{top}`: yours has the same name.",
+            f"`{path}` was imported instead of the real `{top}`: yours has the same name.",
             "Give it another name, and restart the session.",
             leaves_no_other=True,
         )

@@ -39,12 +39,16 @@ def failed(error: BaseException) -> Failed | None:
     own = last = None
     trace = error.__traceback__
     while trace is not None:
-        if not is_of_packages(trace.tb_frame.f_code.co_filename):
+        if _is_own(trace.tb_frame.f_code.co_filename):
             own = trace
         last, trace = trace, trace.tb_next
     if own is None:
         return None
     return Failed(own.tb_frame, _piece(own), own is last and _operation(own) == "RAISE_VARARGS")
+
+
+def _is_own(file: str) -> bool:
+    return not is_of_packages(file) and "__autograph_generated_file" not in file  # of tf.function
 
 
 def _piece(trace: TracebackType) -> str:

@@ -197,7 +197,7 @@ def _one_piece(said: Numbers) -> Clue:
         )
     return _told(
         f"{seen}.",
-        "The failing line shows which tensor it is, as a rule: make that smaller. Attention grows "
+        "The failing line shows which tensor it is, usually: make that smaller. Attention grows "
         "with the square of the sequence length or the image size; where an evaluation keeps all "
         "its outputs on the GPU, memory grows at each step (Trainer: `eval_accumulation_steps`).",
     )

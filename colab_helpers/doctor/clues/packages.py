@@ -106,7 +106,7 @@ class _Case:
 
     @property
     def importing(self) -> bool:
-        """Whether packages were only being imported; what fails later has other causes as a rule."""
+        """Whether packages were only being imported; what fails later has other causes usually."""
         return any(frame.f_code.co_name == "<module>" for frame in self.inside)
 
     def asker(self, but: str = "") -> Package | None:
@@ -123,7 +123,7 @@ def _looks(error: BaseException) -> tuple[Callable[[_Case], Iterator[Clue]], ...
 
 def _replaced(case: _Case) -> Iterator[Clue]:
     """Packages of which one version is loaded, and another was installed since."""
-    kinds = ImportError | AttributeError | SystemError  # what else fails has other causes as a rule
+    kinds = ImportError | AttributeError | SystemError  # what else fails has other causes usually
     if not isinstance(case.error, kinds) and not _SIZES.search(case.text):
         return
     mixed = []

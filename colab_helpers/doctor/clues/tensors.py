@@ -83,7 +83,7 @@ def _layer(found: re.Match[str]) -> Clue:
     return Clue(
         "tensor-shapes",
         f"A layer `Linear({expects}, {gives})` expects {expects} values a row, and gets {gets}.",
-        f"`Linear({gets}, {gives})` fits what comes in. Or mend what comes in: flatten with "
+        f"`Linear({gets}, {gives})` fits what comes in. Or fix what comes in: flatten with "
         "`x.flatten(1)`, which keeps the batch; check the image size and the layers before.",
     )
 

@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, names_in, stands_for
@@ -103,7 +104,9 @@ def _is_array(value: Any) -> bool:
 
 def _shape(value: Any) -> tuple[Any, ...] | None:
     try:
-        return tuple(value.shape)
+        shape = value.shape
+        known = issubclass(type(shape), tuple) or type(shape).__name__ == "TensorShape"
+        return tuple(shape) if known else None  # AutoGraph's undefined values are endless
     except Exception:  # none, or one that is not known yet
         return None
 
@@ -200,9 +203,14 @@ def _remedy(own: Failed, about_none: bool) -> str:
     if called and _is_model(value := stands_for(called, own.seen)):
         called = type(value).__name__
         return f"Compare them with what the documentation of `{called}` says that it takes."
-    if called:
+    if "." in called or _is_of_a_library(stands_for(called, own.seen)):
         return f"Compare them with what the message asks for; `help({called})` says what goes in."
     return "Compare them with what the message asks for."
+
+
+def _is_of_a_library(value: Any) -> bool:
+    kinds = (type, FunctionType, BuiltinFunctionType)
+    return isinstance(value, kinds) and value.__module__ != "__main__"
 
 
 def _called(own: Failed) -> str:

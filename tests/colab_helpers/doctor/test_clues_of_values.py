@@ -107,6 +107,18 @@ class Loud:
     shape = property(__repr__)
 
 
+class Endless:
+    """As AutoGraph's undefined values: whatever one asks it, it gives itself."""
+
+    __module__ = "tensorflow.python.autograph"
+
+    def __getattribute__(self, name):
+        return self
+
+    def __getitem__(self, index):
+        return self
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -121,6 +133,7 @@ class Loud:
         (torch.nn.Sequential(torch.nn.ReLU()), "a Sequential"),
         (torch.ones(2, device="meta"), "a Tensor of shape (2,), float32 on meta"),
         (Loud(), ""),
+        (Endless(), ""),
         (print, ""),
     ],
     ids=lambda value: type(value).__name__,

@@ -71,7 +71,7 @@ def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, addres
     before = freeze(python)
     done = run_set_up_cell(python, address, tmp_path)
     assert "You are on" in done.stdout, done.stdout + done.stderr
-    assert "mend first" in done.stdout and "torch" in done.stdout  # this machine has no PyTorch
+    assert "fix first" in done.stdout and "torch" in done.stdout  # this machine has no PyTorch
     after = freeze(python)
     assert before <= after
     assert [
