@@ -17,6 +17,7 @@ from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.doctor import raised
 from colab_helpers.doctor.clues import Clue, Raised, look
 from colab_helpers.doctor.clues.asked import OFTEN
+from colab_helpers.doctor.clues.mistakes import SHOWN
 from colab_helpers.doctor.imports import distribution
 from colab_helpers.doctor.problems import Finding, Problem, known_problems, link, report, way_out
 
@@ -147,7 +148,7 @@ def _explanation(
 
 def _goes_before(clue: Clue, first: str) -> bool:
     """Whether what was seen here means more than what the table says of the text."""
-    if clue.id in ("restart-needed", "broken-install"):
+    if clue.id in ("restart-needed", "broken-install", *SHOWN):
         return first != clue.id
     return clue.id == "name-not-there" and first in (
         OFTEN if clue.leaves_no_other else _OF_PACKAGES

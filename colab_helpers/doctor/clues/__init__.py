@@ -14,6 +14,7 @@ from colab_helpers.doctor.clues import (
     keys,
     libraries,
     memory,
+    mistakes,
     modules,
     packages,
     tensors,
@@ -25,9 +26,20 @@ from colab_helpers.doctor.clues.clue import Clue, Raised
 __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
 
 #: Known problems that no text shows: a clue finds them.
-ONLY_HERE = ("another-python", "name-not-there", "no-such-key", "values-of-the-line")
+ONLY_HERE = (
+    "another-python",
+    "comma-makes-tuple",
+    "gym-five-values",
+    "module-changed",
+    "name-not-there",
+    "no-gradient-there",
+    "no-such-key",
+    "row-labels",
+    "values-of-the-line",
+)
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
+    mistakes.clues,
     memory.clues,
     tensors.clues,
     files.clues,

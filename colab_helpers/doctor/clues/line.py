@@ -62,7 +62,8 @@ def _piece(trace: TracebackType) -> str:
     if piece and left is not None and not operation.startswith((*_WRITES, *_LOOPS)):
         piece[-1] = piece[-1][:right]  # first, as both may be on one line
         piece[0] = piece[0][left:]
-    return b"".join(piece).decode(errors="replace").strip()
+    text = b"".join(piece).decode(errors="replace").strip()
+    return text.partition(" in ")[2].rstrip(":") or text if operation in _LOOPS else text
 
 
 def _operation(trace: TracebackType) -> str:

@@ -15,29 +15,35 @@ from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, names_in, stands_for
 from colab_helpers.doctor.clues.line import Failed, failed
-from colab_helpers.doctor.problems import known_problems
 
 _MOST = 6  # values that are named
 _MOST_ITEMS = 4  # of a list
 #: Whole numbers up to this count are looked through for the smallest and the largest.
 _MOST_NUMBERS = 1_000_000
 _PLAIN = (bool, int, float)
-#: Known problems of which the values are told as well: a group, and single ones.
-_GROUP = "Training code"
-_ALSO = ("tensor-shapes", "mixed-dtypes", "tensorflow-dtypes", "ragged-array")
+#: Known problems of which the values are told as well.
+_ALSO = (
+    "arrays-to-join", "channels-first", "classes-from-zero", "collate-sizes", "features-differ",
+    "gather-index",
+    "image-shape", "image-too-small", "index-too-large", "keras-data-kind", "keras-input-shape",
+    "keras-target-rank", "label-range", "labels-and-output", "labels-not-0-1", "layer-dimensions",
+    "lengths-differ", "mask-length", "mixed-dtypes", "not-a-tensor", "one-value-wanted", "ragged-array",
+    "reshape-size", "rnn-state-size", "sklearn-1d", "target-size", "tensor-shapes", "tensorflow-dtypes",
+    "text-to-tensor", "truth-of-many", "vmap-sizes", "wrong-label-type",
+)  # fmt: skip
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
-    """Yield what the line that failed worked with, where `raised` is unknown or a mistake in training."""
+    """Yield what the line that failed worked with, where `raised` is unknown or a matter of values."""
     error = raised.chain[-1] if raised.chain else None
-    if error is None or not _concerns(raised.known):
+    if error is None or raised.known not in ("", *_ALSO):
         return
     own = failed(error)
     if own is None or own.raises:  # it says itself what is wrong
         return
     values = _values(own)
     about_none = "NoneType" in raised.text
-    told = [f"`{name}` is {what}" for name, value in values.items() if (what := describe(value))]
+    told = [f"`{name}`: {what}" for name, value in values.items() if (what := describe(value))]
     if any(map(_tells, values.values())) or (
         about_none and any(value is None for value in values.values())
     ):
@@ -48,22 +54,18 @@ def clues(raised: Raised) -> Iterator[Clue]:
         )
 
 
-def _concerns(known: str) -> bool:
-    return known in ("", *_ALSO) or known_problems()[known].group == _GROUP
-
-
 def describe(value: Any) -> str:
     """Return what a `value` is in a few words, without running code of its own; "" for what says nothing.
 
     >>> describe([1, 2]), describe(None)
-    ('a list of 2: 1, 2', 'None')
+    ('list of 2: 1, 2', 'None')
     """
     if value is None:
         return "None"
     if type(value) in _PLAIN:
         return repr(value)
     if type(value) in (str, bytes):
-        return f"a {type(value).__name__} of {len(value)} characters"
+        return f"{type(value).__name__} of {len(value)} characters"
     if _is_array(value):
         return _array(value)
     if _is_model(value):
@@ -113,7 +115,7 @@ def _shape(value: Any) -> tuple[Any, ...] | None:
 
 def _array(value: Any) -> str:
     kind, shape = type(value).__name__, _shape(value)
-    told = f"{_article(kind)} {kind} of shape {shape}"
+    told = f"{kind} of shape {shape}"
     if dtype := str(getattr(value, "dtype", "")).removeprefix("torch."):
         told += f", {getattr(value.dtype, 'name', dtype)}"
     device = str(getattr(value, "device", ""))
@@ -154,11 +156,11 @@ def _model(value: Any) -> str:
     """A layer with its sizes, a model by the shapes that go in and come out, if it has them."""
     name = type(value).__name__
     if type(value).__module__.startswith("torch.nn") and not vars(value).get("_modules"):
-        return f"`{value!r}`"
+        return repr(value)
     shapes = [_shape_of(value, f"{end}_shape") for end in ("input", "output")]
     if all(shapes):
-        return f"{_article(name)} {name} from {shapes[0]} to {shapes[1]}"
-    return f"{_article(name)} {name}"
+        return f"{name} from {shapes[0]} to {shapes[1]}"
+    return name
 
 
 def _shape_of(value: Any, name: str) -> str:
@@ -171,7 +173,7 @@ def _shape_of(value: Any, name: str) -> str:
 
 def _items(value: Any) -> str:
     kind, count = type(value).__name__, len(value)
-    told = f"{_article(kind)} {kind} of {count}"
+    told = f"{kind} of {count}"
     if isinstance(value, dict):
         keys = [repr(key)[:30] for key in list(value)[:_MOST_ITEMS] if isinstance(key, str | int)]
         return f"{told}: {', '.join(keys)}{' …' if count > len(keys) else ''}" if keys else told
@@ -186,11 +188,7 @@ def _item(value: Any) -> str:
         return f"shape {_shape(value)}"
     if value is None or type(value) in _PLAIN:
         return repr(value)
-    return f"{_article(type(value).__name__)} {type(value).__name__}"
-
-
-def _article(name: str) -> str:
-    return "an" if name[:1].lower() in "aeio" or name == "ndarray" else "a"
+    return type(value).__name__
 
 
 def _remedy(own: Failed, about_none: bool) -> str:

@@ -39,15 +39,16 @@ def session(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def told(code):
-    """What the doctor says of the error of a cell."""
+def error_of(code):
+    """The exception that a cell raises."""
     name = f"<ipython-input-{abs(hash(code))}>"
-    linecache.cache[name] = (
-        len(code),
-        None,
-        code.splitlines(keepends=True),
-        name,
-    )  # as IPython does
+    lines = code.splitlines(keepends=True)
+    linecache.cache[name] = (len(code), None, lines, name)  # as IPython does
     with pytest.raises(Exception) as caught:
         exec(compile(code, name, "exec"), {"__name__": "__main__"})
-    return doctor.explain_error(caught.value, "colab")
+    return caught.value
+
+
+def told(code):
+    """What the doctor says of the error of a cell."""
+    return doctor.explain_error(error_of(code), "colab")

@@ -1,12 +1,16 @@
 """What the failing line worked with, and which keys there were, where nothing more exact is known."""
 
+import importlib
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
 
 from colab_helpers import doctor
-from colab_helpers.doctor.clues import values
-from tests.colab_helpers.doctor.conftest import told
+from colab_helpers.doctor.clues import line, values
+from tests.colab_helpers.doctor.conftest import error_of, told
 
 #: As much of a table of pandas as is looked at.
 TABLE = """
@@ -29,14 +33,8 @@ IMPORTS = "import numpy as np, torch, torch.nn.functional as F\n"
         ("y = torch.cat(\n    [1,\n     2])", "torch.cat(\n    [1,\n     2])"),
     ],
 )
-def test_the_piece_of_code_that_failed(code, piece, monkeypatch):
-    from colab_helpers.doctor.clues import line
-
-    pieces = []
-    monkeypatch.setattr(values, "failed", lambda e: pieces.append(line.failed(e)))
-    told(IMPORTS + code)
-    [failed] = pieces
-    assert failed.code == piece or failed.code == "for a in x:"  # Python 3.11 knows the line alone
+def test_the_piece_of_code_that_failed(code, piece):
+    assert line.failed(error_of(IMPORTS + code)).code == piece
 
 
 def test_where_the_source_is_not_known():
@@ -56,11 +54,11 @@ def test_where_the_source_is_not_known():
         (
             "size = 3\nlabels = torch.arange(8).reshape(4, 2)\n"
             "torch.linalg.cholesky(\n    labels,\n    upper=size > 2)",
-            "`labels` is a Tensor of shape (4, 2), int64, values from 0 to 7; `size` is 3.",
+            "`labels`: Tensor of shape (4, 2), int64, values from 0 to 7; `size`: 3.",
         ),
         (
             "x = np.ones((3, 4))\nnp.linalg.inv(x)",
-            "`x` is an ndarray of shape (3, 4), float64.",
+            "`x`: ndarray of shape (3, 4), float64.",
         ),
     ],
 )
@@ -76,14 +74,14 @@ def test_a_known_mistake_keeps_its_way_out_and_is_told_the_values():
     explained = told(IMPORTS + "x = [torch.ones(3, 2), torch.ones(4, 2)]\ntorch.stack(x)")
     assert explained.id == "collate-sizes"
     [clue] = explained.clues
-    assert clue.seen == "`x` is a list of 2: shape (3, 2), shape (4, 2)."
+    assert clue.seen == "`x`: list of 2: shape (3, 2), shape (4, 2)."
     assert str(explained).count("What to do") == 1
     assert "What to do in this case" not in explained._repr_mimebundle_()["text/html"]
 
 
 def test_none():
     explained = told("def train():\n    pass\nmodel = train()\nmodel.eval()")
-    assert explained.finding.seen == "`model` is None."
+    assert explained.finding.seen == "`model`: None."
     assert "without `return`" in explained.finding.remedy
 
 
@@ -124,14 +122,14 @@ class Endless:
     [
         (None, "None"),
         (3, "3"),
-        ("secret", "a str of 6 characters"),
-        ([], "a list of 0"),
-        ({"a": 1}, "a dict of 1: 'a'"),
-        ((torch.ones(2, 3), None), "a tuple of 2: shape (2, 3), None"),
-        (np.array([3, 1]), "an ndarray of shape (2,), int64, values from 1 to 3"),
-        (torch.nn.Linear(3, 2), "`Linear(in_features=3, out_features=2, bias=True)`"),
-        (torch.nn.Sequential(torch.nn.ReLU()), "a Sequential"),
-        (torch.ones(2, device="meta"), "a Tensor of shape (2,), float32 on meta"),
+        ("secret", "str of 6 characters"),
+        ([], "list of 0"),
+        ({"a": 1}, "dict of 1: 'a'"),
+        ((torch.ones(2, 3), None), "tuple of 2: shape (2, 3), None"),
+        (np.array([3, 1]), "ndarray of shape (2,), int64, values from 1 to 3"),
+        (torch.nn.Linear(3, 2), "Linear(in_features=3, out_features=2, bias=True)"),
+        (torch.nn.Sequential(torch.nn.ReLU()), "Sequential"),
+        (torch.ones(2, device="meta"), "Tensor of shape (2,), float32 on meta"),
         (Loud(), ""),
         (Endless(), ""),
         (print, ""),
@@ -145,15 +143,15 @@ def test_what_a_value_is(value, said):
 def test_a_table():
     seen = {}
     exec(TABLE, seen)
-    assert values.describe(seen["DataFrame"](a=[1])) == "a DataFrame of shape (1, 1)"
+    assert values.describe(seen["DataFrame"](a=[1])) == "DataFrame of shape (1, 1)"
 
 
 def test_a_model_of_keras_by_its_shapes():
     keras = pytest.importorskip("keras")
     model = keras.Sequential([keras.layers.Dense(3)])
-    assert values.describe(model) == "a Sequential"
+    assert values.describe(model) == "Sequential"
     model.build((None, 2))
-    assert values.describe(model) == "a Sequential from (None, 2) to (None, 3)"
+    assert values.describe(model) == "Sequential from (None, 2) to (None, 3)"
 
 
 @pytest.mark.parametrize(
@@ -170,8 +168,8 @@ def test_a_model_of_keras_by_its_shapes():
             "Did you mean `Price `?",
         ),
         (
-            "found = {str(i): i for i in range(20)}\nfound['accuracy']",
-            "`found` has no key `accuracy`. It has `0`, `1`, `2`, `3`, `4`, `5`, `6`, `7`, `8`, `9`, `10`, "
+            "found = {str(i): i for i in range(20)}\nfound['colour']",
+            "`found` has no key `colour`. It has `0`, `1`, `2`, `3`, `4`, `5`, `6`, `7`, `8`, `9`, `10`, "
             "`11` ….",
             "Look where `found` is made: the key was never put there, or has another name.",
         ),
@@ -185,3 +183,70 @@ def test_which_keys_there_are(code, seen, remedy):
 
 def test_the_names_of_the_environment_are_not_told():
     assert not told("import os\nos.environ['NO_SUCH_TOKEN']")
+
+
+def test_a_gradient_that_is_not_there():
+    explained = told(IMPORTS + "p = torch.ones(2)\np.grad.norm()")
+    assert (explained.id, explained.finding.seen) == ("no-gradient-there", "`p.grad` is None.")
+
+
+@pytest.mark.parametrize("code", ["s, r, d, i = env.step(0)", "s, r, d, i = env.reset()"])
+def test_the_old_gym(code, monkeypatch):
+    environment = (
+        "class Env:\n    def step(self, a): return 1, 2, 3, 4, 5\n    reset = lambda s: (1, 2)\n"
+    )
+    monkeypatch.delitem(sys.modules, "gymnasium", raising=False)
+    monkeypatch.delitem(sys.modules, "gym", raising=False)
+    assert not told(f"{environment}env = Env()\n{code}")
+    monkeypatch.setitem(sys.modules, "gymnasium", types.ModuleType("gymnasium"))
+    assert told(f"{environment}env = Env()\n{code}").id == "gym-five-values"
+
+
+def test_a_comma_that_makes_a_tuple():
+    explained = told(IMPORTS + "loss_fn = torch.nn.MSELoss(),\nloss_fn(1, 2)")
+    assert explained.id == "comma-makes-tuple" and explained.also is None
+    assert explained.finding.seen == "`loss_fn` is a tuple that holds one MSELoss."
+    assert told("pair = (1, 2)\npair(3)").id == "called-without-brackets"
+
+
+def test_the_label_of_a_row_in_a_worker():
+    lines = (
+        '  File "/x/site-packages/pandas/core/series.py", line 1',
+        "    raise KeyError(key)",
+        "KeyError: 2",
+    )
+    text = "\n".join(("Caught KeyError in DataLoader worker process 0.", *lines))
+    explained = told(f"def work():\n    raise KeyError({text!r})\nwork()")
+    assert (explained.id, explained.finding.seen) == ("row-labels", "No row has the label 2.")
+
+
+BEFORE, AFTER = (
+    "def scale(x):\n    return x\n",
+    "def scale(x, axis=0):\n    return x\n\n\ndef shift(x):\n    pass\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "changed"),
+    [
+        (AFTER, "from own_helpers import scale\nscale(1, axis=0)", True),
+        (AFTER, "import own_helpers\nown_helpers.scale(1, axis=0)", True),
+        (AFTER, "from own_helpers import shift", True),
+        (BEFORE, "import own_helpers\nown_helpers.scale(1, axis=0)", False),
+        (AFTER, "import own_helpers\nint('a')", False),
+        ("def broken(", "import own_helpers\nown_helpers.scale(1, axis=0)", False),
+    ],
+)
+def test_a_file_that_was_changed_after_its_import(tmp_path, monkeypatch, after, code, changed):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_helpers", raising=False)
+    file = tmp_path / "own_helpers.py"
+    file.write_text(BEFORE)
+    importlib.import_module("own_helpers")
+    file.write_text(after)
+    try:
+        explained = told(code)
+        assert (explained.id == "module-changed") == changed
+        assert not changed or "`own_helpers.py` was changed" in explained.finding.seen
+    finally:
+        sys.modules.pop("own_helpers", None)
