@@ -86,7 +86,7 @@ build: setup ## build notebooks/ and the made parts of pages, without running
 	$(BIN)/python -m course build
 
 new-lesson: export TITLE := $(TITLE)
-new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=08 NAME=plan TITLE="Plan before you pay"
+new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=10 NAME=my_topic TITLE="My topic"
 	$(BIN)/python -m course new-lesson $(call quoted,$(NN)) $(call quoted,$(NAME)) --title "$$TITLE"
 
 # Two workers on few cores: threads of one would only take from the other.

@@ -2,12 +2,13 @@
 
 `rehearse` runs your own step with tensors that have no data, and writes down what it does. `time_alone`
 says how long this machine should take for it, `offers` what Colab's machines would say: whether it fits,
-seconds, compute units. `cheapest` chooses by a deadline.
+seconds, compute units; `show` prints it. `cheapest` chooses by a deadline.
 """
 
 from __future__ import annotations
 
 from colab_helpers.hardware.overheads import terms
+from colab_helpers.plan.command import show
 from colab_helpers.plan.offers import (
     Offer,
     ceilings,
@@ -30,6 +31,7 @@ __all__ = [
     "offers",
     "rehearse",
     "seconds_on",
+    "show",
     "terms",
     "time_alone",
 ]

@@ -134,7 +134,7 @@ def lay(course: Course, number: str, name: str, title: str) -> list[Path]:
     """
     if not re.fullmatch(r"\d\d", number) or not re.fullmatch(r"[a-z][a-z0-9_]*", name) or not title:
         raise CourseError(
-            'Write NN=08 (two figures), NAME=plan (small letters) and TITLE="Plan before you pay".'
+            'Write NN=10 (two figures), NAME=my_topic (small letters) and TITLE="My topic".'
         )
     taken = {lesson.number: lesson.slug for lesson in course.lessons}
     if int(number) in taken:

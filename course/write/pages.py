@@ -141,7 +141,7 @@ def lesson_table(course: Course) -> str:
         )
         for lesson in course.lessons
     )
-    return table(("open", "lesson", "asks for", "minutes", "you measure"), rows)
+    return table(("open", "lesson", "asks for", "minutes", "you measure or work out"), rows)
 
 
 def site_line(course: Course) -> str:

@@ -17,6 +17,7 @@ from colab_helpers.doctor.clues import (
     mistakes,
     modules,
     packages,
+    sizes,
     tensors,
     tracebacks,
     values,
@@ -50,8 +51,6 @@ _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     tracebacks.clues,
     devices.clues,
 )
-#: What is told where nothing else is.
-_ELSE = values.clues
 
 
 def look(raised: Raised) -> tuple[Clue, ...]:
@@ -60,7 +59,9 @@ def look(raised: Raised) -> tuple[Clue, ...]:
     One look that fails leaves the others alone: the reader has an error already.
     """
     found = [clue for each in _LOOKS for clue in _try(each, raised)]
-    return tuple(dict.fromkeys(found or _try(_ELSE, raised)))
+    if not found:
+        found = _try(values.clues, raised)
+    return tuple(dict.fromkeys([*_try(sizes.clues, raised), *found]))
 
 
 def _try(each: Callable[[Raised], Iterable[Clue]], raised: Raised) -> list[Clue]:

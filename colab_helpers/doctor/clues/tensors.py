@@ -69,9 +69,11 @@ def clues(raised: Raised) -> Iterator[Clue]:
     differ = len({getattr(each, kind) for each in named}) > 1
     if len(named) > 1 and (differ or kind == "shape"):  # (3, 4) @ (3, 4) does not fit either
         told = ", ".join(each.told(kind) for each in named[:_MOST])
-        yield Clue(
-            _KINDS[kind][1], f"In the line that failed, {told}.", _remedy(kind, named, raised.text)
-        )
+        seen = f"In the line that failed, {told}."
+        if kind == "shape" and raised.known:  # the table says what to do about each operation
+            yield Clue("values-of-the-line", seen, "")
+        else:
+            yield Clue(_KINDS[kind][1], seen, _remedy(kind, named, raised.text))
 
 
 def _in_a_layer(error: BaseException) -> bool:

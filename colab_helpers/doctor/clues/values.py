@@ -23,8 +23,8 @@ _MOST_NUMBERS = 1_000_000
 _PLAIN = (bool, int, float)
 #: Known problems of which the values are told as well.
 _ALSO = (
-    "arrays-to-join", "channels-first", "classes-from-zero", "collate-sizes", "features-differ",
-    "gather-index",
+    "arrays-to-join", "broadcast-shapes", "channels-first", "classes-from-zero", "collate-sizes",
+    "expanded-size", "features-differ", "gather-index",
     "image-shape", "image-too-small", "index-too-large", "keras-data-kind", "keras-input-shape",
     "keras-target-rank", "label-range", "labels-and-output", "labels-not-0-1", "layer-dimensions",
     "lengths-differ", "mask-length", "mixed-dtypes", "not-a-tensor", "one-value-wanted", "ragged-array",

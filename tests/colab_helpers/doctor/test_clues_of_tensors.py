@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from colab_helpers import doctor
-from colab_helpers.doctor.clues import clue
+from colab_helpers.doctor.clues import Raised, clue, sizes
 
 
 class Net(torch.nn.Module):
@@ -59,7 +59,7 @@ def devices():
             "tensor-shapes",
             "`model` expects 3 values a row, `x` has shape (4, 4).",
         ),
-        (shapes_of_tensors, "tensor-shapes", "`a` has shape (2, 3), `b` has shape (2, 4)."),
+        (shapes_of_tensors, "arrays-to-join", "`a` has shape (2, 3), `b` has shape (2, 4)."),
         (shapes_of_arrays, "tensor-shapes", "`a` has shape (3, 4), `b` has shape (3, 2)."),
         (devices, "two-devices", "`a` is on meta, `b` is on cpu."),
     ],
@@ -92,8 +92,10 @@ def test_the_same_shape_twice_may_not_fit_either():
 
     with pytest.raises(RuntimeError) as caught:
         product()
-    [clue] = doctor.explain_error(caught.value, "colab").clues
-    assert "`a` has shape (3, 4), `b` has shape (3, 4)" in clue.seen and "`.T`" in clue.remedy
+    explained = doctor.explain_error(caught.value, "colab")
+    [clue] = explained.clues
+    assert "`a` has shape (3, 4), `b` has shape (3, 4)" in clue.seen
+    assert "`.T`" in explained.finding.remedy
 
 
 @pytest.mark.parametrize(
@@ -151,3 +153,23 @@ def test_no_property_of_anybody_is_run():
     assert clue.stands_for("trap.x", {"trap": Trap()}) is None
     assert clue.stands_for("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
     assert clue.stands_for("gone.b", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("cannot be multiplied (112x28 and 784x10)", "784 = 28 × 28: one of the two was flattened"),
+        (
+            "cannot be multiplied (8x8192 and 2048x5)",
+            "8192 = 2 × 2 × 2048: as if pictures had 2 times",
+        ),
+        ("number of samples: [3072, 32]".replace("number", "numbers"), "3072 = 3 × 32 × 32: one"),
+        ("tensor a (24) must match the size of tensor b (25)", "25 and 24 differ by one"),
+        ("tensor a (4) must match the size of tensor b (5)", ""),
+        ("tensor a (224) must match the size of tensor b (3)", ""),
+        ("cannot be multiplied (8x3600 and 4096x10)", ""),
+    ],
+)
+def test_what_two_sizes_have_to_do_with_each_other(text, seen):
+    found = [clue.seen for clue in sizes.clues(Raised(text, "colab"))]
+    assert [one.startswith(seen) for one in found] == [True] * bool(seen)
