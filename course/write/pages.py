@@ -82,6 +82,7 @@ def render(course: Course) -> dict[Path, str]:
     pages[course.root / "docs" / "doctor.md"] = {
         "own": own_lines(course),
         "action": action_lines(course),
+        "short": doctor_page.short(),
         "judged": doctor_page.judged_table(),
         "categories": doctor_page.categories_table(),
         "mismatches": doctor_page.mismatches_table(),

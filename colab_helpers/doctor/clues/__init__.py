@@ -29,14 +29,10 @@ __all__ = ["ONLY_HERE", "Clue", "Raised", "look"]
 #: Known problems that no text shows: a clue finds them.
 ONLY_HERE = (
     "another-python",
-    "comma-makes-tuple",
-    "gym-five-values",
-    "module-changed",
     "name-not-there",
-    "no-gradient-there",
     "no-such-key",
-    "row-labels",
     "values-of-the-line",
+    *mistakes.SHOWN,
 )
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -17,12 +18,15 @@ from colab_helpers.doctor.problems import way_out
 
 #: What is found here alone; the line shows it, so the table need not be asked.
 SHOWN = (
+    "all-frozen",
     "comma-makes-tuple",
+    "gradients-off",
     "gym-five-values",
     "module-changed",
     "no-gradient-there",
     "row-labels",
 )
+_MOST_NAMES = 2000  # of a session, that are looked through
 _GRADIENT = re.compile(r"([\w.\[\]]{1,60})\.grad\b")
 _ENVIRONMENT = re.compile(r"\.(step|reset)\(")
 _IN_WORKER = re.compile(r"pandas[/\\\\]core[/\\\\][\s\S]{1,9000}KeyError: (-?\d{1,15})\s*$")
@@ -47,16 +51,34 @@ def _no_gradient(_: BaseException, own: Failed, raised: Raised) -> tuple[str, st
 
 
 def _old_environment(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
-    there = {"gym", "gymnasium"} & sys.modules.keys()
-    wrong = re.search(r"values to unpack", raised.text)
-    match = _ENVIRONMENT.search(own.code) if there and wrong else None
-    if not match:
+    there = " and ".join(sorted({"gym", "gymnasium"} & sys.modules.keys()))
+    match = _ENVIRONMENT.search(own.code) if "values to unpack" in raised.text else None
+    if there and match:
+        values = "five values" if match[1] == "step" else "two values"
+        return "gym-five-values", f"`{match[1]}` of {there} returns {values} here."
+    for name in names_in(own.code) if there and "tuple" in raised.text else ():
+        value = own.seen.get(name)
+        if type(value) is tuple and len(value) == 2 and type(value[1]) is dict:
+            return (
+                "gym-five-values",
+                f"`{name}` is a tuple of what was seen and a dict, as `reset` of {there} returns.",
+            )
+    return None
+
+
+def _nothing_learns(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
+    """Why the loss has no graph, where the session shows that."""
+    torch = sys.modules.get("torch")
+    if raised.known != "loss-without-graph" or torch is None:
         return None
-    values = "five values" if match[1] == "step" else "two values"
-    return (
-        "gym-five-values",
-        f"`{match[1]}` of {' and '.join(sorted(there))} returns {values} here.",
-    )
+    if not torch.is_grad_enabled():
+        return "gradients-off", "Gradients are switched off in this session."
+    for name, value in itertools.islice(own.seen.items(), _MOST_NAMES):
+        if isinstance(value, torch.nn.Module):
+            weights = list(torch.nn.Module.parameters(value))
+            if weights and not any(weight.requires_grad for weight in weights):
+                return "all-frozen", f"No weight of `{name}` has `requires_grad=True`."
+    return None
 
 
 def _row_label(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
@@ -127,6 +149,7 @@ def _is_another(module: ModuleType, file: Path) -> bool:
 _LOOKS: tuple[Callable[[BaseException, Failed, Raised], tuple[str, str] | None], ...] = (
     _no_gradient,
     _old_environment,
+    _nothing_learns,
     _row_label,
     _comma,
     _changed_module,

@@ -65,9 +65,9 @@ def clues(raised: Raised) -> Iterator[Clue]:
     else:
         yield _told(
             f"Nothing that is installed here has a module `{top}`.",
-            "Check the spelling. A file of your own, or of a repository, is found if its folder "
-            "is the current one or on `sys.path`. For a package, see its documentation: pip may "
-            "know it by another name.",
+            f"A package: `%pip install {distribution(top)}`, if its documentation gives no other name "
+            "for pip. A file of your own, or of a repository, is found if its folder is the current one "
+            "or on `sys.path`. Check the spelling.",
         )
 
 

@@ -17,12 +17,19 @@ _PAIRS = (
     re.compile(r"numbers of samples: \[(\d{1,9}), (\d{1,9})\]"),
     re.compile(r"\((\d{1,9}),?\) and \((\d{1,9}),?\)"),
 )
+_CHANNELS = re.compile(
+    r"expected input\[(?:\d{1,9}, ){1,4}(\d{1,9})\] to have (\d{1,9}) channels, but got (\d{1,9})"
+)
 _SMALLEST = 8  # of a side; below, squares are everywhere
 _MOST = 16  # times a side
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what the numbers of `raised` have to do with each other, where two sizes do not fit."""
+    channels = _CHANNELS.search(raised.text)
+    if channels and channels[1] == channels[2] != channels[3]:
+        seen = f"The last size of the input is {channels[1]}, as many as channels are wanted: they are last."
+        yield Clue("channels-first", seen, "")
     pair = next((match for each in _PAIRS if (match := each.search(raised.text))), None)
     if pair is None:
         return
