@@ -73,11 +73,13 @@ def _nothing_learns(_: BaseException, own: Failed, raised: Raised) -> tuple[str,
         return None
     if not torch.is_grad_enabled():
         return "gradients-off", "Gradients are switched off in this session."
+    learns = {}
     for name, value in itertools.islice(own.seen.items(), _MOST_NAMES):
-        if isinstance(value, torch.nn.Module):
+        if issubclass(type(value), torch.nn.Module):
             weights = list(torch.nn.Module.parameters(value))
-            if weights and not any(weight.requires_grad for weight in weights):
-                return "all-frozen", f"No weight of `{name}` has `requires_grad=True`."
+            learns |= {name: any(weight.requires_grad for weight in weights)} if weights else {}
+    if learns and not any(learns.values()):  # else one may be frozen on purpose
+        return "all-frozen", f"No weight of `{next(iter(learns))}` has `requires_grad=True`."
     return None
 
 

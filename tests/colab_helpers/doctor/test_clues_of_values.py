@@ -250,3 +250,53 @@ def test_a_file_that_was_changed_after_its_import(tmp_path, monkeypatch, after, 
         assert not changed or "`own_helpers.py` was changed" in explained.finding.seen
     finally:
         sys.modules.pop("own_helpers", None)
+
+
+def test_a_tuple_from_reset(monkeypatch):
+    code = IMPORTS + "state = (np.ones(4), {})\ntorch.from_numpy(state)"
+    monkeypatch.delitem(sys.modules, "gymnasium", raising=False)
+    monkeypatch.delitem(sys.modules, "gym", raising=False)
+    assert told(code).id == "not-a-tensor"
+    monkeypatch.setitem(sys.modules, "gymnasium", types.ModuleType("gymnasium"))
+    explained = told(code)
+    assert (explained.id, explained.also) == ("gym-five-values", None)
+    assert explained.finding.seen.startswith("`state` is a tuple")
+
+
+FROZEN = IMPORTS + (
+    "model = torch.nn.Linear(3, 2)\nmodel.requires_grad_(LEARNS)\n"
+    "loss = model(torch.ones(1, 3)).sum()DETACHED\nloss.backward()"
+)
+
+
+@pytest.mark.parametrize(
+    ("learns", "detached", "id"),
+    [
+        ("False", "", "all-frozen"),
+        ("True", ".detach()", "loss-without-graph"),
+        ("False)\nother = torch.nn.Linear(3, 2", "", "loss-without-graph"),
+    ],
+)
+def test_why_nothing_learns(learns, detached, id):
+    explained = told(FROZEN.replace("LEARNS", learns).replace("DETACHED", detached))
+    assert explained.id == id
+    if id == "all-frozen":
+        assert explained.finding.seen == "No weight of `model` has `requires_grad=True`."
+
+
+def test_gradients_that_were_switched_off():
+    try:
+        explained = told(
+            "import torch\ntorch.set_grad_enabled(False)\n"
+            "w = torch.nn.Linear(3, 2)\nw(torch.ones(1, 3)).sum().backward()"
+        )
+    finally:
+        torch.set_grad_enabled(True)
+    assert explained.id == "gradients-off"
+
+
+@pytest.mark.parametrize(("shape", "last"), [("(2, 32, 32, 3)", True), ("(2, 8, 32, 32)", False)])
+def test_channels_that_are_last(shape, last):
+    explained = told(f"{IMPORTS}torch.nn.Conv2d(3, 8, 3)(torch.ones{shape})")
+    assert explained.id == "channels-first"
+    assert any("they are last" in clue.seen for clue in explained.clues) == last
