@@ -73,7 +73,7 @@ def _nothing_learns(_: BaseException, own: Failed, raised: Raised) -> tuple[str,
         return None
     if not torch.is_grad_enabled():
         return "gradients-off", "Gradients are switched off in this session."
-    learns = {}
+    learns: dict[str, bool] = {}
     for name, value in itertools.islice(own.seen.items(), _MOST_NAMES):
         if issubclass(type(value), torch.nn.Module):
             weights = list(torch.nn.Module.parameters(value))
