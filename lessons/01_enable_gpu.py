@@ -69,11 +69,7 @@ chips = hardware.catalogue()
 inventory = hardware.list_devices()
 cpu = inventory.cpu
 lanes = chips["T4"].lanes / cpu.lanes
-figures.lanes(
-    cpu,
-    [chips["T4"], chips["v5e"]],
-    title=f"A T4 has about {lanes:,.0f} lanes for each of yours{said(lanes_per_lane)}",
-)
+figures.lanes(cpu, [chips["T4"], chips["v5e"]], title=f"A T4 has about {lanes:,.0f} lanes for each of yours{said(lanes_per_lane)}")
 
 # %% [markdown] tags=["minutes-10"]
 # One square is one lane, and every chip gets the same area. (The v5e's 65,536 are too small to draw apart. On Colab two "cores"
@@ -94,7 +90,6 @@ figures.lanes(
 
 # %%
 crossing_at = None  # @param {type:"integer"}
-
 
 # %%
 def multiply(n, place):
@@ -153,9 +148,7 @@ torch.set_num_threads(threads)
 # %%
 times = {name: [one.median for one in results] for name, results in race.items()}
 crossing = benchmark.crossover(SIZES, times[first], times[second])
-finding = (
-    f"faster from about n = {float(f'{crossing:.2g}'):.0f} on" if crossing else "never faster here"
-)
+finding = f"faster from about n = {float(f'{crossing:.2g}'):.0f} on" if crossing else "never faster here"
 f"{second}: {finding}"
 
 # %% [markdown]
@@ -163,7 +156,6 @@ f"{second}: {finding}"
 # gets below it, and for small n none gets near it, because a data sheet leaves out the hand-over. So add one. People have measured how long
 # a small call to a GPU takes, and the best speed that a T4 on Colab reaches in such products. From these two numbers follows the other broken line, a T4 as
 # you may expect it. (Waiting for each result adds a few microseconds more.)
-
 
 # %%
 def operations(n):
@@ -182,38 +174,18 @@ f"{1e6 * call:.1f} µs a call and {best / 1e12:.1f} TFLOP/s: against {first}, su
 # zzc0721/torch-performance-test-data; the time of a call is from pytorch/pytorch #114860, on a GPU that is not named.) Both axes are logarithmic: each gridline up is ten times the time.
 
 # %%
-theirs = [
-    published.get(f"matmul-{name}-fp32").taking(operations) for name in ("l4", "a100", "h100")
-]
+theirs = [published.get(f"matmul-{name}-fp32").taking(operations) for name in ("l4", "a100", "h100")]
 figures.race(
-    SIZES,
-    times,
-    xlabel="matrix size n",
-    crossing=crossing,
-    prediction=crossing_at,
-    published=theirs,
-    limits={
-        "T4, data-sheet limit": [operations(n) / chips["T4"].peak["fp32"] for n in SIZES],
-        "T4, as expected": expected_t4,
-    },
+    SIZES, times, xlabel="matrix size n", crossing=crossing, prediction=crossing_at, published=theirs,
+    limits={"T4, data-sheet limit": [operations(n) / chips["T4"].peak["fp32"] for n in SIZES], "T4, as expected": expected_t4},
     title=f"{second[0].upper() + second[1:]} against {first}: {finding}{said(crossing_at)}",
 )
 
 # %%
 h100 = theirs[-1]
-ratios = {
-    n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points
-}
-print(
-    *(
-        f"At n = {n} an H100 is {ratio:,.0f} times as fast as {second}."
-        for n, ratio in ratios.items()
-    ),
-    sep="\n",
-)
-print(
-    f"At n = {SIZES[-1]} the T4 that you may expect is {times[first][-1] / expected_t4[-1]:,.0f} times as fast as {first}."
-)
+ratios = {n: seconds / h100.points[n] for n, seconds in zip(SIZES, times[second]) if n in h100.points}
+print(*(f"At n = {n} an H100 is {ratio:,.0f} times as fast as {second}." for n, ratio in ratios.items()), sep="\n")
+print(f"At n = {SIZES[-1]} the T4 that you may expect is {times[first][-1] / expected_t4[-1]:,.0f} times as fast as {first}.")
 
 # %% [markdown] tags=["minutes-7"]
 # Left of the crossing you pay for the hand-over; right of it, you are paid for the lanes. (Hardly anybody is paid in full: a CPU's lanes
@@ -255,12 +227,8 @@ many = max(1, seconds[10**4] / seconds[1])  # below 1 is noise
 
 # %%
 figures.lines(
-    CHAINS,
-    {f"tensor on {device}": [*seconds.values()]},
-    log=True,
-    units=("", "s"),
-    xlabel="chains at once",
-    ylabel="time for all of them",
+    CHAINS, {f"tensor on {device}": [*seconds.values()]}, log=True, units=("", "s"),
+    xlabel="chains at once", ylabel="time for all of them",
     ideal={"one after another, in Python": [alone * n for n in CHAINS]},
     title=f"10,000 chains take {many:.1f} times as long as one{said(times_as_long)}",
 )
@@ -295,12 +263,8 @@ computing = benchmark.measure(lambda: numbers.to(device).sum(), budget=SECONDS).
 
 # %%
 amdahl = (reading + computing) / reading
-print(
-    f"reading {1000 * reading:.1f} ms, adding up {1000 * computing:.1f} ms{', with the copy to the GPU' if has_accelerator else ''}"
-)
-print(
-    f"If adding up took no time at all, the whole would be {amdahl:.2f} times as fast{said(at_best)}."
-)
+print(f"reading {1000 * reading:.1f} ms, adding up {1000 * computing:.1f} ms{', with the copy to the GPU' if has_accelerator else ''}")
+print(f"If adding up took no time at all, the whole would be {amdahl:.2f} times as fast{said(at_best)}.")
 
 # %% [markdown] tags=["minutes-7"]
 # That last number is all that any chip, at any price, can give you here. If it is close to 1, then reading is what
@@ -337,9 +301,7 @@ optimizer = torch.optim.AdamW(model.parameters())
 def step():
     optimizer.zero_grad()  # forget the last step's corrections
     guesses = model(tokens[:, :-1])
-    loss = F.cross_entropy(
-        guesses.flatten(0, 1), tokens[:, 1:].flatten()
-    )  # rows and positions alike
+    loss = F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())  # rows and positions alike
     loss.backward()  # which way is less loss?
     optimizer.step()  # AdamW takes a small step that way
     return loss
@@ -366,10 +328,7 @@ limits = {
 # %%
 a100 = published.get("gpt-a100").share(1000 / 5000 * BATCH / 64)  # theirs: 5,000 steps of 64 rows
 figures.bars(
-    {f"this machine, {device}": here, **limits},
-    paper=limits,
-    unit="s",
-    log=True,
+    {f"this machine, {device}": here, **limits}, paper=limits, unit="s", log=True,
     published={"a real A100, in bf16": a100},
     title=f"1,000 steps take about {here / 60:,.0f} minutes here{said(minutes)}",
 )
@@ -479,7 +438,6 @@ exercises.check("01.runtimes", choice)
 # runs both and compares their results. (This map is chaotic: a rounding error in the eighth digit takes over after some fifty of the hundred
 # steps. So mind the number format: Python's numbers have 64 bits, and a tensor's 32 unless you say otherwise.)
 
-
 # %% tags=["exercise"]
 def slowly(starts):
     return [grow(x) for x in starts]
@@ -528,22 +486,13 @@ pair = "cores" if device.type == "cpu" else "gpu"
 faster = times[first][-1] / times[second][-1]
 value = reference.Value
 reference.record(
-    "01_enable_gpu",
-    FAST,
-    device=cpu if device.type == "cpu" else inventory.main,
-    predicted=predicted,
+    "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else inventory.main, predicted=predicted,
     **{
-        f"{pair}_crossing": value(
-            crossing or 0, "", f"size from which {second} beat {first} (0: at none)"
-        ),
-        f"{pair}_speedup": value(
-            faster, "×", f"speed of {second}, {first} being 1, at n = {SIZES[-1]}"
-        ),
+        f"{pair}_crossing": value(crossing or 0, "", f"size from which {second} beat {first} (0: at none)"),
+        f"{pair}_speedup": value(faster, "×", f"speed of {second}, {first} being 1, at n = {SIZES[-1]}"),
     },
     many_chains=value(many, "×", "time of 10,000 chains, one chain being 1"),
-    lone_chain=value(
-        seconds[1] / alone, "×", "time of one chain in a tensor, plain Python being 1"
-    ),
+    lone_chain=value(seconds[1] / alone, "×", "time of one chain in a tensor, plain Python being 1"),
     amdahl=value(amdahl, "×", "most that computing faster can gain, when a file is read first"),
     gpt_1000_steps=value(here, "s", f"1,000 GPT steps, batch {BATCH} (estimate)"),
     **{

@@ -18,9 +18,7 @@ SECONDS = 0.05 if FAST else 0.5  # time budget of one measurement
 SIZES = [64, 256, 1024] if FAST else [64, 128, 256, 512, 1024, 2048]  # of matrices
 LARGER = [] if FAST else [4096, 8192]  # on a GPU, which needs them to get up to speed
 LARGEST, BY = (26, 2) if FAST else (28, 1)  # the largest data set has two to this power bytes; step
-N, TIMES = (
-    (1024, 8) if FAST else (2048, 32)
-)  # of the roofline's matrices; the tall one has so many times the rows
+N, TIMES = (1024, 8) if FAST else (2048, 32)  # of the roofline's matrices; the tall one has so many times the rows
 
 # %%
 has_accelerator = torch.accelerator.is_available()
@@ -102,14 +100,8 @@ peak = max(speeds.values())
 others = [published.get(f"matmul-{name}-fp32") for name in ("l4", "a100", "h100")]
 wide = sorted({*sizes, *(n for row in others for n in row.points)})
 figures.lines(
-    wide,
-    {machine.short_name: [speeds.get(n, float("nan")) for n in wide]},
-    doubling=True,
-    log_y=True,
-    units=("", "FLOP/s"),
-    xlabel="matrix size n",
-    ylabel="speed in fp32",
-    published=others,
+    wide, {machine.short_name: [speeds.get(n, float("nan")) for n in wide]}, doubling=True, log_y=True, units=("", "FLOP/s"),
+    xlabel="matrix size n", ylabel="speed in fp32", published=others,
     ideal={"T4, data-sheet limit": [t4.peak["fp32"]] * len(wide)},
     title=f"At n = 64 you get {100 * speeds[64] / peak:.0f} % of your best speed{said(per_cent_at_64, ' %')}",
 )
@@ -122,11 +114,7 @@ figures.lines(
 # %%
 on_colab = published.get("matmul-t4-formats")
 for name, speed in on_colab.points.items():
-    sheet = (
-        f"of {t4.peak[name] / 1e12:g} on its data sheet"
-        if name in t4.peak
-        else "and its data sheet does not mention it"
-    )
+    sheet = f"of {t4.peak[name] / 1e12:g} on its data sheet" if name in t4.peak else "and its data sheet does not mention it"
     print(f"T4, {name}: {speed / 1e12:5.1f} TFLOP/s, {sheet}")
 print(f"[{on_colab.credit}]")
 
@@ -143,7 +131,6 @@ print(f"[{on_colab.credit}]")
 
 # %%
 times_as_fast = None  # @param {type:"number"}
-
 
 # %%
 def copy_speeds(place):
@@ -164,13 +151,8 @@ if device.type != "cpu":
 on_cpu = copied["CPU, copying"]
 span = max(on_cpu.values()) / on_cpu[max(on_cpu)]
 figures.lines(
-    [*on_cpu],
-    {name: [*speed.values()] for name, speed in copied.items()},
-    log=True,
-    units=("B", "B/s"),
-    xlabel="bytes in use",
-    ylabel="bandwidth",
-    published=[published.get("stairs-a100"), published.get("stairs-h200")],
+    [*on_cpu], {name: [*speed.values()] for name, speed in copied.items()}, log=True, units=("B", "B/s"),
+    xlabel="bytes in use", ylabel="bandwidth", published=[published.get("stairs-a100"), published.get("stairs-h200")],
     title=f"The CPU's fastest copy is {span:.1f} times as fast as its largest{said(times_as_fast)}",
 )
 
@@ -186,11 +168,7 @@ figures.lines(
 
 # %%
 waits = published.get("latency-a100")
-places = {
-    "in the multiprocessor's own cache": 30,
-    "in the cache of the whole chip": 2016,
-    "in memory": 340388,
-}
+places = {"in the multiprocessor's own cache": 30, "in the cache of the whole chip": 2016, "in memory": 340388}
 for where, kib in places.items():
     cycles = waits.points[1024 * kib]
     print(f"{where:>34}: {cycles:4.0f} clock cycles, {1000 * cycles / 1410:4.0f} ns")
@@ -219,11 +197,7 @@ tall = torch.randn(TIMES * N, N, device=device)  # the A of A @ v: too large for
 a, b, out = tall.flatten(), torch.randn_like(tall).flatten(), torch.empty_like(tall).flatten()
 count = tall.numel()
 workloads = {  # name: (call, operations, bytes moved)
-    "a + b": (
-        lambda: torch.add(a, b, out=out),
-        count,
-        12 * count,
-    ),  # two read and one written, 4 bytes each
+    "a + b": (lambda: torch.add(a, b, out=out), count, 12 * count),  # two read and one written, 4 bytes each
     "A @ v": (lambda: tall @ v, 2 * count, 4 * count),  # each number read once, used twice
     "small A @ B": (lambda: small @ small, 2 * 32**3, 12 * 32**2),  # each number used n times
     "A @ B": (lambda: A @ B, 2 * N**3, 12 * N**2),
@@ -234,15 +208,8 @@ workloads = {  # name: (call, operations, bytes moved)
 # target's old contents before it overwrites them, and nobody counts those. A sum may be held back by its additions.)
 
 # %%
-streams = {
-    "copy": (lambda: out.copy_(a), 8),
-    "read": (lambda: a.sum(), 4),
-    "in place": (lambda: out.mul_(1.0), 8),
-}
-moved_at = {
-    name: each * count / benchmark.measure(call, budget=SECONDS).median
-    for name, (call, each) in streams.items()
-}
+streams = {"copy": (lambda: out.copy_(a), 8), "read": (lambda: a.sum(), 4), "in place": (lambda: out.mul_(1.0), 8)}
+moved_at = {name: each * count / benchmark.measure(call, budget=SECONDS).median for name, (call, each) in streams.items()}
 bandwidth = max(moved_at.values())
 print(*(f"{name:>8}: {rate / 1e9:.1f} GB/s" for name, rate in moved_at.items()), sep="\n")
 f"{peak / 1e9:.0f} GFLOP/s and {bandwidth / 1e9:.0f} GB/s: the ridge is at {peak / bandwidth:.1f} operations a byte"
@@ -251,28 +218,21 @@ f"{peak / 1e9:.0f} GFLOP/s and {bandwidth / 1e9:.0f} GB/s: the ridge is at {peak
 # **Predict.** Which of the four lie left of the ridge?
 
 # %%
-held_back = (
-    None  # @param ["a + b", "a + b and A @ v", "a + b and A @ v and small A @ B", "all of them"]
-)
+held_back = None  # @param ["a + b", "a + b and A @ v", "a + b and A @ v and small A @ B", "all of them"]
 
 # %%
 points = {}
 for name, (call, operations, moved) in workloads.items():
     seconds = benchmark.measure(call, budget=SECONDS).median
     points[name] = operations / moved, operations / seconds
-bandwidth = max(
-    bandwidth, *(points[name][1] / points[name][0] for name in ("a + b", "A @ v"))
-)  # a ceiling is the best of all runs
+bandwidth = max(bandwidth, *(points[name][1] / points[name][0] for name in ("a + b", "A @ v")))  # a ceiling is the best of all runs
 peak = max(peak, points["A @ B"][1])
 ridge = peak / bandwidth
 
 # %%
 roofs = [figures.Roof(machine.short_name, peak, bandwidth, measured=True)]
 sheets = {"T4": t4} | ({chip.key: chip} if chip and "fp32" in chip.peak else {})
-roofs += [
-    figures.Roof(f"{name} in fp32", sheet.peak["fp32"], sheet.bandwidth)
-    for name, sheet in sheets.items()
-]
+roofs += [figures.Roof(f"{name} in fp32", sheet.peak["fp32"], sheet.bandwidth) for name, sheet in sheets.items()]
 limited = " and ".join(name for name, (intensity, _) in points.items() if intensity < ridge)
 figures.roofline(roofs, points, title=f"Left of the ridge: {limited}{said(held_back)}")
 
@@ -305,26 +265,15 @@ print(f"on a T4: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16"
 # %%
 sheets = [sheet for sheet in hardware.catalogue().values() if sheet.where in ("free", "paid")]
 sheets.sort(key=lambda sheet: sheet.peak[sheet.best_format])
-peaks = {
-    f"{'≈ ' * (sheet.confidence == 'L')}{sheet.key} in {sheet.best_format}": sheet.peak[
-        sheet.best_format
-    ]
-    for sheet in sheets
-}
+peaks = {f"{'≈ ' * (sheet.confidence == 'L')}{sheet.key} in {sheet.best_format}": sheet.peak[sheet.best_format]
+         for sheet in sheets}
 factor = max(peaks.values()) / min(peaks.values())
-figures.bars(
-    peaks,
-    paper=peaks,
-    unit="FLOP/s",
-    title=f"On paper, Colab's chips differ by a factor of {factor:.0f}",
-)
+figures.bars(peaks, paper=peaks, unit="FLOP/s", title=f"On paper, Colab's chips differ by a factor of {factor:.0f}")
 
 # %% tags=["nbval-check-output"]
 for sheet in sheets:
-    print(
-        f"{sheet.key:8} {sheet.memory / 1e9:4.0f} GB {sheet.bandwidth / 1e9:6.0f} GB/s  "
-        f"ridge {sheet.ridge():4.0f} FLOP/byte  native: {', '.join(name for name in sheet.native if 'int' not in name)}"
-    )
+    print(f"{sheet.key:8} {sheet.memory / 1e9:4.0f} GB {sheet.bandwidth / 1e9:6.0f} GB/s  "
+          f"ridge {sheet.ridge():4.0f} FLOP/byte  native: {', '.join(name for name in sheet.native if 'int' not in name)}")
 
 # %% [markdown]
 # FLOP/s are half of the story. Look at the third column: the L4, twice as fast on paper and the better chip by far, has *slower* memory than the T4.
@@ -360,10 +309,7 @@ torch.set_num_threads(default)
 
 # %%
 gain = [scaling[1] / scaling[threads] for threads in counts]
-" · ".join(
-    f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times"
-    for threads, times in zip(counts, gain)
-) + said(gain_of_threads)
+" · ".join(f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
 
 # %% [markdown]
 # Beyond one thread per core there is nothing to gain in arithmetic, and often something to lose: threads then take turns, and wait for each
@@ -394,9 +340,7 @@ facts.quote("disk-used")
 # %%
 header = re.search(r"CUDA(?: UMD)? Version: *([\d.]+)", printout)
 nvcc = shutil.which("nvcc")
-compiler = (
-    subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout if nvcc else ""
-)
+compiler = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout if nvcc else ""
 release = re.search(r"release ([\d.]+)", compiler)
 versions = {
     "driver supports": (header.group(1) if header else "?") if own else "no driver here",
@@ -423,7 +367,6 @@ major_of_driver, major_of_build = int(driver.split(".")[0]), int(built_for.split
 #
 # A printout is made for people. Programs ask NVML, the library below `nvidia-smi`, through the package `nvidia-ml-py`:
 
-
 # %%
 def ask_nvml():
     import pynvml  # that is how nvidia-ml-py is imported
@@ -444,9 +387,7 @@ nvml_says
 {
     "NVML": nvml_says,
     "PyTorch": str(device),
-    "GiB": torch.cuda.get_device_properties(0).total_memory / GIB
-    if device.type == "cuda"
-    else None,
+    "GiB": torch.cuda.get_device_properties(0).total_memory / GIB if device.type == "cuda" else None,
 }
 
 # %% [markdown] tags=["minutes-1", "short-0"]
@@ -573,18 +514,13 @@ predicted = {
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "02_check_hardware",
-    FAST,
-    device=machine,
-    predicted=predicted,
+    "02_check_hardware", FAST, device=machine, predicted=predicted,
     flops=value(peak, "FLOP/s", "best speed in float32"),
     share=value(100 * speeds[64] / peak, "%", "of that speed reached at n = 64"),
     bandwidth=value(bandwidth, "B/s", "best bandwidth of large data"),
     stairs=value(span, "×", "speed of the CPU's fastest copy, its largest being 1"),
     ridge=value(ridge, "FLOP/byte", "the ridge: operations for each byte where both ceilings meet"),
-    thread_gain=value(
-        max(gain), "×", f"best speed with several threads on {cores} cores, one being 1"
-    ),
+    thread_gain=value(max(gain), "×", f"best speed with several threads on {cores} cores, one being 1"),
     speeds=reference.series(sizes, speeds.values(), "FLOP/s", "n × n product"),
     copies=reference.series(on_cpu, on_cpu.values(), "B/s", "copying on the CPU, by bytes in use"),
 )

@@ -119,12 +119,8 @@ paper = {
 }
 t4_balance = 6 * t4.peak["fp32"] / pci  # where 2n³ / peak = 12n² / rate
 figures.race(
-    SIZES,
-    {"you compute": computing, "you move": moving},
-    limits=paper,
-    xlabel="matrix size n",
-    crossing=t4_balance,
-    prediction=balance_of_a_t4,
+    SIZES, {"you compute": computing, "you move": moving}, limits=paper, xlabel="matrix size n",
+    crossing=t4_balance, prediction=balance_of_a_t4,
     title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{said(balance_of_a_t4)}",
 )
 
@@ -149,20 +145,12 @@ if device.type == "cuda":
     pinned = pageable.pin_memory()
     routes["your GPU, pageable"] = lambda: target.copy_(pageable)
     routes["your GPU, pinned"] = lambda: target.copy_(pinned, non_blocking=True)
-rates = {
-    name: 4 * target.numel() / benchmark.measure(route, budget=SECONDS).median
-    for name, route in routes.items()
-}
+rates = {name: 4 * target.numel() / benchmark.measure(route, budget=SECONDS).median for name, route in routes.items()}
 
 # %%
-both = {
-    "pageable": published.get("upload-turing-pageable"),
-    "pinned": published.get("upload-turing-pinned"),
-}
+both = {"pageable": published.get("upload-turing-pageable"), "pinned": published.get("upload-turing-pinned")}
 figures.bars(
-    rates,
-    unit="B/s",
-    published={f"a Turing GPU, {kind}, 1 MB": row for kind, row in both.items()},
+    rates, unit="B/s", published={f"a Turing GPU, {kind}, 1 MB": row for kind, row in both.items()},
     title=f"Published: from pinned memory, uploads are {both['pinned'].value / both['pageable'].value:.1f} times as fast",
 )
 
@@ -241,12 +229,7 @@ def many_products():
     return result
 
 
-one = (
-    benchmark.measure(
-        lambda: trial.launch("products", many_products).result(), budget=SECONDS
-    ).median
-    / 20
-)
+one = benchmark.measure(lambda: trial.launch("products", many_products).result(), budget=SECONDS).median / 20
 unpacking = benchmark.measure(lambda: zlib.decompress(packed, bufsize=size), budget=SECONDS).median
 
 
@@ -255,7 +238,6 @@ def train():
     for _ in range(max(1, round(unpacking / one))):
         result = tile @ result
     return result
-
 
 # %%
 def loop(wait_in_each_step, steps=12):
@@ -372,11 +354,8 @@ with torch.no_grad():
 
 # %%
 figures.lines(
-    range(1, EPOCHS + 1),
-    {"training loss": curve},
-    title=f"The loss falls to {curve[-1]:.2g}; {accuracy:.1%} of the test digits are right",
-    xlabel="epoch",
-    ylabel="loss",
+    range(1, EPOCHS + 1), {"training loss": curve},
+    title=f"The loss falls to {curve[-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
 )
 
 # %% [markdown] tags=["minutes-5", "short-0"]
@@ -405,11 +384,8 @@ apart = next((step for step, gap in enumerate(distance, 1) if gap > 0.1), None)
 
 # %%
 figures.lines(
-    range(2, 81),
-    {"distance": [max(gap, 2**-25) for gap in distance[1:]]},
-    log_y=True,
-    xlabel="step",
-    ylabel="distance between the two",
+    range(2, 81), {"distance": [max(gap, 2**-25) for gap in distance[1:]]}, log_y=True,
+    xlabel="step", ylabel="distance between the two",
     title=f"Equal on paper, 0.1 apart after {apart} steps in float32{said(steps_until_apart)}",
 )
 
@@ -443,11 +419,8 @@ if device.type == "cuda":
 loaders = {name: DataLoader(dataset, BATCH, shuffle=True, **how) for name, how in feeds.items()}
 whole_batches = BatchSampler(RandomSampler(dataset), BATCH, drop_last=False)
 loaders["DataLoader, whole batches"] = DataLoader(
-    dataset,
-    batch_size=None,
-    sampler=whole_batches,  # the sampler already gives a batch's rows
+    dataset, batch_size=None, sampler=whole_batches  # the sampler already gives a batch's rows
 )
-
 
 # %%
 def fetch_from(loader):
@@ -469,16 +442,12 @@ def only_train():  # on the same batch again and again
 
 
 # %%
-feeding = {
-    n: benchmark.measure(lambda: fetch_from(loaders[n]), budget=SECONDS).median for n in loaders
-}
+feeding = {n: benchmark.measure(lambda: fetch_from(loaders[n]), budget=SECONDS).median for n in loaders}
 feeding["rows picked on the device"] = benchmark.measure(fetch_on_device, budget=SECONDS).median
 training = benchmark.measure(only_train, budget=SECONDS).median
 fed = feeding["DataLoader"] / feeding["rows picked on the device"]
 figures.bars(
-    feeding,
-    unit="s",
-    marks={"the training itself": training},
+    feeding, unit="s", marks={"the training itself": training},
     title=f"To feed an epoch, a DataLoader takes {fed:.0f} times as long as picking rows on the device{said(times_longer)}",
 )
 
@@ -523,9 +492,7 @@ print(*(data.spell(row) for row in sums.train[:4]), sep="   ")
 print(f"{len(sums.train)} to learn from, {len(sums.test)} held out")
 
 # %%
-config = models.GPTConfig(
-    vocabulary=len(data.SUM_ALPHABET), context=8, width=128, heads=4, layers=2
-)
+config = models.GPTConfig(vocabulary=len(data.SUM_ALPHABET), context=8, width=128, heads=4, layers=2)
 torch.manual_seed(0)
 adder = models.GPT(config).to(device)
 rows, held_out = (torch.from_numpy(part).to(device) for part in (sums.train, sums.test[:SHOWN]))
@@ -573,27 +540,18 @@ tokens_a_second = len(right_so_far) * every * GPT_BATCH * config.context / busy
 # %%
 last = [*right_so_far.values()][-1]
 figures.lines(
-    [*right_so_far],
-    {"sums it never saw": [*right_so_far.values()]},
-    xlabel="step",
-    ylabel="% right",
+    [*right_so_far], {"sums it never saw": [*right_so_far.values()]}, xlabel="step", ylabel="% right",
     title=f"After {[*right_so_far][-1]} steps {last:.1f} % of the held-out sums are right",
 )
 
 # %%
 first_task = data.spell(held_out[0].cpu().numpy())
-print(
-    f"the task: {first_task[: sums.answer]}  (right, last digit first: {first_task[sums.answer :]})"
-)
-print(
-    *(f"step {step:>3}: {text[sums.answer :]}" for step, text in [*guesses.items()][:14]), sep="\n"
-)
+print(f"the task: {first_task[: sums.answer]}  (right, last digit first: {first_task[sums.answer :]})")
+print(*(f"step {step:>3}: {text[sums.answer:]}" for step, text in [*guesses.items()][:14]), sep="\n")
 texts = [data.spell(row) for row in held_out.cpu().numpy()]
 carried = torch.tensor([int(text[1]) + int(text[4]) > 9 for text in texts], device=device)
 carry_right = 100 * (answers(held_out) == held_out).all(1)[carried].float().mean().item()
-print(
-    f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of the last digit; right: {carry_right:.1f} %"
-)
+print(f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of the last digit; right: {carry_right:.1f} %")
 print(f"It learned from {tokens_a_second:,.0f} tokens a second here.")
 
 # %% [markdown] tags=["minutes-8"]
@@ -606,11 +564,7 @@ print(f"It learned from {tokens_a_second:,.0f} tokens a second here.")
 # the pieces of text that it learns from. (*Autocast* lets PyTorch compute products in a 16-bit format; lesson 07 looks inside.)
 
 # %%
-short = (
-    torch.float16
-    if precision.advise(hardware.list_devices().main).format == "fp16"
-    else torch.bfloat16
-)
+short = torch.float16 if precision.advise(hardware.list_devices().main).format == "fp16" else torch.bfloat16
 
 
 def tokens_per_second(batch, fused=False, dtype=None):
@@ -645,11 +599,7 @@ rungs = {
 # %%
 climbed = max(rungs.values()) / rungs["one row at a time"]
 batching = rungs["16 rows at a time"] / rungs["one row at a time"]
-figures.bars(
-    rungs,
-    unit="tokens/s",
-    title=f"The best rung is {climbed:.1f} times as fast as the first{said(times_up)}",
-)
+figures.bars(rungs, unit="tokens/s", title=f"The best rung is {climbed:.1f} times as fast as the first{said(times_up)}")
 
 # %%
 ladder = published.get("ladder-a100")
@@ -670,7 +620,6 @@ print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
 # `torch.compile` turns many operations into a few programs for the chip, called *kernels*. Compiling takes seconds, once.
 #
 # Here are seven operations on an array of many numbers.
-
 
 # %%
 def curve_of(x):
@@ -717,7 +666,6 @@ f"{outcome}, in {compile_seconds:.1f} s; {1000 * plain:.1f} ms as written, {1000
 # ### 1 · A function that works anywhere
 # It gets a model and an `x` that may live elsewhere. Return `x` on the model's device. Don't name any
 # device; `next(model.parameters())` has one.
-
 
 # %% tags=["exercise"]
 def beside(model, x):
@@ -816,28 +764,19 @@ predicted = {
     "steps_until_apart": guess(steps_until_apart, apart),
     "times_longer": guess(times_longer, fed, "×"),
     "times_up": guess(times_up, climbed, "×"),
-    "calls_until_paid": guess(
-        calls_until_paid, compile_seconds / (plain - fused) if fused < plain else None
-    ),
+    "calls_until_paid": guess(calls_until_paid, compile_seconds / (plain - fused) if fused < plain else None),
 }
 
 # %%
 # @title Keep them as a record { display-mode: "form" }
 inventory, value = hardware.list_devices(), reference.Value
 reference.record(
-    "03_pytorch_on_gpu",
-    FAST,
-    device=inventory.cpu if device.type == "cpu" else inventory.main,
-    predicted=predicted,
+    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted,
     wrong_clock=value(right / wrong, "×", "too short: the time of a clock that does not wait"),
-    waiting_once=value(
-        gain, "×", "speed of a loop that waits only once, one that always waits being 1"
-    ),
+    waiting_once=value(gain, "×", "speed of a loop that waits only once, one that always waits being 1"),
     digits=value(100 * accuracy, "%", "of the test digits right"),
     steps_apart=value(apart or 0, "", "steps until two equal formulas differ by 0.1 in float32"),
-    on_device=value(
-        fed, "×", "time of a DataLoader for an epoch's batches, picking rows on the device being 1"
-    ),
+    on_device=value(fed, "×", "time of a DataLoader for an epoch's batches, picking rows on the device being 1"),
     tokens=value(tokens_a_second, "tokens/s", "the network that learns to add"),
     sums=value(last, "%", "of the held-out sums right"),
     ladder=value(climbed, "×", "speed on the ladder's best rung, its first being 1"),

@@ -165,9 +165,7 @@ tf.reduce_sum(rows @ rows)
 loud = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"}
 command = [sys.executable, "-c", program]
 log = subprocess.run(command, capture_output=True, text=True, timeout=120, env=loud, check=True)
-lines = [
-    line.split("Executing op ")[1] for line in log.stderr.splitlines() if "Executing op" in line
-]
+lines = [line.split("Executing op ")[1] for line in log.stderr.splitlines() if "Executing op" in line]
 print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6:]), sep="\n")
 
 # %%
@@ -194,28 +192,21 @@ split.x_train.shape, split.x_test.shape
 import keras
 
 keras.utils.set_random_seed(0)
-model = keras.Sequential(
-    [
-        keras.Input((64,)),
-        keras.layers.Dense(256, activation="relu"),
-        keras.layers.Dense(10),
-    ]
-)
+model = keras.Sequential([
+    keras.Input((64,)),
+    keras.layers.Dense(256, activation="relu"),
+    keras.layers.Dense(10),
+])
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile(
-    optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False
-)  # XLA, a compiler, comes later
+model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False)  # XLA, a compiler, comes later
 
 # %%
 # needs: tensorflow, keras
 history = model.fit(split.x_train, split.y_train, batch_size=64, epochs=EPOCHS, verbose=0)
 accuracy = model.evaluate(split.x_test, split.y_test, verbose=0)[1]
 figures.lines(
-    range(1, EPOCHS + 1),
-    {"training loss": history.history["loss"]},
-    title=f"The loss falls to {history.history['loss'][-1]:.2g}; {accuracy:.1%} of the test digits are right",
-    xlabel="epoch",
-    ylabel="loss",
+    range(1, EPOCHS + 1), {"training loss": history.history["loss"]},
+    title=f"The loss falls to {history.history['loss'][-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
 )
 
 # %% [markdown]
@@ -249,7 +240,6 @@ for record in reference.load("03_pytorch_on_gpu"):
 # %%
 times_faster = None  # @param {type:"number"}
 
-
 # %%
 # needs: tensorflow
 def enlarge(image, label):
@@ -265,9 +255,7 @@ def brighten(image, label):
 # @title The images, without what TensorFlow adds by itself { display-mode: "form" }
 # needs: tensorflow
 by_hand = tf.data.Options()
-by_hand.experimental_optimization.apply_default_optimizations = (
-    False  # they would add a prefetch, too
-)
+by_hand.experimental_optimization.apply_default_optimizations = False  # they would add a prefetch, too
 rows = split.x_train[:IMAGES], split.y_train[:IMAGES]
 source = tf.data.Dataset.from_tensor_slices(rows).with_options(by_hand)
 
@@ -279,12 +267,7 @@ pipelines = {
     "+ prefetch": source.map(enlarge).map(brighten).batch(64).prefetch(auto),
     "+ parallel map": source.map(enlarge, auto).map(brighten, auto).batch(64).prefetch(auto),
     "+ cache": source.map(enlarge, auto).cache().map(brighten, auto).batch(64).prefetch(auto),
-    "+ shuffle": source.map(enlarge, auto)
-    .cache()
-    .shuffle(2000)
-    .map(brighten, auto)
-    .batch(64)
-    .prefetch(auto),
+    "+ shuffle": source.map(enlarge, auto).cache().shuffle(2000).map(brighten, auto).batch(64).prefetch(auto),
 }
 
 # %%
@@ -316,11 +299,7 @@ with runtime.quiet():  # some versions report the end of each pass
 # %%
 # needs: tensorflow
 pipeline_gain = seconds["plain"] / seconds["+ shuffle"]
-figures.bars(
-    seconds,
-    unit="s",
-    title=f"With all four, {pipeline_gain:.1f} times as fast as plain{said(times_faster)}",
-)
+figures.bars(seconds, unit="s", title=f"With all four, {pipeline_gain:.1f} times as fast as plain{said(times_faster)}")
 
 # %% [markdown]
 # `prefetch` lets the two overlap: while one batch trains, the next is made. It pays because they use different chips; if the step ran on your
@@ -328,7 +307,6 @@ figures.bars(
 # is full.) What remains is the steps, ten of them, and the start of the pipeline.
 #
 # How does this look from the training step? Record when it is busy, from the first batch on; in the white gaps it waits for a batch.
-
 
 # %%
 # needs: tensorflow
@@ -367,7 +345,6 @@ figures.activity(
 # *Eager* means that Python calls each operation. With `tf.function`, Python builds a *graph* of them once, and TensorFlow runs
 # that. With `jit_compile=True`, the compiler XLA also fuses the graph, so that it goes over memory fewer times.
 
-
 # %%
 # needs: tensorflow
 def curve_of(x):
@@ -401,20 +378,15 @@ with runtime.quiet():  # XLA introduces itself
     except (tf.errors.OpError, RuntimeError) as error:
         del ways["XLA"]  # no compiler for this device
         print(f"XLA does not run here: {str(error)[:120]}")
-    of_large = {
-        way: benchmark.measure(lambda: ways[way](large), budget=SECONDS).median for way in ways
-    }
-    of_small = {
-        way: benchmark.measure(lambda: ways[way](small), budget=SECONDS).median for way in ways
-    }
+    of_large = {way: benchmark.measure(lambda: ways[way](large), budget=SECONDS).median for way in ways}
+    of_small = {way: benchmark.measure(lambda: ways[way](small), budget=SECONDS).median for way in ways}
 
 # %%
 # needs: tensorflow
 best_large = min(of_large, key=of_large.get)
 compiled_gain = of_large["eager"] / of_large[best_large]
 figures.bars(
-    of_large,
-    unit="s",
+    of_large, unit="s",
     title=f"{NUMBERS:,} numbers: {best_large} is {compiled_gain:.1f} times as fast as eager{said(fastest_large)}",
 )
 
@@ -486,11 +458,7 @@ try:
     in_use = f"{tf.config.experimental.get_memory_info(names[0])['current'] / 2**20:.1f} MiB"
 except ValueError as error:
     in_use = str(error)
-{
-    "TF_FORCE_GPU_ALLOW_GROWTH": grows,
-    "limit in MiB": [one.memory_limit for one in limits],
-    "in use": in_use,
-}
+{"TF_FORCE_GPU_ALLOW_GROWTH": grows, "limit in MiB": [one.memory_limit for one in limits], "in use": in_use}
 
 # %% [markdown]
 # On a GPU the limit is hard: beyond it you get an out-of-memory error although the chip has more. On CPU devices there
@@ -527,12 +495,8 @@ gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
 # %%
 # @title A strategy for the two devices { display-mode: "form" }
 # needs: tensorflow
-tf.config.experimental.enable_tensor_float_32_execution(
-    False
-)  # a GPU's TF32 would round the two differently
-adding_up = (
-    tf.distribute.ReductionToOneDevice()
-)  # two halves of one chip cannot use NCCL, the usual way
+tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU's TF32 would round the two differently
+adding_up = tf.distribute.ReductionToOneDevice()  # two halves of one chip cannot use NCCL, the usual way
 strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=adding_up)
 options = tf.data.Options()  # there is only one machine: do not split the data between machines
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -560,9 +524,7 @@ def on_all(batch):
     return strategy.reduce(tf.distribute.ReduceOp.SUM, each, axis=None)
 
 
-batches = (
-    tf.data.Dataset.from_tensor_slices((images, labels)).batch(GLOBAL_BATCH).with_options(options)
-)
+batches = tf.data.Dataset.from_tensor_slices((images, labels)).batch(GLOBAL_BATCH).with_options(options)
 with runtime.quiet():
     shares = next(iter(strategy.experimental_distribute_dataset(batches)))
     together = on_all(shares)
@@ -632,9 +594,7 @@ exercises.check("04.fusion", times_fewer)
 
 # %% tags=["exercise"]
 # needs: tensorflow
-more = tf.data.Dataset.from_tensor_slices(
-    (split.x_train[:1024], split.y_train[:1024])
-).with_options(by_hand)
+more = tf.data.Dataset.from_tensor_slices((split.x_train[:1024], split.y_train[:1024])).with_options(by_hand)
 
 
 def slow_batches():
@@ -668,43 +628,24 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # %%
 # @title Put predictions beside results { display-mode: "form" }
 guess = reference.Prediction
-predicted = (
-    {}
-    if "tf" not in globals()
-    else {
-        "it_will": guess(it_will, "run" if astray.numpy() == 2 else "fail"),
-        "product_runs_on": guess(product_runs_on, where),
-        "times_faster": guess(times_faster, pipeline_gain, "×"),
-        "fastest_large": guess(fastest_large, best_large),
-        "graphs_made": guess(graphs_made, wrong_traces),
-    }
-)
+predicted = {} if "tf" not in globals() else {
+    "it_will": guess(it_will, "run" if astray.numpy() == 2 else "fail"),
+    "product_runs_on": guess(product_runs_on, where),
+    "times_faster": guess(times_faster, pipeline_gain, "×"),
+    "fastest_large": guess(fastest_large, best_large),
+    "graphs_made": guess(graphs_made, wrong_traces),
+}
 
 # %%
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
-measured = (
-    {}
-    if "tf" not in globals()
-    else {
-        "pipeline": value(pipeline_gain, "×", "speed of the full pipeline, the plain one being 1"),
-        "starved": value(
-            100 * training[0], "%", "of the time a step trains, fed by the plain pipeline"
-        ),
-        "fed": value(100 * training[1], "%", "of the time a step trains, fed by the full one"),
-        "compiled": value(
-            compiled_gain, "×", f"speed of {best_large}, eager being 1, {NUMBERS:,} numbers"
-        ),
-        "gradient_gap": value(
-            difference, "", "largest gap between the gradients of two devices and of one"
-        ),
-    }
-    | (
-        {"digits": value(100 * accuracy, "%", "of the test digits right")}
-        if "accuracy" in globals()
-        else {}
-    )
-)
+measured = {} if "tf" not in globals() else {
+    "pipeline": value(pipeline_gain, "×", "speed of the full pipeline, the plain one being 1"),
+    "starved": value(100 * training[0], "%", "of the time a step trains, fed by the plain pipeline"),
+    "fed": value(100 * training[1], "%", "of the time a step trains, fed by the full one"),
+    "compiled": value(compiled_gain, "×", f"speed of {best_large}, eager being 1, {NUMBERS:,} numbers"),
+    "gradient_gap": value(difference, "", "largest gap between the gradients of two devices and of one"),
+} | ({"digits": value(100 * accuracy, "%", "of the test digits right")} if "accuracy" in globals() else {})
 reference.record("04_tensorflow_on_gpu", FAST, device=machine, predicted=predicted, **measured)
 
 # %% [markdown] tags=["minutes-0"]

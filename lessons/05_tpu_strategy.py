@@ -17,9 +17,7 @@ split, machine = data.digits(), hardware.list_devices().cpu
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
 LENGTHS = 6 if FAST else 50  # sentences of different lengths
-SIZES, SIZES_ON_CHIP = (
-    ([64, 128], [64, 256]) if FAST else ([64, 128, 256, 512, 1024], [256, 1024, 2048, 4096, 8192])
-)
+SIZES, SIZES_ON_CHIP = ([64, 128], [64, 256]) if FAST else ([64, 128, 256, 512, 1024], [256, 1024, 2048, 4096, 8192])
 ROWS = [2**k for k in ((15, 20) if FAST else (17, 18, 19, 20))]  # of batches, for a TPU's compiler
 LAYERS = 1 if FAST else 4
 STEPS, EPOCHS, REPLICA_STEPS = (20, 2, 10) if FAST else (200, 15, 50)
@@ -70,12 +68,8 @@ ridges = {name: sheets[name].ridge("bf16") for name in ("v5e", "v6e")}
 counts, ridge = sorted({*(2**k for k in range(12)), *map(round, ridges.values())}), ridges["v5e"]
 share = {name: [100 * min(1, n / there) for n in counts] for name, there in ridges.items()}
 figures.lines(
-    counts,
-    {},
-    ideal={f"{name}, by its data sheet": values for name, values in share.items()},
-    doubling=True,
-    xlabel="rows in a batch",
-    ylabel="% of full speed, at most",
+    counts, {}, ideal={f"{name}, by its data sheet": values for name, values in share.items()}, doubling=True,
+    xlabel="rows in a batch", ylabel="% of full speed, at most",
     title=f"On paper, a v5e wants {ridge:.0f} rows at once{said(rows_wanted)}",
 )
 
@@ -112,7 +106,6 @@ f"chips: {chips or 'none'}; simulated devices on the CPU, for later: {len(jax.de
 # %% [markdown]
 # JAX has NumPy's names, arrays that live on the chip, and `jax.jit`, which compiles a function. Random numbers come from a *key*
 # that you hand over, so the same key gives the same numbers.
-
 
 # %%
 # needs: jax
@@ -206,11 +199,8 @@ read.clear_cache()  # forget all programs
 in_buckets, shapes_right = read_all(lengths, lambda length: next(b for b in buckets if b >= length))
 gain = as_they_come[-1] / in_buckets[-1]
 figures.lines(
-    range(1, LENGTHS + 1),
-    {"every length": as_they_come, "four buckets": in_buckets},
-    units=("", "s"),
-    xlabel="sentences read",
-    ylabel="time so far",
+    range(1, LENGTHS + 1), {"every length": as_they_come, "four buckets": in_buckets}, units=("", "s"),
+    xlabel="sentences read", ylabel="time so far",
     title=f"{shapes_wrong} compilations or {shapes_right}: buckets are {gain:.1f} times as fast",
 )
 
@@ -256,18 +246,10 @@ for n in sizes:
 sheet, v5e = hardware.catalogue()["v5e"], published.get("matmul-v5e-bf16")
 reached = 100 * v5e.points[1024] / sheet.peak["bf16"]
 wide = sorted({*sizes, *v5e.points})
-yours = {
-    f"{name}, {machine.short_name}": dict(zip(sizes, values)) for name, values in speeds.items()
-}
+yours = {f"{name}, {machine.short_name}": dict(zip(sizes, values)) for name, values in speeds.items()}
 figures.lines(
-    wide,
-    {name: [at.get(n, float("nan")) for n in wide] for name, at in yours.items()},
-    doubling=True,
-    log_y=True,
-    units=("", "FLOP/s"),
-    xlabel="matrix size n",
-    ylabel="speed",
-    published=[v5e],
+    wide, {name: [at.get(n, float("nan")) for n in wide] for name, at in yours.items()}, doubling=True, log_y=True, units=("", "FLOP/s"),
+    xlabel="matrix size n", ylabel="speed", published=[v5e],
     ideal={"v5e, data sheet, bf16": [sheet.peak["bf16"]] * len(wide)},
     title=f"One call at n = 1,024 gets {reached:.0f} % out of a v5e{said(per_cent_at_1024, ' %')}",
 )
@@ -282,13 +264,7 @@ figures.lines(
 
 # %%
 in_blocks = published.get("matmul-v5e-small-blocks").ratio_to(published.get("matmul-v5e-bf16"))
-print(
-    *(
-        f"n = {n:>5}: {share:.0%} of the speed of XLA's product"
-        for n, share in in_blocks.points.items()
-    ),
-    sep="\n",
-)
+print(*(f"n = {n:>5}: {share:.0%} of the speed of XLA's product" for n, share in in_blocks.points.items()), sep="\n")
 
 # %% [markdown]
 # So a block that fills the field is not enough: the field needs many rows for each load of weights. Two blocks of 128 × 128 in bf16 are 65,536 bytes, for 2 · 128³ operations: 64 per byte, where a v5e wants 241. Memory
@@ -302,10 +278,7 @@ print(
 # needs: jax
 a = jax.random.normal(jax.random.key(1), (512, 512))
 yardstick = jnp.matmul(a, a, precision="highest")
-for name, close in {
-    "float32, by default": a @ a,
-    "bfloat16": (a.astype("bfloat16") @ a.astype("bfloat16")).astype("float32"),
-}.items():
+for name, close in {"float32, by default": a @ a, "bfloat16": (a.astype("bfloat16") @ a.astype("bfloat16")).astype("float32")}.items():
     print(f"{name:>20}: off by {float(jnp.std(close - yardstick) / jnp.std(yardstick)):.5%}")
 
 # %% [markdown] tags=["minutes-10"]
@@ -317,7 +290,6 @@ for name, close in {
 #
 # The program is a training step with Adam (without its bias correction): four blocks, each of which widens 1,024 numbers to 4,096 and back. (`jax.grad` makes a function that gives the
 # gradient, and `jax.tree.map` applies a function to every array of a list.)
-
 
 # %%
 # needs: jax, libtpu
@@ -351,7 +323,6 @@ with runtime.quiet():
 
 # %% [markdown]
 # Now hand over shapes instead of data, and compile. `donate_argnums` lets new weights take the place of the old ones.
-
 
 # %%
 # needs: jax, libtpu
@@ -406,7 +377,6 @@ f"most rows on a v5e, of those tried: {most:,}{said(rows_that_fit)}"
 # The compiler also decides how numbers lie in memory: in *tiles* of 8 × 128 numbers of 32 bits (for narrow arrays 1, 2 or 4 × 128), and a tile that is not full takes the
 # same room. Here is what arrays of a million rows take on a v5e, against what they contain. Before you run it: a single column, standing upright, would fill one place in 128. Does it take 128 times its size?
 
-
 # %%
 # needs: jax, libtpu
 def times_its_size(shape):
@@ -417,10 +387,7 @@ def times_its_size(shape):
 
 with runtime.quiet():
     taken = {columns: times_its_size((2**20, columns)) for columns in (128, 1, 3, 9)}
-print(
-    *(f"{columns:>4} columns: {ratio:.2f} times its numbers" for columns, ratio in taken.items()),
-    sep="\n",
-)
+print(*(f"{columns:>4} columns: {ratio:.2f} times its numbers" for columns, ratio in taken.items()), sep="\n")
 
 # %% [markdown] tags=["minutes-8", "short-4"]
 # No: the compiler turns the column on its side. Lying down, three columns take a tile of
@@ -484,9 +451,7 @@ grid = jax.make_mesh((4, 2), ("data", "model"), axis_types=(auto, auto), devices
 x = jax.device_put(np.ones((8, 16), "float32"), Named(grid, P("data")))
 w = jax.device_put(np.ones((16, 16), "float32"), Named(grid, P(None, "model")))
 y = jax.jit(jnp.matmul)(x, w)
-print(
-    f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of the weight; the product is laid out {y.sharding.spec}"
-)
+print(f"one device holds {w.addressable_shards[0].data.nbytes / w.nbytes:.0%} of the weight; the product is laid out {y.sharding.spec}")
 jax.debug.visualize_array_sharding(y)
 
 # %% [markdown] tags=["minutes-8", "short-5"]
@@ -496,7 +461,6 @@ jax.debug.visualize_array_sharding(y)
 #
 # The digits of lesson 03. JAX keeps no state: weights go in, new weights come out. `value_and_grad` gives the loss and its gradient; there
 # is no `.backward()`.
-
 
 # %%
 # needs: jax
@@ -545,13 +509,10 @@ forgetful, _ = train(eight[0], eight[0], rows=BATCH - 1)  # one row of 128 forgo
 on_chip, losses_on_chip = train(chip, chip)
 f"loss after {STEPS} steps: {losses_alone[-1]:.4f} on one device, {losses_shared[-1]:.4f} on eight, {losses_on_chip[-1]:.4f} on {chip.device_kind}"
 
-
 # %%
 # needs: jax
 def gap_to_one_device(weights):
-    return max(
-        float(np.abs(alone[k] - w).max() / np.abs(alone[k]).max()) for k, w in weights.items()
-    )
+    return max(float(np.abs(alone[k] - w).max() / np.abs(alone[k]).max()) for k, w in weights.items())
 
 
 gap, gap_forgetful = gap_to_one_device(shared), gap_to_one_device(forgetful)
@@ -566,11 +527,7 @@ f"{verdict}: weights differ by {gap:.0e}; with one row of {BATCH} forgotten, by 
 # needs: jax
 placed = jax.device_put((split.x_train[:BATCH], split.y_train[:BATCH]), by_rows)
 program = train_step.lower(jax.device_put(start_weights(), everywhere), *placed).compile().as_text()
-all_reduces = [
-    text.strip()
-    for text in program.splitlines()
-    if " all-reduce(" in text or " all-reduce-start(" in text
-]
+all_reduces = [text.strip() for text in program.splitlines() if " all-reduce(" in text or " all-reduce-start(" in text]
 print(*(text.partition(", channel_id")[0] for text in all_reduces), sep="\n")
 
 # %% [markdown] tags=["minutes-3", "short-0"]
@@ -589,13 +546,11 @@ with runtime.quiet():  # Keras looks at other frameworks too, and they talk
     keras.utils.set_random_seed(0)
 names = keras.distribution.list_devices("cpu")
 keras.distribution.set_distribution(keras.distribution.DataParallel(devices=names))
-model = keras.Sequential(
-    [
-        keras.Input((64,)),
-        keras.layers.Dense(256, activation="relu"),
-        keras.layers.Dense(10),
-    ]
-)
+model = keras.Sequential([
+    keras.Input((64,)),
+    keras.layers.Dense(256, activation="relu"),
+    keras.layers.Dense(10),
+])
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
 
@@ -629,7 +584,6 @@ with runtime.quiet():
 tf.get_logger().setLevel("ERROR")
 offered = devices.list_strategies(runtime.observe(), len(logical), CHIP_FOR == "tensorflow")
 print(*offered, sep="\n")
-
 
 # %%
 # needs: tensorflow
@@ -704,9 +658,7 @@ f"{factor:.2f} times the update of one device, with {replicas} replicas{said(too
 
 # %%
 # needs: tensorflow
-moved = {
-    name: train_under(strategy, GLOBAL, REPLICA_STEPS) for name, strategy in strategies.items()
-}
+moved = {name: train_under(strategy, GLOBAL, REPLICA_STEPS) for name, strategy in strategies.items()}
 largest = np.abs(moved["default"]).max()
 differs = max(float(np.abs(m - moved["default"]).max() / largest) for m in moved.values())
 f"{' and '.join(moved)}: after {REPLICA_STEPS} steps the weights differ by {differs:.0e}"
@@ -730,21 +682,13 @@ shares = {}
 for tokens in (1_000, 10_000, 100_000):
     step_time = 6 * parameters * tokens / sheet.peak["bf16"]
     shares[f"{tokens:,} tokens per chip"] = [
-        100
-        * devices.scaling_efficiency(n, step_time, 2 * parameters, sheet.links["chips"], message)
-        for n in chips
+        100 * devices.scaling_efficiency(n, step_time, 2 * parameters, sheet.links["chips"], message) for n in chips
     ]
     print(f"{tokens:>7,} tokens: {1000 * step_time:,.0f} ms of work a step")
-print(
-    f"sending: {1000 * devices.all_reduce_seconds(256, 2 * parameters, sheet.links['chips'], message):.0f} ms with 256 chips"
-)
+print(f"sending: {1000 * devices.all_reduce_seconds(256, 2 * parameters, sheet.links['chips'], message):.0f} ms with 256 chips")
 left = shares["1,000 tokens per chip"][-1]
 figures.lines(
-    chips,
-    shares,
-    doubling=True,
-    xlabel="chips",
-    ylabel="% of the time left for work",
+    chips, shares, doubling=True, xlabel="chips", ylabel="% of the time left for work",
     title=f"With 1,000 tokens each, 256 chips work {left:.0f} % of the time{said(per_cent_left, ' %')}",
 )
 
@@ -799,10 +743,7 @@ print(explained)
 # %% tags=["exercise"]
 plan = {"global batch": ..., "learning rate": ...}
 ### BEGIN SOLUTION
-plan = {
-    "global batch": 4 * 96,
-    "learning rate": 0.1 * 4 * 96 / 128,
-}  # three times the batch, three times the rate
+plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}  # three times the batch, three times the rate
 ### END SOLUTION
 exercises.check("05.global_batch", plan)
 
@@ -834,7 +775,6 @@ exercises.check("05.shard", part)
 # print(strategy.num_replicas_in_sync)
 # ```
 
-
 # %% tags=["exercise"]
 def number_of_devices():
     return ...
@@ -856,7 +796,6 @@ exercises.check("05.repair", number_of_devices)
 # Write `padded(length)`, which says to what length a sentence of 1 to 1,024 words is filled up. The check sends each length
 # through it and counts: at most eight different results, and at most a quarter more words in total, over all 1,024 lengths. (Doubling, as above, would
 # add a third.)
-
 
 # %% tags=["exercise"]
 def padded(length):
@@ -902,42 +841,22 @@ if "tf" in globals():
 # %%
 # @title Keep them as a record { display-mode: "form" }
 value, seen = reference.Value, globals()
-measured = (
-    {}
-    if "jax" not in seen
-    else {
-        "wrong_clock": value(
-            honest / too_short, "×", "too short: the time of a clock that does not wait"
-        ),
-        "recompiling": value(longer, "×", "time of sentences of new lengths, known ones being 1"),
-        "shapes_wrong": value(
-            shapes_wrong, "", f"compilations for {LENGTHS} sentences, each with its own length"
-        ),
-        "shapes_right": value(
-            shapes_right, "", "compilations for the same sentences in four buckets"
-        ),
-        "buckets": value(gain, "×", "speed of four buckets, a program for every length being 1"),
-        "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
-        "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
-        "all_reduces": value(
-            len(all_reduces), "", "all-reduces in a training step for eight devices"
-        ),
-    }
-)
-measured |= (
-    {"rows_v5e": value(most, "", "rows fit on a v5e, says its compiler, of those tried")}
-    if "fitting" in seen
-    else {}
-)
+measured = {} if "jax" not in seen else {
+    "wrong_clock": value(honest / too_short, "×", "too short: the time of a clock that does not wait"),
+    "recompiling": value(longer, "×", "time of sentences of new lengths, known ones being 1"),
+    "shapes_wrong": value(shapes_wrong, "", f"compilations for {LENGTHS} sentences, each with its own length"),
+    "shapes_right": value(shapes_right, "", "compilations for the same sentences in four buckets"),
+    "buckets": value(gain, "×", "speed of four buckets, a program for every length being 1"),
+    "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
+    "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
+    "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
+}
+measured |= {"rows_v5e": value(most, "", "rows fit on a v5e, says its compiler, of those tried")} if "fitting" in seen else {}
 if "keras" in seen and "jax" in seen:
     measured["keras"] = value(100 * accuracy, "%", "of the test digits right: Keras, 8 devices")
 if "tf" in seen:
-    measured["loss_wrong"] = value(
-        factor, "×", "size of an update whose loss is divided by a replica's own rows"
-    )
-    measured["strategy_gap"] = value(
-        differs, "", "largest gap of a weight: any strategy and one device"
-    )
+    measured["loss_wrong"] = value(factor, "×", "size of an update whose loss is divided by a replica's own rows")
+    measured["strategy_gap"] = value(differs, "", "largest gap of a weight: any strategy and one device")
 reference.record("05_tpu_strategy", FAST, device=machine, predicted=predicted, **measured)
 
 # %% [markdown] tags=["minutes-0"]

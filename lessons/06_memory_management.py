@@ -23,13 +23,9 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see t
 # %% tags=["parameters"]
 # @title Sizes: small ones for checks { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS, TURNS = (
-    (0.05, 1) if FAST else (1.0, 5)
-)  # time budget of one measurement, and turns that may share it
+SECONDS, TURNS = (0.05, 1) if FAST else (1.0, 5)  # time budget of one measurement, and turns that may share it
 ROWS = 16  # sequences in a batch
-SMALL = models.GPTConfig(
-    context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4
-)  # for a CPU
+SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
 BUDGET, LARGE_BUDGET = (25e6, 400e6) if FAST else (100e6, 4e9)  # bytes to stay within, for each
 
@@ -77,7 +73,6 @@ f"memory.track: {counted:,} bytes; torch.cuda: {now}"
 # %%
 bytes_per_parameter = None  # @param {type:"integer"}
 
-
 # %%
 # @title A batch of random text, and a GPU's maths library warmed up { display-mode: "form" }
 def loss_of(rows):
@@ -115,8 +110,7 @@ gradients = live["backward 1"] - parameters
 state = live["step 1"] - live["backward 1"]
 per_parameter = (parameters + gradients + state) / model.parameter_count
 figures.timeline(
-    meter.timeline(),
-    meter.marks,
+    meter.timeline(), meter.marks,
     title=f"{per_parameter:.1f} bytes for each of {model.parameter_count:,} parameters{said(bytes_per_parameter)}; {meter.peak / 1e6:.0f} MB at the peak",
 )
 
@@ -132,7 +126,6 @@ figures.timeline(
 # "16 bytes per parameter" is what people quote. How far does it get you? And is there something better? PyTorch can rehearse a step with
 # *fake tensors*, which have a shape but no data: nothing is computed, nothing is allocated, and every byte can be counted.
 # `memory.footprint` does that. (PyTorch's own name for such a rehearsal is `FakeTensorMode`.) Try both on six very different networks, with 16 rows each:
-
 
 # %%
 # @title Networks to choose from { display-mode: "form" }
@@ -152,19 +145,12 @@ def text(vocabulary, layers):
 def images(channels):
     blocks = []
     for entering, leaving in zip((3, *channels), channels):
-        blocks += [
-            nn.Conv2d(entering, leaving, 3, padding=1),
-            nn.BatchNorm2d(leaving),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-        ]
+        blocks += [nn.Conv2d(entering, leaving, 3, padding=1), nn.BatchNorm2d(leaving), nn.ReLU(), nn.MaxPool2d(2)]
     return nn.Sequential(*blocks, nn.Flatten(), nn.LazyLinear(10))
 
 
 def wide(width):
-    return nn.Sequential(
-        nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
-    )
+    return nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
 
 
 # %%
@@ -194,16 +180,13 @@ def prepare(make, shape, vocabulary):
 
 
 for name, recipe in networks.items():
-    print(
-        f"{name:>18}: {sum(p.numel() for p in prepare(*recipe)[0].parameters()):>9,} parameters, one row has {recipe[1]}"
-    )
+    print(f"{name:>18}: {sum(p.numel() for p in prepare(*recipe)[0].parameters()):>9,} parameters, one row has {recipe[1]}")
 
 # %% [markdown]
 # **Predict.** For how many of the six is "16 bytes per parameter" within 20 % of the truth?
 
 # %%
 within_a_fifth = None  # @param {type:"integer"}
-
 
 # %%
 def train_step(forward, rows, optimizer):
@@ -230,9 +213,7 @@ for name, recipe in networks.items():
 good = sum(abs(row["16 bytes per parameter"] - 1) < 0.2 for row in off.values())
 exact = sum(abs(row["rehearsed"] - 1) < 0.01 for row in off.values())
 figures.ratios(
-    off,
-    one="what was measured",
-    xlabel="predicted peak, in multiples of the measured one",
+    off, one="what was measured", xlabel="predicted peak, in multiples of the measured one",
     title=f"Within 20 %: the rule, {good} of 6{said(within_a_fifth)}. Within 1 %: the rehearsal, {exact} of 6",
 )
 
@@ -246,7 +227,6 @@ figures.ratios(
 #
 # Once the activations set the peak of a step, it grows by the same amount with each row. So measure three batches, draw the line through them, and
 # read off which batch meets your budget.
-
 
 # %%
 def training_step(rows):
@@ -279,15 +259,9 @@ optimizer.zero_grad()
 assert fits > 0, "not even one row fits: raise the budget"
 x = [*batches, fits]
 figures.lines(
-    x,
-    {"measured": [*(p / 1e6 for p in peaks), peak_of(fits) / 1e6]},
-    ideal={
-        "the line": [(fixed + per_row * rows) / 1e6 for rows in x],
-        "budget": [budget / 1e6] * 4,
-    },
-    title=f"The line promises {promised} rows; {fits} fit",
-    xlabel="rows",
-    ylabel="peak, MB",
+    x, {"measured": [*(p / 1e6 for p in peaks), peak_of(fits) / 1e6]},
+    ideal={"the line": [(fixed + per_row * rows) / 1e6 for rows in x], "budget": [budget / 1e6] * 4},
+    title=f"The line promises {promised} rows; {fits} fit", xlabel="rows", ylabel="peak, MB",
 )
 
 # %% [markdown] tags=["minutes-9", "short-5"]
@@ -302,7 +276,6 @@ figures.lines(
 
 # %%
 frees_the_cycle = None  # @param ["del holder", "gc.collect()", "empty_cache()"]
-
 
 # %%
 class Holder:
@@ -392,15 +365,11 @@ for order, sizes in {"small batches first": growing, "the largest first": growin
         batch = card.take(size * MIB)
         card.give(batch)  # del batch
     moments[order] = card.segments()
-held = {
-    order: sum(size for segment in segments for size, _ in segment) // MIB
-    for order, segments in moments.items()
-}
+held = {order: sum(size for segment in segments for size, _ in segment) // MIB for order, segments in moments.items()}
 
 # %%
 figures.blocks(
-    moments,
-    capacity=200 * MIB,
+    moments, capacity=200 * MIB,
     title=f"Nothing in use, and {held['small batches first']} MiB held{said(mib_held)}; with the largest first, {held['the largest first']}",
 )
 
@@ -420,11 +389,7 @@ full = card.segments()
 for block in blocks[::2]:
     card.give(block)
 free = sum(size for segment in card.segments() for size, state in segment if state == "free") / MIB
-figures.blocks(
-    {"full": full, "half freed": card.segments()},
-    capacity=100 * MIB,
-    title=f"{free:.0f} MiB are free, in pieces of 4",
-)
+figures.blocks({"full": full, "half freed": card.segments()}, capacity=100 * MIB, title=f"{free:.0f} MiB are free, in pieces of 4")
 
 # %% [markdown]
 # **Predict.** Will a tensor of 10 MiB fit?
@@ -489,7 +454,6 @@ f"{held_inside / 1e6:.1f} MB still held; a batch that fits {retry}"
 #
 # ### RIGHT: leave `except`, then recover
 
-
 # %%
 def step_or_not(rows):
     try:
@@ -519,7 +483,6 @@ f"{recovered} of 5 recovered; {left_behind} bytes left behind"
 # ### WRONG: keep losses with their graph
 #
 # A loss remembers how it was computed, and that holds every activation until `backward`, or until the loss dies.
-
 
 # %%
 def evaluate(keep, batches=4):
@@ -575,10 +538,7 @@ def gap(norm, weight):
 # own rows only.
 
 # %%
-plain_mean, batch_norm = (
-    gap(nn.LayerNorm, lambda rows: 1 / 3),
-    gap(nn.BatchNorm1d, lambda rows: rows / 100),
-)
+plain_mean, batch_norm = gap(nn.LayerNorm, lambda rows: 1 / 3), gap(nn.BatchNorm1d, lambda rows: rows / 100)
 f"gap to the gradient of the whole: {plain_mean:.1%} (plain mean), {batch_norm:.1%} (BatchNorm)"
 
 # %% [markdown]
@@ -601,7 +561,6 @@ f"gap to the gradient of the whole: {weighed:.0e}"
 # %%
 saves_most = None  # @param ["half the batch", "accumulate", "checkpoint", "offload", "autocast"]
 
-
 # %%
 def loss_with_checkpoints(rows):
     ids = torch.randint(config.vocabulary, (rows, config.context), device=device)
@@ -619,9 +578,7 @@ def accumulate(rows):
 
 # %%
 # @title Offloading: to the host from a GPU, to disk from a CPU; and autocast in this chip's format { display-mode: "form" }
-warnings.filterwarnings(
-    "ignore", message="at::frobenius_norm"
-)  # PyTorch's own Adafactor causes it on Apple GPUs
+warnings.filterwarnings("ignore", message="at::frobenius_norm")  # PyTorch's own Adafactor causes it on Apple GPUs
 shelf, numbers = tempfile.TemporaryDirectory(), iter(range(10**9))  # goes with the session
 
 
@@ -632,11 +589,7 @@ def to_disk(tensor):
 
 
 def offloaded(rows):
-    with (
-        torch.autograd.graph.save_on_cpu(pin_memory=True)
-        if on_cuda
-        else torch.autograd.graph.saved_tensors_hooks(to_disk, torch.load)
-    ):
+    with torch.autograd.graph.save_on_cpu(pin_memory=True) if on_cuda else torch.autograd.graph.saved_tensors_hooks(to_disk, torch.load):
         loss = loss_of(rows)
     loss.backward()
 
@@ -670,17 +623,10 @@ for name, (way, _) in ways.items():
         way()
     highest[name] = meter.peak
 for _ in range(TURNS):  # in turns: a machine that slows down for a while slows all of them
-    rounds.append(
-        [
-            benchmark.measure(way, budget=SECONDS / TURNS).median / rows
-            for way, rows in ways.values()
-        ]
-    )
+    rounds.append([benchmark.measure(way, budget=SECONDS / TURNS).median / rows for way, rows in ways.values()])
 model.zero_grad()
 times = np.median([np.divide(one, one[0]) for one in rounds], axis=0)  # against plain
-relative = {
-    name: (100 * time, 100 * highest[name] / highest["plain"]) for name, time in zip(ways, times)
-}
+relative = {name: (100 * time, 100 * highest[name] / highest["plain"]) for name, time in zip(ways, times)}
 
 # %%
 print(f"{'way out':>15}  peak saved   time per row")
@@ -688,9 +634,7 @@ for name, (seconds, peak) in sorted(relative.items(), key=lambda item: item[1][1
     print(f"{name:>15}  {100 - peak:8.0f} %  {round(seconds - 100):+11} %")
 best = min((name for name in ways if name != "plain"), key=lambda name: relative[name][1])
 figures.trade(
-    relative,
-    xlabel="time for each row, plain = 100 %",
-    ylabel="peak memory, plain = 100 %",
+    relative, xlabel="time for each row, plain = 100 %", ylabel="peak memory, plain = 100 %",
     title=f"Lowest peak: {best}{said(saves_most)}",
 )
 
@@ -715,10 +659,7 @@ for name, make in makers.items():
     optimizer = make()
     training_step(2)
     state_bytes[name] = memory.tensor_bytes(optimizer) / model.parameter_count
-print(
-    *(f"{name:>18}: {count:.2f} bytes per parameter" for name, count in state_bytes.items()),
-    sep="\n",
-)
+print(*(f"{name:>18}: {count:.2f} bytes per parameter" for name, count in state_bytes.items()), sep="\n")
 
 # %% [markdown] tags=["minutes-9", "short-0"]
 # ## Does a 7 B model fit on a T4?
@@ -729,15 +670,11 @@ print(
 # **Predict.** Training all of it, LoRA on 16 or 4 bits, running it in 16, 8 or 4 bits: which of these fit on a T4, activations not counted?
 
 # %%
-fits_on_t4 = (
-    None  # @param ["all", "all but training all of it", "only what uses 4 or 8 bits", "none"]
-)
+fits_on_t4 = None  # @param ["all", "all but training all of it", "only what uses 4 or 8 bits", "none"]
 
 # %%
 with torch.device("meta"):
-    seven = models.GPT(
-        models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=32)
-    )
+    seven = models.GPT(models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=32))
 n, linear = seven.parameter_count, [m for m in seven.modules() if isinstance(m, nn.Linear)]
 rank, trained = 16, 16  # of an adapter; bytes for each parameter that Adam trains
 adapters = sum(rank * (m.in_features + m.out_features) for m in linear)
@@ -758,14 +695,9 @@ theirs["Llama 2 7 B, LoRA on 4 bits"] = published.get("llama-7b-lora-memory")
 sheets = hardware.catalogue()
 cards = {key.removesuffix("-40"): sheets[key].memory for key in ("T4", "L4", "A100-40", "H100")}
 small = [name for name, size in needs.items() if size < sheets["T4"].memory]
-answer = {6: "all", 5: "all but training all of it", 0: "none"}.get(
-    len(small), "only what uses 4 or 8 bits"
-)
+answer = {6: "all", 5: "all but training all of it", 0: "none"}.get(len(small), "only what uses 4 or 8 bits")
 figures.bars(
-    needs,
-    unit="B",
-    marks=cards,
-    published=theirs,
+    needs, unit="B", marks=cards, published=theirs,
     title=f"Fits on a T4, without activations: {answer}{said(fits_on_t4)}",
 )
 
@@ -899,10 +831,7 @@ exercises.check("06.leak", leak)
 # %% tags=["exercise"]
 plan = {"rows": ..., "parts": ...}
 ### BEGIN SOLUTION
-plan = {
-    "rows": int((14.5 - 3.0) / 0.11),
-    "parts": 3,
-}  # 104 rows, rounded down; 256 / 104, rounded up
+plan = {"rows": int((14.5 - 3.0) / 0.11), "parts": 3}  # 104 rows, rounded down; 256 / 104, rounded up
 ### END SOLUTION
 exercises.check("06.fit", plan)
 
@@ -911,7 +840,6 @@ exercises.check("06.fit", plan)
 #
 # `spendthrift` leaves gradients in a network, and returns nothing. Write `thrifty`: the same gradients, with at most 60 % of its peak. The check
 # watches both.
-
 
 # %% tags=["exercise"]
 def spendthrift(network, x, y):
@@ -962,22 +890,14 @@ value, seen = reference.Value, globals()
 measured = {
     "bytes_a_parameter": value(per_parameter, "bytes", "for each parameter, with Adam"),
     "rehearsal_left": value(left_by_rehearsals, "B", "left behind by six rehearsals"),
-    "peak_off": value(
-        100 * max(abs(row["rehearsed"] - 1) for row in off.values()),
-        "%",
-        "off at most: peak of a step, rehearsed, six networks",
-    ),
+    "peak_off": value(100 * max(abs(row["rehearsed"] - 1) for row in off.values()), "%", "off at most: peak of a step, rehearsed, six networks"),
     "rule_right": value(good, "", "of six networks: 16 bytes per parameter within 20 %"),
     "batch_promised": value(promised, "rows", "fit, by the line"),
     "batch_found": value(fits, "rows", "fit, tried"),
     "freed_by_gc": value(float(freed["gc.collect()"][0]), "B", "freed by gc.collect()"),
     "kept_by_out": value(kept, "B", "kept alive by three numbers on the screen"),
-    "held_growing": value(
-        held["small batches first"], "MiB", "held after batches of at most 28 MiB, small ones first"
-    ),
-    "held_largest_first": value(
-        held["the largest first"], "MiB", "held after the same batches, the largest first"
-    ),
+    "held_growing": value(held["small batches first"], "MiB", "held after batches of at most 28 MiB, small ones first"),
+    "held_largest_first": value(held["the largest first"], "MiB", "held after the same batches, the largest first"),
     "held_inside": value(held_inside, "B", "still held inside except"),
     "retry_wrong": value(float(retry == "worked"), "", "retries that work inside except"),
     "retry_right": value(recovered / 5, "", "share of retries that work outside except"),
@@ -987,17 +907,9 @@ measured = {
     "mean_wrong": value(plain_mean, "", "gap of a gradient accumulated with a plain mean"),
     "norm_wrong": value(batch_norm, "", "gap of a gradient accumulated with BatchNorm"),
     "accumulated_right": value(weighed, "", "gap of a gradient accumulated, weighted by rows"),
-    "kept_between": value(
-        highest["accumulate"] - highest["half the batch"],
-        "B",
-        "more at the peak: accumulating, for the gradients",
-    ),
-    "checkpoint_saved": value(
-        100 - relative["checkpoint"][1], "%", "of the peak saved by checkpointing"
-    ),
-    "checkpoint_price": value(
-        relative["checkpoint"][0] - 100, "%", "more time for each row with checkpointing"
-    ),
+    "kept_between": value(highest["accumulate"] - highest["half the batch"], "B", "more at the peak: accumulating, for the gradients"),
+    "checkpoint_saved": value(100 - relative["checkpoint"][1], "%", "of the peak saved by checkpointing"),
+    "checkpoint_price": value(relative["checkpoint"][0] - 100, "%", "more time for each row with checkpointing"),
     "adafactor": value(state_bytes["Adafactor"], "bytes", "of state for each parameter: Adafactor"),
 }
 if "jax" in seen:

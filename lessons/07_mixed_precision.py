@@ -10,25 +10,13 @@ from torch import nn
 from torch.linalg import vector_norm
 from torch.nn import functional as F
 
-from colab_helpers import (
-    benchmark,
-    devices,
-    facts,
-    figures,
-    hardware,
-    memory,
-    precision,
-    published,
-    runtime,
-)
+from colab_helpers import benchmark, devices, facts, figures, hardware, memory, precision, published, runtime
 from colab_helpers.lessons import data, exercises, models, reference, replay
 from colab_helpers.lessons.predictions import said
 
 replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
-warnings.filterwarnings(
-    "ignore", "Please use the new API settings"
-)  # PyTorch 2.9 says it of a setting below
+warnings.filterwarnings("ignore", "Please use the new API settings")  # PyTorch 2.9 says it of a setting below
 
 # %% tags=["parameters"]
 # @title Sizes: small ones for checks { display-mode: "form" }
@@ -37,9 +25,7 @@ SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
 N, N_ON_CHIP = (128, 256) if FAST else (512, 4096)  # of matrices
 STEPS, SEEDS, ROWS = (110, 1, 128) if FAST else (150, 3, 512)  # of the deep network's training
 BATCHES = [1, 4] if FAST else [1, 2, 4, 8, 16, 32]  # rows, for the GPT
-SMALL = models.GPTConfig(
-    context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4
-)  # for a CPU
+SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
 
 # %%
@@ -91,10 +77,7 @@ for key, name in {"l4": "L4", "a100": "A100", "h100": "H100"}.items():
     rows += of.values()
 factor = elsewhere["T4"]["fp16"]
 figures.ratios(
-    {f"this machine: {chip.short_name}": here} | elsewhere,
-    hollow=elsewhere,
-    published=rows,
-    one="fp32",
+    {f"this machine: {chip.short_name}": here} | elsewhere, hollow=elsewhere, published=rows, one="fp32",
     xlabel="speed of a matrix product, fp32 on the same chip being 1",
     title=f"On a T4 fp16 is {factor:.0f} times as fast as fp32{said(fp16_on_t4)}, and bf16 slower",
 )
@@ -133,16 +116,13 @@ sum_in_bf16 = None  # @param {type:"integer"}
 for dtype in dtypes.values():
     too_large, too_small = (torch.tensor(v, dtype=dtype).item() for v in (70000.0, 1e-8))
     total = (torch.tensor(256.0, dtype=dtype) + torch.tensor(1.0, dtype=dtype)).item()
-    print(
-        f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}"
-    )
+    print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}")
 f"and so 256 + 1 in bf16 is {(torch.tensor(256.0).bfloat16() + 1).item():g}{said(sum_in_bf16)}"
 
 # %% [markdown]
 # ### WRONG: keep weights in bf16 and add small updates
 #
 # A weight of 1 gets a thousand updates of 0.001, so it should become 2. In bf16 the next number after 1 is 1 + 1/128.
-
 
 # %%
 def after_updates(dtype):
@@ -180,12 +160,8 @@ chips = {f"this one ({chip.kind})": chip} | {
     for name in ("T4", "L4", "A100-40", "v5e")
 }
 for name, other in chips.items():
-    support = ", ".join(
-        f"{number_format} {how}" for number_format, how in precision.support(other).items()
-    )
-    print(
-        f"{name:>15} ({other.capability or 'no number'}): {support}\n{'':>17}train in {precision.advise(other)}"
-    )
+    support = ", ".join(f"{number_format} {how}" for number_format, how in precision.support(other).items())
+    print(f"{name:>15} ({other.capability or 'no number'}): {support}\n{'':>17}train in {precision.advise(other)}")
 
 # %% [markdown]
 # There is a trap: PyTorch says yes to bf16 on a T4, since emulation counts as support.
@@ -212,9 +188,7 @@ for setting in ("highest", "high", "medium"):
     torch.set_float32_matmul_precision(setting)
     settings[setting] = 2 * large**3 / product_seconds(large, torch.float32)
 torch.set_float32_matmul_precision("highest")
-print(
-    *(f"{setting:>8}: {speed / 1e9:,.0f} GFLOP/s" for setting, speed in settings.items()), sep="\n"
-)
+print(*(f"{setting:>8}: {speed / 1e9:,.0f} GFLOP/s" for setting, speed in settings.items()), sep="\n")
 
 # %% [markdown] tags=["minutes-9", "short-0"]
 # ## Autocast chooses, op by op
@@ -313,23 +287,14 @@ for rows in BATCHES:
 # %%
 on_t4 = published.get("resnet-t4-mixed").ratio_to(published.get("resnet-t4-fp32"))
 figures.lines(
-    BATCHES,
-    {f"GPT, training, {chip.short_name}": faster},
-    published=[on_t4],
-    doubling=True,
-    ideal={"fp32": [1] * len(BATCHES)},
-    xlabel="rows in a batch",
-    ylabel="speed, fp32 being 1",
+    BATCHES, {f"GPT, training, {chip.short_name}": faster}, published=[on_t4], doubling=True,
+    ideal={"fp32": [1] * len(BATCHES)}, xlabel="rows in a batch", ylabel="speed, fp32 being 1",
     title=f"On a T4 mixed precision has {on_t4.points[256]:.1f} times fp32's speed at 256 images, {on_t4.points[1]:.1f} at one{said(speed_at_one)}",
 )
 
 # %%
 figures.lines(
-    BATCHES,
-    {"GPT": saved},
-    doubling=True,
-    xlabel="rows in a batch",
-    ylabel="% of the peak saved",
+    BATCHES, {"GPT": saved}, doubling=True, xlabel="rows in a batch", ylabel="% of the peak saved",
     title=f"This GPT: autocast saves {saved[0]:.0f} % of the memory at {BATCHES[0]} row, {saved[-1]:.0f} % at {BATCHES[-1]}",
 )
 
@@ -377,19 +342,12 @@ def train(model, dtype=None, scaled=False):
 
 
 # %%
-ways = {
-    "float32": {},
-    "fp16": {"dtype": torch.float16},
-    "fp16, scaled": {"dtype": torch.float16, "scaled": True},
-}
+ways = {"float32": {}, "fp16": {"dtype": torch.float16}, "fp16, scaled": {"dtype": torch.float16, "scaled": True}}
 curves = {name: [train(deep(seed), **way) for seed in range(SEEDS)] for name, way in ways.items()}
 learned = {name: sum(curve[-1] < 2.25 for curve in of) for name, of in curves.items()}
 alone = curves["fp16"][0][-1]
 figures.lines(
-    range(1, STEPS + 1),
-    {name: of[0] for name, of in curves.items()},
-    xlabel="step",
-    ylabel="loss",
+    range(1, STEPS + 1), {name: of[0] for name, of in curves.items()}, xlabel="step", ylabel="loss",
     title=f"Without a scaler the loss stays at {alone:.3f}{said(loss_without)}",
 )
 
@@ -408,15 +366,10 @@ model = deep(0)
 F.cross_entropy(model(digits), labels).backward()
 gradient = model[0].weight.grad.abs().flatten().cpu()
 gradient = gradient[gradient > 0]  # true zeros are no loss
-lost, lost_scaled = (
-    100 * float((g.half() == 0).float().mean()) for g in (gradient, gradient * 2**16)
-)
+lost, lost_scaled = (100 * float((g.half() == 0).float().mean()) for g in (gradient, gradient * 2**16))
 figures.histogram(
     {"first layer": gradient.tolist(), "times 65,536": (gradient * 2**16).tolist()},
-    lost_below=2.0**-25,
-    lost="0 in fp16",
-    infinite_above=65504,
-    xlabel="size of a gradient",
+    lost_below=2.0**-25, lost="0 in fp16", infinite_above=65504, xlabel="size of a gradient",
     title=f"{lost:.0f} % of the first layer's gradients are 0 in fp16; times 65,536, {lost_scaled:.0f} %",
 )
 
@@ -450,11 +403,7 @@ for _ in range(20):
 # %%
 skipped = sum(after < before for before, after in itertools.pairwise(factors))
 figures.lines(
-    range(1, 21),
-    {"the scaler's factor": factors},
-    log_y=True,
-    xlabel="step",
-    ylabel="factor",
+    range(1, 21), {"the scaler's factor": factors}, log_y=True, xlabel="step", ylabel="factor",
     title=f"Steps skipped at the start: {skipped}; the factor fell from 65,536 to {factors[-1]:,.0f}",
 )
 
@@ -466,7 +415,6 @@ figures.lines(
 #
 # A gradient of length 1 has to be clipped to 0.5. Scaled, it has length 65,536, and clipping sees that. (These few lines compute in float32. In fp16, what is scaled twice
 # overflows, and every step is skipped until the factor has come down.)
-
 
 # %%
 def length_of_update(clip=lambda scaler, sgd, weight: None, times=1):
@@ -492,7 +440,6 @@ f"clipped too early: {early:.0e} instead of 0.5; scaled twice: {twice:,.0f} inst
 # %% [markdown]
 # ### RIGHT: scale once, and clip true gradients
 
-
 # %%
 def clip_unscaled(scaler, sgd, weight):
     scaler.unscale_(sgd)
@@ -509,7 +456,6 @@ f"{clipped:.3f}"
 # all formats: bf16 turns the scaler off; float32 turns off autocast as well. Each part counts by its share of the rows, as in lesson 06. (On a GPU `get_scale` waits for the step, and so does `scaler.step`, unless
 # the optimiser has `fused=True`. In a loop that must not wait, take that, and let the schedule move on regardless.)
 
-
 # %%
 class Training:
     def __init__(self, model, number_format):
@@ -520,9 +466,7 @@ class Training:
 
     def step(self, x, y, parts=2):
         for part_x, part_y in zip(x.chunk(parts), y.chunk(parts)):
-            with torch.autocast(
-                device.type, dtype=self.format, enabled=self.format is not torch.float32
-            ):
+            with torch.autocast(device.type, dtype=self.format, enabled=self.format is not torch.float32):
                 loss = F.cross_entropy(self.model(part_x), part_y) * len(part_x) / len(x)
             self.scaler.scale(loss).backward()
         self.scaler.unscale_(self.optimizer)
@@ -540,9 +484,7 @@ class Training:
 for number_format in (torch.float32, torch.bfloat16, torch.float16):
     training = Training(shallow(0), number_format)
     steps = [training.step(pixels, labels) for _ in range(20)]
-    print(
-        f"{number_format!s:>14}: {steps.count(False)} of the first 20 steps skipped, factor {training.scaler.get_scale():,.0f}"
-    )
+    print(f"{number_format!s:>14}: {steps.count(False)} of the first 20 steps skipped, factor {training.scaler.get_scale():,.0f}")
 
 # %% [markdown]
 # The scaler has found its factor, so it belongs in a checkpoint, with everything else that changes.
@@ -579,7 +521,6 @@ f"{remembered} of the next 20 steps were skipped"
 # A result is NaN, and twelve layers could have done it. One of them was sabotaged, its weights 300,000 times too large. A
 # *hook*, a function that is called after a module has run, looks at what comes out. Every layer behind the culprit will show NaN as well; the first one is to blame.
 
-
 # %%
 class Patient(nn.Module):
     def __init__(self):
@@ -596,7 +537,6 @@ class Patient(nn.Module):
 patient = Patient().to(device).half()
 f"NaN in the result: {int(patient(digits[:8].half()).isnan().sum())} of 512"
 
-
 # %%
 def note_if_not_finite(name):
     def look(module, inputs, output):
@@ -607,11 +547,7 @@ def note_if_not_finite(name):
 
 
 not_finite = []
-hooks = [
-    module.register_forward_hook(note_if_not_finite(name))
-    for name, module in patient.named_modules()
-    if name
-]
+hooks = [module.register_forward_hook(note_if_not_finite(name)) for name, module in patient.named_modules() if name]
 result = patient(digits[:8].half())
 for hook in hooks:
     hook.remove()
@@ -656,10 +592,8 @@ for policy in ("float32", "mixed_bfloat16", "mixed_float16"):
     hidden, last = keras.layers.Dense(32), keras.layers.Dense(10, dtype="float32")
     mixed = keras.Sequential([keras.Input((64,)), hidden, last])
     mixed.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    print(
-        f"{policy:>14}: computes in {hidden.compute_dtype}, weights {hidden.variable_dtype}, "
-        f"last layer {last.compute_dtype}, {type(mixed.optimizer).__name__}"
-    )
+    print(f"{policy:>14}: computes in {hidden.compute_dtype}, weights {hidden.variable_dtype}, "
+          f"last layer {last.compute_dtype}, {type(mixed.optimizer).__name__}")
 keras.mixed_precision.set_global_policy("float32")
 
 # %% [markdown]
@@ -681,7 +615,6 @@ f"4,100 ones: {short_sum} in {short_sum.dtype}, {long_sum} in {long_sum.dtype}"
 # With eight bits every tensor needs a factor of its own. Any chip can store them; GPUs from 8.9 on multiply them, on paper twice as
 # fast as bf16. Here are the gradients of the deep network, layer by layer, stored in fp8: how many of them become 0?
 
-
 # %%
 def share_lost(values, scale):
     return 100 * float(((values * scale).to(torch.float8_e4m3fn).float() == 0).float().mean())
@@ -697,13 +630,7 @@ fp8_lost = {
     "one factor for all": [share_lost(g, largest / one_factor) for g in layers],
     "a factor for each layer": [share_lost(g, largest / g.abs().max()) for g in layers],
 }
-figures.lines(
-    range(1, 19),
-    fp8_lost,
-    xlabel="layer, 1 being the first",
-    ylabel="% of its gradients that become 0",
-    title="fp8 wants a factor for each tensor",
-)
+figures.lines(range(1, 19), fp8_lost, xlabel="layer, 1 being the first", ylabel="% of its gradients that become 0", title="fp8 wants a factor for each tensor")
 
 # %% [markdown] tags=["minutes-7", "short-0"]
 # Without a factor nearly everything is lost. One factor for all saves the last layers, whose gradients are largest. Only one factor for each layer saves
@@ -744,13 +671,7 @@ exercises.check("07.formats", choice)
 # %% tags=["exercise"]
 order = ...  # a list of five words
 ### BEGIN SOLUTION
-order = [
-    "backward",
-    "unscale",
-    "clip",
-    "step",
-    "update",
-]  # clip true gradients; the factor changes last
+order = ["backward", "unscale", "clip", "step", "update"]  # clip true gradients; the factor changes last
 ### END SOLUTION
 exercises.check("07.rescue", order)
 
@@ -772,7 +693,6 @@ exercises.check("07.saved", per_cent_saved)
 #
 # `stuck` trains in fp16, and its loss stays at ln 10. Write `learns`: fp16 as well, but it learns. The check trains a deep network with both
 # on the CPU, and looks at the loss.
-
 
 # %% tags=["exercise"]
 def stuck(network, optimizer, x, y, steps):
@@ -828,31 +748,18 @@ predicted = {
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "07_mixed_precision",
-    FAST,
-    device=chip,
-    predicted=predicted,
+    "07_mixed_precision", FAST, device=chip, predicted=predicted,
     bf16_product=value(here["bf16"], "×", f"speed of a product in bf16, fp32 being 1, n = {n}"),
     fp16_product=value(here["fp16"], "×", f"speed of a product in fp16, fp32 being 1, n = {n}"),
     bf16_weight=value(in_bf16, "", "1 + 1,000 × 0.001, in bf16"),
     fp32_weight=value(in_fp32, "", "the same, in float32"),
     backward_inside=value(inside, "", "gradient off, against float64: backward inside autocast"),
     backward_outside=value(outside, "", "the same: backward outside"),
-    mixed_speed=value(
-        faster[-1],
-        "×",
-        f"speed of a GPT's training with autocast, fp32 being 1, {BATCHES[-1]} rows",
-    ),
+    mixed_speed=value(faster[-1], "×", f"speed of a GPT's training with autocast, fp32 being 1, {BATCHES[-1]} rows"),
     saved_few=value(saved[0], "%", f"of the peak saved by autocast, {BATCHES[0]} row"),
     saved_many=value(saved[-1], "%", f"of the peak saved by autocast, {BATCHES[-1]} rows"),
-    unscaled_loss=value(
-        min(curve[-1] for curve in curves["fp16"]),
-        "",
-        "loss of a deep network in fp16 (guessing: 2.303)",
-    ),
-    scaled_learned=value(
-        learned["fp16, scaled"] / SEEDS, "", "share of tries in which it learned, with a scaler"
-    ),
+    unscaled_loss=value(min(curve[-1] for curve in curves["fp16"]), "", "loss of a deep network in fp16 (guessing: 2.303)"),
+    scaled_learned=value(learned["fp16, scaled"] / SEEDS, "", "share of tries in which it learned, with a scaler"),
     lost_unscaled=value(lost, "%", "of its first layer's gradients become 0 in fp16"),
     lost_scaled=value(lost_scaled, "%", "of them, multiplied by 65,536 before"),
     skipped=value(skipped, "", "of 20 steps skipped by the scaler, pixels from 0 to 255"),
@@ -863,15 +770,9 @@ reference.record(
     remembered=value(remembered, "", "the same, with it"),
     softmax_wrong=value(float(own.isnan().any()), "", "NaN in a softmax of exps, fp16"),
     softmax_right=value(float(probabilities.isnan().any()), "", "NaN in torch.softmax"),
-    fp8_plain=value(
-        max(fp8_lost["as they are"]), "%", "of a layer's gradients become 0 in fp8, at worst"
-    ),
-    fp8_one_factor=value(
-        max(fp8_lost["one factor for all"]), "%", "the same, with one factor for all layers"
-    ),
-    fp8_scaled=value(
-        max(fp8_lost["a factor for each layer"]), "%", "the same, with a factor for each layer"
-    ),
+    fp8_plain=value(max(fp8_lost["as they are"]), "%", "of a layer's gradients become 0 in fp8, at worst"),
+    fp8_one_factor=value(max(fp8_lost["one factor for all"]), "%", "the same, with one factor for all layers"),
+    fp8_scaled=value(max(fp8_lost["a factor for each layer"]), "%", "the same, with a factor for each layer"),
 )
 
 # %% [markdown] tags=["minutes-0"]

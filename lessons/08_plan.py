@@ -28,24 +28,14 @@ from colab_helpers.plan import accuracy, command
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = 0.1 if FAST else 1.0  # time budget of one measurement
 ROWS = 8  # sequences in a batch
-SMALL = models.GPTConfig(
-    context=128, width=64 if FAST else 256, heads=4, layers=2 if FAST else 4
-)  # what this machine will run
+SMALL = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=2 if FAST else 4)  # what this machine will run
 DEEP = 4 if FAST else 24  # layers of the one that it times without building it
-GPT2 = models.GPTConfig(
-    vocabulary=50_257, context=1024, width=768, heads=12, layers=2 if FAST else 12
-)
-SEVEN = models.GPTConfig(
-    vocabulary=32_000, context=2048, width=4096, heads=32, layers=2 if FAST else 32
-)  # 7 billion parameters
+GPT2 = models.GPTConfig(vocabulary=50_257, context=1024, width=768, heads=12, layers=2 if FAST else 12)
+SEVEN = models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=2 if FAST else 32)  # 7 billion parameters
 STEPS, HOURS = 100_000, 30  # of the training that is planned, and its deadline
 
 # %%
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 chips = hardware.catalogue()
 device
 
@@ -55,16 +45,13 @@ device
 # Here is an ordinary step: a GPT, a loss, AdamW. It has no hooks for planning. (`where` is a device. Besides the CPU and the
 # GPU, PyTorch has one called `meta`, whose tensors have a shape and no data; you will need it for models that are too large to build.)
 
-
 # %%
 def job(config, where):
     with torch.device(where):
         model = models.GPT(config)
 
     def loss(rows):
-        at = (
-            "cpu" if where == "meta" else where
-        )  # numbers for meta's networks: a rehearsal makes them fake
+        at = "cpu" if where == "meta" else where  # numbers for meta's networks: a rehearsal makes them fake
         tokens = torch.randint(config.vocabulary, (rows, config.context + 1), device=at)
         guesses = model(tokens[:, :-1])
         return F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
@@ -90,7 +77,6 @@ work
 # %%
 off_by = None  # @param {type:"number"}
 
-
 # %%
 def step():
     loss(ROWS).backward()
@@ -115,9 +101,7 @@ f"rehearsed {work.footprint.peak / 2**20:.1f} MiB, measured {meter.peak / 2**20:
 
 # %%
 for name, (calls, flop, moved) in work.families().items():
-    print(
-        f"{name:>12}: {calls:4} calls, {100 * flop / work.flop:5.1f} % of the FLOP, {100 * moved / work.moved:5.1f} % of the bytes"
-    )
+    print(f"{name:>12}: {calls:4} calls, {100 * flop / work.flop:5.1f} % of the FLOP, {100 * moved / work.moved:5.1f} % of the bytes")
 
 # %% [markdown]
 # Matrix products do practically all of the arithmetic. "The rest" is additions, activation functions, norms and the optimiser: it computes next
@@ -145,7 +129,6 @@ f"predicted {1000 * expected.seconds:.0f} ms, measured {1000 * seconds:.0f} ms: 
 #
 # Now imagine the same step on GPUs that multiply hundreds of times as fast. Two things are different there: products run in fp16, and the optimiser takes all
 # weights in one go (`foreach=True`), with far fewer calls.
-
 
 # %%
 def half(some_loss):
@@ -179,17 +162,10 @@ for key in ("T4", "H100"):
 shares = {}
 for name, parts in by_machine.items():
     total = sum(parts.values())
-    shares[name] = {
-        part: 100 * parts.get(part, 0) / total
-        for part in ("products", "attention", "the rest", "waiting for calls")
-    }
+    shares[name] = {part: 100 * parts.get(part, 0) / total for part in ("products", "attention", "the rest", "waiting for calls")}
     print(f"{name:>15}: {1000 * total:6.2f} ms")
 here, on_h100 = shares["here, measured"]["products"], shares["H100, at best"]["products"]
-figures.grouped(
-    shares,
-    unit="%",
-    title=f"Products take {here:.0f} % of the time here, {on_h100:.0f} % on an H100{said(products_share, ' %')}",
-)
+figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time here, {on_h100:.0f} % on an H100{said(products_share, ' %')}")
 
 # %% [markdown] tags=["minutes-5", "short-0"]
 # In so small a step, every operation on a T4 waits for memory, the products too: they stand left
@@ -208,9 +184,7 @@ times_as_long = None  # @param {type:"number"}
 # %%
 took, foretold = {}, {}
 for layers in (SMALL.layers, DEEP):
-    never_built, its_loss, its_optimizer = job(
-        dataclasses.replace(SMALL, layers=layers), "meta"
-    )  # no memory for the weights either
+    never_built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, layers=layers), "meta")  # no memory for the weights either
     rehearsed = plan.rehearse(never_built, its_loss, ROWS, its_optimizer)
     start = time.perf_counter()
     foretold[layers] = plan.time_alone(rehearsed, "cpu", budget=SECONDS).seconds
@@ -251,12 +225,8 @@ f"predicted {1000 * foretold[DEEP]:,.0f} ms, measured {1000 * measured_deep:,.0f
 trials = accuracy.trials()
 within = sum(abs(trial.time_off) <= 25 for trial in trials)
 figures.bars(
-    {
-        f"{trial.network}, {trial.optimizer}": trial.predicted_seconds / trial.measured_seconds
-        for trial in trials
-    },
-    unit="times",
-    claims={"within 25 %": (0.75, 1.25)},
+    {f"{trial.network}, {trial.optimizer}": trial.predicted_seconds / trial.measured_seconds for trial in trials},
+    unit="times", claims={"within 25 %": (0.75, 1.25)},
     title=f"Time of a step, predicted over measured: {within} of {len(trials)} within 25 %",
 )
 
@@ -282,17 +252,13 @@ runs = accuracy.runs()
 factors = {f"{run.what}, {run.chip}": run.factor for run in runs}
 resnet = next(run for run in runs if run.row == "resnet-a100-training")
 figures.bars(
-    factors,
-    unit="×",
-    paper=factors,
+    factors, unit="×", paper=factors,
     title=f"{len(runs)} published runs: {min(factors.values()):.1f} to {max(factors.values()):.1f} times the floor; ResNet-50 in fp16, {resnet.factor:.1f}{said(times_the_ceilings)}",
 )
 
 # %%
 for run in runs:
-    print(
-        f"{run.chip:>7}, {run.what:26}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} measured ({published.get(run.row).source})"
-    )
+    print(f"{run.chip:>7}, {run.what:26}: {1000 * run.ceilings:5.1f} ms at least, {1000 * run.measured:5.1f} measured ({published.get(run.row).source})")
 
 # %% [markdown] tags=["minutes-9", "short-7"]
 # (Hatched, since the floor is a figure on paper.) None is above 2.5 times the floor; most of them are NVIDIA's own, tuned code, and yours may take longer. The last one is an estimate: its authors write
@@ -309,12 +275,8 @@ for run in runs:
 # %%
 large, large_loss, adam = job(GPT2, "meta")
 by_hand = 6 * large.parameter_count * 16 * GPT2.context
-print(
-    f"{large.parameter_count:,} parameters: {16 * large.parameter_count / 1e9:.1f} GB before the first row"
-)
-print(
-    f"{by_hand / 1e12:.1f} TFLOP a step: {by_hand / chips['T4'].peak['fp16']:.2f} s on a T4, if it reached its data sheet"
-)
+print(f"{large.parameter_count:,} parameters: {16 * large.parameter_count / 1e9:.1f} GB before the first row")
+print(f"{by_hand / 1e12:.1f} TFLOP a step: {by_hand / chips['T4'].peak['fp16']:.2f} s on a T4, if it reached its data sheet")
 colabs = [chip for chip in chips.values() if chip.where in ("free", "paid")]
 print("Colab has:", ", ".join(f"{chip.key} {chip.memory / 1e9:.0f} GB" for chip in colabs))
 
@@ -351,9 +313,7 @@ for term in plan.terms():
 # %% tags=["nbval-check-output"]
 for offer in table:
     if offer.units_per_hour and offer.chip.kind == "GPU":
-        print(
-            f"{offer.choice:20} {offer.units_per_hour:.2f} units an hour{', or free, if you get one' if offer.free else ''}"
-        )
+        print(f"{offer.choice:20} {offer.units_per_hour:.2f} units an hour{', or free, if you get one' if offer.free else ''}")
 
 # %% [markdown]
 # For the choice the slow end of each range counts, for the deadline as for the price. We compare only GPUs, since
@@ -368,11 +328,8 @@ your_choice = None  # @param ["T4 GPU", "L4 GPU", "A100 GPU", "A100 GPU, High-RA
 gpus = [offer for offer in table if offer.chip.kind == "GPU"]
 best = plan.cheapest(gpus, STEPS, deadline=HOURS)
 figures.ranges(
-    {offer.choice: offer.hours(STEPS) for offer in table},
-    unit="h",
-    xlabel=f"hours for {STEPS:,} steps",
-    out=[offer.choice for offer in table if not offer.fits],
-    limit=(f"{HOURS} hours", HOURS),
+    {offer.choice: offer.hours(STEPS) for offer in table}, unit="h", xlabel=f"hours for {STEPS:,} steps",
+    out=[offer.choice for offer in table if not offer.fits], limit=(f"{HOURS} hours", HOURS),
     title=f"Cheapest that meets the deadline: {best.choice if best else 'none'}{said(your_choice)}",
 )
 
@@ -380,9 +337,7 @@ figures.ranges(
 unit = facts.machine_table().dollars_per_unit
 for offer in (offer for offer in table if offer.fits and offer.units(STEPS)):
     few, many = offer.units(STEPS)
-    print(
-        f"{offer.choice:20} {few:6.1f} to {many:6.1f} units, {unit * few:5.2f} to {unit * many:5.2f} dollars"
-    )
+    print(f"{offer.choice:20} {few:6.1f} to {many:6.1f} units, {unit * few:5.2f} to {unit * many:5.2f} dollars")
 
 # %% tags=["nbval-check-output"]
 facts.quote("compute-units")
@@ -401,9 +356,7 @@ facts.quote("compute-units")
 rows_on_t4 = None  # @param {type:"integer"}
 
 # %%
-most = plan.largest_batch(
-    lambda rows: plan.rehearse(large, half(large_loss), rows, adam, foreach=True), chips["T4"]
-)
+most = plan.largest_batch(lambda rows: plan.rehearse(large, half(large_loss), rows, adam, foreach=True), chips["T4"])
 f"on a T4: {most} rows{said(rows_on_t4)}"
 
 # %% [markdown]
@@ -411,7 +364,6 @@ f"on a T4: {most} rows{said(rows_on_t4)}"
 # Take a tenth fewer. But we wanted sixteen. The simplest way out is two parts of eight rows with their gradients added up (lesson 06): it fits, and adds no FLOP. So the T4 was never out, if two or three free
 # sessions and checkpoints (lesson 09) will do. Another way is activation
 # checkpointing, which keeps only what goes into each layer, and computes the rest again:
-
 
 # %%
 def checkpointed(rows):
@@ -472,9 +424,7 @@ f"{seven.parameter_count / 1e9:.1f} billion parameters: {took_seven:.1f} s for a
 # %%
 cards = ("T4", "L4", "A100-40", "A100-80", "G4")
 for name, use in whole.items():
-    verdicts = ", ".join(
-        f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.offers(use, cards)
-    )
+    verdicts = ", ".join(f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.offers(use, cards))
     print(f"{name:>16}: {use.footprint.peak / 2**30:5.1f} GiB of tensors; {verdicts}")
 
 # %% [markdown] tags=["minutes-4", "short-0"]
@@ -502,9 +452,7 @@ def job():
 with tempfile.TemporaryDirectory() as folder:
     Path(folder, "train.py").write_text(FILE)
     words = "plan train.py:job --rows 256 --steps 10000 --chips T4 L4 --deadline 1".split()
-    told = subprocess.run(
-        [sys.executable, "-m", "colab_helpers", *words], cwd=folder, capture_output=True, text=True
-    )
+    told = subprocess.run([sys.executable, "-m", "colab_helpers", *words], cwd=folder, capture_output=True, text=True)
 print(told.stdout or told.stderr)
 
 # %% [markdown] tags=["minutes-7", "short-0"]
@@ -519,10 +467,7 @@ print(told.stdout or told.stderr)
 # %% tags=["exercise"]
 forgotten = {"part": ..., "grows with": ...}
 ### BEGIN SOLUTION
-forgotten = {
-    "part": "activations",
-    "grows with": "rows",
-}  # 16 = weight 4, gradient 4, AdamW's two numbers 8
+forgotten = {"part": "activations", "grows with": "rows"}  # 16 = weight 4, gradient 4, AdamW's two numbers 8
 ### END SOLUTION
 exercises.check("08.forgotten", forgotten)
 
@@ -562,7 +507,6 @@ exercises.check("08.cheapest", choice)
 # `hungry` returns the loss of a network, an `nn.Sequential` of six wide blocks and a last layer. Write `modest`: the same loss and the same gradients for the same rows, with at
 # most half of what the rehearsal says `hungry` needs beyond the weights. The check rehearses both.
 
-
 # %% tags=["exercise"]
 def hungry(network, x, y):
     return F.cross_entropy(network(x), y)
@@ -576,9 +520,7 @@ def modest(network, x, y):
 def modest(network, x, y):
     *blocks, last = network
     for block in blocks:
-        x = checkpoint(
-            block, x, use_reentrant=False
-        )  # keeps what goes in, and computes the rest again
+        x = checkpoint(block, x, use_reentrant=False)  # keeps what goes in, and computes the rest again
     return F.cross_entropy(last(x), y)
 
 
@@ -604,12 +546,7 @@ predicted = {
     "products_share": guess(products_share, on_h100, "%"),
     "times_as_long": guess(times_as_long, longer, "×"),
     "times_the_ceilings": guess(times_the_ceilings, resnet.factor, "×"),
-    "fits_on": guess(
-        fits_on,
-        {0: "all", 1: "all but one", 2: "all but two", len(table): "none"}.get(
-            sum(not offer.fits for offer in table), "A100 and larger"
-        ),
-    ),
+    "fits_on": guess(fits_on, {0: "all", 1: "all but one", 2: "all but two", len(table): "none"}.get(sum(not offer.fits for offer in table), "A100 and larger")),
     "your_choice": guess(your_choice, best.choice if best else "none"),
     "rows_on_t4": guess(rows_on_t4, most),
     "rehearsal_seconds": guess(rehearsal_seconds, took_seven, "s"),
@@ -619,20 +556,13 @@ predicted = {
 # @title Keep them as a record { display-mode: "form" }
 value = reference.Value
 reference.record(
-    "08_plan",
-    FAST,
-    device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
-    predicted=predicted,
+    "08_plan", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main, predicted=predicted,
     peak_off=value(abs(peak_off), "%", "off: the rehearsed peak of a GPT's step"),
-    time_ratio=value(
-        expected.seconds / seconds, "×", "predicted time of that step, the measured being 1"
-    ),
+    time_ratio=value(expected.seconds / seconds, "×", "predicted time of that step, the measured being 1"),
     products_here=value(here, "%", "of its time in matrix products"),
     timing_longer=value(longer, "×", f"time to time {DEEP} layers, {SMALL.layers} being 1"),
     step_longer=value(slower, "×", "time of their steps"),
-    least_factor=value(
-        min(run.factor for run in runs), "×", "published runs over their ceilings, the best"
-    ),
+    least_factor=value(min(run.factor for run in runs), "×", "published runs over their ceilings, the best"),
     most_factor=value(accuracy.slack(), "×", "the same, the slowest"),
     products_h100=value(on_h100, "%", "the same on an H100, fp16, as expected on paper"),
     rows_on_t4=value(most, "", "rows of GPT-2 that fit on a T4, fp16"),

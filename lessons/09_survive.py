@@ -49,23 +49,11 @@ facts.quote("session-length")
 # weight. The learning rate follows a schedule. fp16 needs a loss scaler (lesson 07), and the pixels go up to 256 so that it has work to do. NumPy adds
 # noise to the pictures. All of these change from step to step, and later you will forget each of them once.
 
-
 # %%
 def fresh():
     torch.manual_seed(0)
-    device = (
-        torch.accelerator.current_accelerator()
-        if torch.accelerator.is_available()
-        else torch.device("cpu")
-    )
-    hidden = (
-        nn.Linear(64, 256),
-        nn.ReLU(),
-        nn.Dropout(0.2),
-        nn.Linear(256, 256),
-        nn.ReLU(),
-        nn.Dropout(0.2),
-    )
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+    hidden = nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 256), nn.ReLU(), nn.Dropout(0.2)
     model = nn.Sequential(*hidden, nn.Linear(256, 10)).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
     return {
@@ -104,9 +92,7 @@ def take_step(step, now):
     scale = now["scaler"].get_scale()
     now["scaler"].step(now["optimizer"])
     now["scaler"].update()
-    if (
-        now["scaler"].get_scale() >= scale
-    ):  # a step that was skipped does not count for the schedule
+    if now["scaler"].get_scale() >= scale:  # a step that was skipped does not count for the schedule
         now["scheduler"].step()
     now["optimizer"].zero_grad()
     return loss.item()
@@ -146,7 +132,6 @@ def restore(now, state, forget=()):
 # The program starts from the checkpoint, if there is one, and otherwise from the beginning. It saves every ten steps, and not straight to the file, for a reason that
 # you will see below. `use_deterministic_algorithms` makes a GPU add up in the same order every time; where an operation cannot, PyTorch raises an error. (CUDA's products also want the environment variable `CUBLAS_WORKSPACE_CONFIG=:4096:8`.)
 
-
 # %%
 # runs in a process of its own
 def main(path):
@@ -184,9 +169,7 @@ STEPS, WITH_STATE = {STEPS}, {WITH_STATE}
 pixels, labels = torch.load({str(work / "digits.pt")!r})
 """
 torch.save((pixels, labels), work / "digits.pt")
-functions = "\n\n".join(
-    inspect.getsource(each) for each in (fresh, rows_of, take_step, state_of, restore, main)
-)
+functions = "\n\n".join(inspect.getsource(each) for each in (fresh, rows_of, take_step, state_of, restore, main))
 job.write_text(f"{HEAD}\n{functions}\nmain(Path(sys.argv[1]))\n")
 print(f"{len(job.read_text().splitlines())} lines in {job}")
 
@@ -194,7 +177,6 @@ print(f"{len(job.read_text().splitlines())} lines in {job}")
 # ## Kill it
 #
 # `process.kill()` sends SIGKILL, the signal that no program can catch: no `except`, no `finally`, no last words. A machine that is taken away is no kinder.
-
 
 # %%
 def live(name, kill_at=None):
@@ -219,9 +201,7 @@ def live(name, kill_at=None):
 will_differ = None  # @param {type:"integer"}
 
 # %%
-victim = random.SystemRandom().choice(
-    [step for step in range(STEPS // 3, STEPS - 5) if step % 10 > 3]
-)
+victim = random.SystemRandom().choice([step for step in range(STEPS // 3, STEPS - 5) if step % 10 > 3])
 with ThreadPoolExecutor() as pool:  # both at once
     left_alone = pool.submit(live, "uninterrupted")
     first_life = live("killed", kill_at=victim)
@@ -230,12 +210,9 @@ uninterrupted = left_alone.result()
 resumed_at = min(second_life)
 
 # %%
-differ = sum(
-    loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items()
-)
+differ = sum(loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items())
 figures.lives(
-    uninterrupted,
-    {"first life": first_life, "second life": second_life},
+    uninterrupted, {"first life": first_life, "second life": second_life},
     title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{said(will_differ)}",
 )
 
@@ -270,7 +247,6 @@ worst_to_forget = None  # @param ["optimizer", "scheduler", "scaler", "noise", "
 # Each of these runs resumes at the same step, in the middle of an epoch, with something missing. After each step it is scored on all pictures, without noise and
 # without dropout. "position" forgets how far the data had come, and begins with those of step 0.
 
-
 # %%
 def score(now):
     device = next(now["model"].parameters()).device
@@ -294,7 +270,6 @@ whole = train(now, 0, RESUMED)
 kept = copy.deepcopy(state_of(now))  # a copy: the state goes on changing
 whole += train(now, RESUMED, STEPS)
 
-
 # %%
 def resume_without(*forget):
     now = fresh()
@@ -309,7 +284,6 @@ forgotten["nothing"] = resume_without()
 
 # %% [markdown]
 # Curves of training runs differ by luck alone. How much? A few more runs forget nothing, but draw other noise and other dropout: they are the grey band.
-
 
 # %%
 def resume_with_other_luck(seed):
@@ -326,15 +300,9 @@ luck = [whole[RESUMED:], *(resume_with_other_luck(seed) for seed in range(1, SEE
 usual = np.mean([sum(scores) for scores in luck])
 times = {piece: sum(scores) / usual for piece, scores in forgotten.items()}
 worst = max(pieces, key=times.get)
-print(
-    f"by luck alone, {len(luck)} runs: {min(map(sum, luck)) / usual:.2f} to {max(map(sum, luck)) / usual:.2f}"
-)
+print(f"by luck alone, {len(luck)} runs: {min(map(sum, luck)) / usual:.2f} to {max(map(sum, luck)) / usual:.2f}")
 figures.resumes(
-    whole,
-    forgotten,
-    since=RESUMED,
-    luck=luck,
-    ylabel="loss on all pictures",
+    whole, forgotten, since=RESUMED, luck=luck, ylabel="loss on all pictures",
     title=f"All but the model forgotten: {times['all but the model']:.1f} times the loss. Worst alone: {worst}{said(worst_to_forget)}",
 )
 
@@ -361,7 +329,6 @@ f"{differ_after} of {STEPS - RESUMED} scores differ"
 # ### WRONG: overwrite the old one
 #
 # This process saves its weights under the same name over and over, as most notebooks do.
-
 
 # %%
 # runs in a process of its own
@@ -420,7 +387,6 @@ f"{'neither' if not usable_after_over else 'one'} can be loaded{said(left)}"
 #
 # A rename is *atomic*: at any moment the name leads either to the complete old file or to the complete new one. `fsync` before it makes the system move
 # the bytes from its memory to the disk. A killed process does not need that; a machine that loses its power does.
-
 
 # %%
 # runs in a process of its own
@@ -580,21 +546,14 @@ your_interval = None  # @param {type:"slider", min:1, max:60, step:1}
 MTBF = 5 * 3600  # seconds
 intervals = np.geomspace(4 * cost, MTBF / 4, 30)
 sessions = np.random.default_rng(0).exponential(MTBF, 20_000)
-lost = [
-    100 * (1 - (sessions // (t + cost) * t).sum() / sessions.sum()) for t in intervals
-]  # complete intervals count
+lost = [100 * (1 - (sessions // (t + cost) * t).sum() / sessions.sum()) for t in intervals]  # complete intervals count
 
 # %%
 best = checkpoints.best_interval(cost, MTBF)
 formula = [100 * checkpoints.lost_share(t, cost, MTBF) for t in intervals]
 figures.lines(
-    intervals,
-    {"20,000 simulated sessions": lost},
-    ideal={"Young's formula": formula},
-    log=True,
-    units=("s", "%"),
-    xlabel="from one checkpoint to the next",
-    ylabel="time lost, %",
+    intervals, {"20,000 simulated sessions": lost}, ideal={"Young's formula": formula}, log=True, units=("s", "%"),
+    xlabel="from one checkpoint to the next", ylabel="time lost, %",
     title=f"Least is lost with a checkpoint every {best / 60:.1f} minutes{said(your_interval, ' minutes')}",
 )
 
@@ -606,13 +565,10 @@ figures.lines(
 #
 # A `.pt` file is a zip archive with a *pickle* inside, and a pickle is not data but a list of instructions. Whoever made the file decides what they do.
 
-
 # %%
 class Harmless:
     def __reduce__(self):
-        return print, (
-            "This line was printed by the file. It could have sent your Drive to a stranger.",
-        )
+        return print, ("This line was printed by the file. It could have sent your Drive to a stranger.",)
 
 
 torch.save({"weights": Harmless()}, work / "downloaded.pt")
@@ -674,15 +630,9 @@ assert np.array_equal(one_by_one, together)
 
 # %%
 on_drive = [published.get(f"drive-images-{row}") for row in ("cpu", "gpu", "good", "bad")]
-rates = {
-    "this disk, one by one": FILES / small_seconds,
-    "this disk, from one file": FILES / one_file_seconds,
-}
+rates = {"this disk, one by one": FILES / small_seconds, "this disk, from one file": FILES / one_file_seconds}
 figures.bars(
-    rates,
-    unit="files/s",
-    log=True,
-    published={f"Drive: {row.conditions}": row for row in on_drive},
+    rates, unit="files/s", log=True, published={f"Drive: {row.conditions}": row for row in on_drive},
     title=f"From one file: {small_seconds / one_file_seconds:.0f} times as fast here{said(one_file_faster)}",
 )
 
@@ -692,9 +642,7 @@ figures.bars(
 
 # %%
 for row in on_drive:
-    print(
-        f"60,000 {row.conditions}: {60_000 / row.value / 60:,.0f} minutes at {row.value:.0f} a second ({row.credit})"
-    )
+    print(f"60,000 {row.conditions}: {60_000 / row.value / 60:,.0f} minutes at {row.value:.0f} a second ({row.credit})")
 facts.quote("drive-small-files")
 
 # %% [markdown] tags=["minutes-3", "short-0"]
@@ -721,11 +669,7 @@ saved = checkpoints.save_keras(checkpoints.Store(work / "keras"), 1, original)
 # needs: keras
 plain = keras.saving.load_model(work / "plain.keras")
 _, complete = checkpoints.resume_keras(checkpoints.Store(work / "keras"))
-for name, network in {
-    "the original": original,
-    "plain .keras": plain,
-    "with its seeds": complete,
-}.items():
+for name, network in {"the original": original, "plain .keras": plain, "with its seeds": complete}.items():
     history = network.fit(x, y, shuffle=False, verbose=0).history
     print(f"{name:>15}: loss of the next epoch {history['loss'][0]:.6f}")
 
@@ -806,7 +750,6 @@ exercises.check("09.interval", seconds)
 #
 # This run trains a line, keeps a moving average of its weights, and remembers its best loss.
 
-
 # %%
 class Run:
     def __init__(self):
@@ -831,7 +774,6 @@ class Run:
 # into a fresh `Run` (by `load_state_dict`, `set_state` for a generator, assignment for a number), and compares both to the last bit. Mind that the run goes on after you kept its
 # state.
 
-
 # %% tags=["exercise"]
 def keep(run):
     return ...
@@ -841,9 +783,7 @@ def keep(run):
 def keep(run):
     state = {name: getattr(run, name).state_dict() for name in ("model", "average", "optimizer")}
     state |= {"generator": run.generator.get_state(), "best": run.best}
-    return copy.deepcopy(
-        state
-    )  # state_dict hands out the tensors themselves, and the next step changes them
+    return copy.deepcopy(state)  # state_dict hands out the tensors themselves, and the next step changes them
 
 
 ### END SOLUTION
@@ -877,47 +817,21 @@ predicted = {
 value = reference.Value
 device = next(now["model"].parameters()).device
 reference.record(
-    "09_survive",
-    FAST,
-    device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
-    predicted=predicted,
+    "09_survive", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main, predicted=predicted,
     differ=value(differ, "", "losses that differ after a kill"),
     weights_differ=value(weights_differ, "", "weights that differ at the end"),
     differ_after=value(differ_after, "", "scores that differ when nothing was forgotten"),
-    forgot_most=value(
-        times["all but the model"],
-        "×",
-        "loss with all but the model forgotten, a run with other luck being 1",
-    ),
-    **{
-        f"forgot_{piece}": value(times[piece], "×", f"the same, without: {piece}")
-        for piece in pieces
-    },
-    **{
-        f"apart_{piece}": value(
-            max(max(a / b, b / a) for a, b in zip(forgotten[piece], whole[RESUMED:])),
-            "×",
-            f"apart at most, without: {piece}",
-        )
-        for piece in pieces
-    },
-    most_luck=value(
-        max(map(sum, luck)) / usual, "×", "loss with other luck, at most, the average being 1"
-    ),
+    forgot_most=value(times["all but the model"], "×", "loss with all but the model forgotten, a run with other luck being 1"),
+    **{f"forgot_{piece}": value(times[piece], "×", f"the same, without: {piece}") for piece in pieces},
+    **{f"apart_{piece}": value(max(max(a / b, b / a) for a, b in zip(forgotten[piece], whole[RESUMED:])), "×",
+                               f"apart at most, without: {piece}") for piece in pieces},
+    most_luck=value(max(map(sum, luck)) / usual, "×", "loss with other luck, at most, the average being 1"),
     left_over=value(usable_after_over, "", "checkpoints left, killed while overwriting"),
     left_beside=value(usable_after_beside, "", "the same, written next to it and renamed"),
-    flipped=value(
-        math.log10(largest),
-        "",
-        "a weight of 0.5 after one bit flipped, as torch.load took it: power of ten",
-    ),
+    flipped=value(math.log10(largest), "", "a weight of 0.5 after one bit flipped, as torch.load took it: power of ten"),
     went_on_from=value(went_on_from, "", "step resumed from, the one at 20 corrupted"),
     checkpoint=value(cost, "s", f"for a checkpoint of {MEGABYTES} MiB"),
-    one_file=value(
-        small_seconds / one_file_seconds,
-        "×",
-        f"speed of {FILES} pictures from one file, one by one being 1",
-    ),
+    one_file=value(small_seconds / one_file_seconds, "×", f"speed of {FILES} pictures from one file, one by one being 1"),
 )
 
 # %% [markdown] tags=["minutes-0"]
