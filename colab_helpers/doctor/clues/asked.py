@@ -12,17 +12,9 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import (
-    Clue,
-    Raised,
-    frames,
-    module_of,
-    names_in,
-    stands_for,
-    text_of,
-    walk,
-)
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, text_of, walk
 from colab_helpers.doctor.clues.installed import Package, is_of_packages, package, update
+from colab_helpers.doctor.clues.names import names_in, stands_for
 
 _NAME = re.compile(r"cannot import name '(\w{1,90})'")
 _CALL = re.compile(

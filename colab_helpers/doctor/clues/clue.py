@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import linecache
-import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
-
-_DOTTED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,4}")
 
 
 @dataclass(frozen=True)
@@ -64,36 +60,6 @@ def walk(error: BaseException) -> Iterator[tuple[FrameType, str]]:
     """Yield the same frames of `error`, each with the line of code that it ran, "" where that is unknown."""
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         yield frame, linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
-
-
-def names_in(line: str) -> list[str]:
-    """Return the names in a `line` of code, each once, with what stands behind their dots.
-
-    >>> names_in("y = self.head(x)")
-    ['y', 'self.head', 'x']
-    """
-    return list(dict.fromkeys(_DOTTED.findall(line)))
-
-
-def stands_for(name: str, seen: Mapping[str, Any]) -> Any:
-    """Return what a dotted `name` stands for; None where that is not known without running anything.
-
-    `seen` are the names of a frame. Nothing is called, and no property is run: parts are looked up where
-    an object, a class, a module or a model of PyTorch keeps its own.
-
-    >>> stands_for("re.compile", {"re": re}) is re.compile
-    True
-    """
-    first, *rest = name.split(".")
-    value = seen.get(first)
-    for part in rest:
-        try:
-            inside = object.__getattribute__(value, "__dict__")
-        except AttributeError:  # it keeps its parts in slots
-            return None
-        modules = inside.get("_modules", {}) if isinstance(inside, dict) else {}
-        value = inside.get(part, modules.get(part))
-    return value
 
 
 def module_of(frame: FrameType) -> str:

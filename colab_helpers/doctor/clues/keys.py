@@ -2,44 +2,120 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
-from collections.abc import Iterator, Mapping
+import itertools
+import re
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, names_in, stands_for
-from colab_helpers.doctor.clues.line import failed
+from colab_helpers.doctor.clues.clue import Clue, Raised
+from colab_helpers.doctor.clues.line import Failed, failed
+from colab_helpers.doctor.clues.names import parts_of, stands_for
 
 _MOST = 12  # keys that are named
+_LONGEST = 60  # characters of a key; longer ones are texts
+#: What pandas says instead of the key.
+_OF_PANDAS = re.compile(
+    r"\['([^']{1,60})'(?:, '[^']*')*\] not (?:in index|found in axis)"
+    r"|None of \['([^']{1,60})'\] are in the columns"
+)
+_OF_SEVERAL = re.compile(
+    r" not (?:in index|found in axis)$| are in the |^Column not found|^Label\(s\)"
+)
+#: Methods of a table that ask another one too, or hand the work to a function.
+_OTHERS = (
+    "merge",
+    "join",
+    "apply",
+    "map",
+    "agg",
+    "aggregate",
+    "transform",
+    "pipe",
+    "assign",
+    "rename",
+)
+#: What looks like a token or an address, and not like a name.
+_SECRET = re.compile(
+    r"@|(?=\S*\d)(?=\S*[A-Za-z])[\w-]{24,}|^(hf|sk|pk|ghp|gho|xox.|AKIA|AIza)[-_]?\w{8,}"
+)
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what has no such key, and which it has, where `raised` is a KeyError of own code."""
     error = raised.chain[-1] if raised.chain else None
-    wanted = error.args[0] if isinstance(error, KeyError) and error.args else None
-    own = failed(error) if isinstance(wanted, str) and error else None
-    if own is None:
+    wanted = _wanted(error)
+    own = failed(error) if error and wanted else None
+    if own is None or own.raises:
         return
-    for name in names_in(own.code):
-        value = stands_for(name, own.seen)
-        keys = _keys(value)
-        if keys and wanted not in keys:
-            yield _no_such(
-                name, str(wanted), keys, "column" if hasattr(value, "columns") else "key"
-            )
-            return
+    name, value = _asked(own)
+    keys = _keys(value)
+    if keys and wanted not in keys:
+        yield _no_such(name, wanted, keys, "column" if _is_table(value) else "key")
+
+
+def _wanted(error: BaseException | None) -> str:
+    """The key that was not there; "" where the error names none, or several."""
+    said = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if type(said) is not str:
+        return ""
+    if match := _OF_PANDAS.fullmatch(said):
+        return match[1] or match[2]
+    return "" if _OF_SEVERAL.search(said) or len(said) > _LONGEST else said
+
+
+def _asked(own: Failed) -> tuple[str, Any]:
+    """What was asked for a key, as its reader writes it, and what that is.
+
+    That is what stands before the last brackets. Of a call only a table is one, `df` of `df.groupby("x")`;
+    what a function looks up inside is its own.
+    """
+    try:
+        tree = ast.parse(own.code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "", None
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
+        if tree.func.attr in _OTHERS:
+            return "", None
+        value = _value(tree.func.value, own.seen)
+        return ast.unparse(tree.func.value), value if _is_table(value) else None
+    if isinstance(tree, ast.Subscript):
+        return ast.unparse(tree.value), _value(tree.value, own.seen)
+    return "", None
+
+
+def _value(tree: ast.expr, seen: Mapping[str, Any]) -> Any:
+    """What a name, a part of it, or a place in a plain dictionary or list is; None for anything else."""
+    if isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Constant):
+        outer = _value(tree.value, seen)
+        try:
+            return outer[tree.slice.value] if type(outer) in (dict, list) else None
+        except (LookupError, TypeError):
+            return None
+    return (
+        stands_for(ast.unparse(tree), seen) if isinstance(tree, ast.Name | ast.Attribute) else None
+    )
+
+
+def _is_table(value: Any) -> bool:
+    return type(value).__name__ == "DataFrame" and type(value).__module__.startswith("pandas")
 
 
 def _keys(value: Any) -> list[str]:
-    """The names by which a dictionary, a table or a batch can be asked."""
-    if hasattr(type(value), "columns") and type(value).__module__.startswith("pandas"):
-        found = value.columns
-    elif (
-        isinstance(value, Mapping) and type(value).__module__ != "os"
-    ):  # os.environ may hold secrets
-        found = value
+    """The names by which a dictionary, a table or a batch can be asked; nothing of its own is run."""
+    if _is_table(value):
+        found: Iterable[Any] = value.columns
+    elif issubclass(type(value), dict):
+        found = dict.keys(value)
+    elif issubclass(type(value), UserDict):  # a batch of transformers
+        inside = parts_of(value).get("data")
+        found = inside if type(inside) is dict else ()
     else:
         return []
-    return [key for key in list(found)[:1000] if isinstance(key, str)]
+    keys = [key for key in itertools.islice(found, 1000) if type(key) is str]
+    return [key for key in keys if len(key) <= _LONGEST and not _SECRET.search(key)]
 
 
 def _no_such(name: str, wanted: str, keys: list[str], what: str) -> Clue:

@@ -6,14 +6,18 @@ import ast
 import itertools
 import re
 import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
+from inspect import CO_VARARGS
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of, names_in, stands_for
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
 from colab_helpers.doctor.clues.files import is_on_a_drive
 from colab_helpers.doctor.clues.installed import is_of_packages
 from colab_helpers.doctor.clues.line import Failed, failed
+from colab_helpers.doctor.clues.names import names_in, parts_of, stands_for
 from colab_helpers.doctor.problems import way_out
 
 #: What is found here alone; the line shows it, so the table need not be asked.
@@ -26,11 +30,13 @@ SHOWN = (
     "no-gradient-there",
     "row-labels",
 )
+#: What makes two pieces of code the same, wherever they stand.
+_OF_CODE = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_argcount", "co_kwonlyargcount", "co_flags",
+)  # fmt: skip
 _MOST_NAMES = 2000  # of a session, that are looked through
-_GRADIENT = re.compile(r"([\w.\[\]]{1,60})\.grad\b")
-_ENVIRONMENT = re.compile(r"\.(step|reset)\(")
+_GRADIENT = re.compile(r"([\w.]{1,60})\.grad\b")
 _IN_WORKER = re.compile(r"pandas[/\\\\]core[/\\\\][\s\S]{1,9000}KeyError: (-?\d{1,15})\s*$")
-_ROW = re.compile(r"\[[^\]]{1,60}\]\[([^\]]{1,60})\]|\.\w{1,60}\[([^\]]{1,60})\]")
 
 
 def clues(raised: Raised) -> Iterator[Clue]:
@@ -46,22 +52,34 @@ def clues(raised: Raised) -> Iterator[Clue]:
 
 
 def _no_gradient(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
-    match = _GRADIENT.search(own.code) if "NoneType" in raised.text else None
-    return ("no-gradient-there", f"`{match[1]}.grad` is None.") if match else None
+    torch = sys.modules.get("torch")
+    if torch is None or "NoneType" not in raised.text:
+        return None
+    for match in _GRADIENT.finditer(own.code):
+        value = stands_for(match[1], own.seen)
+        if (
+            type(value) in (torch.Tensor, torch.nn.Parameter)
+            and value.is_leaf
+            and value.grad is None
+        ):
+            return "no-gradient-there", f"`{match[1]}.grad` is None."
+    return None
 
 
 def _old_environment(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
     there = " and ".join(sorted({"gym", "gymnasium"} & sys.modules.keys()))
-    match = _ENVIRONMENT.search(own.code) if "values to unpack" in raised.text else None
-    if there and match:
-        values = "five values" if match[1] == "step" else "two values"
-        return "gym-five-values", f"`{match[1]}` of {there} returns {values} here."
-    for name in names_in(own.code) if there and "tuple" in raised.text else ():
+    if not there:
+        return None
+    if "too many values to unpack (expected 4" in raised.text and ".step(" in own.code:
+        return "gym-five-values", f"`step` of {there} returns five values here."
+    names = (name.partition(".")[0] for name in names_in(own.code))
+    for name in names if "tuple" in raised.text else ():
         value = own.seen.get(name)
-        if type(value) is tuple and len(value) == 2 and type(value[1]) is dict:
+        from_reset = re.search(rf"\b{name}\s{{0,9}}=\s{{0,9}}[\w.]{{1,60}}\.reset\(", own.source)
+        if from_reset and type(value) is tuple and len(value) == 2 and type(value[1]) is dict:
             return (
                 "gym-five-values",
-                f"`{name}` is a tuple of what was seen and a dict, as `reset` of {there} returns.",
+                f"`{name}` is all that `reset` of {there} returns: two values.",
             )
     return None
 
@@ -73,43 +91,70 @@ def _nothing_learns(_: BaseException, own: Failed, raised: Raised) -> tuple[str,
         return None
     if not torch.is_grad_enabled():
         return "gradients-off", "Gradients are switched off in this session."
-    learns: dict[str, bool] = {}
-    for name, value in itertools.islice(own.seen.items(), _MOST_NAMES):
-        if issubclass(type(value), torch.nn.Module):
-            weights = list(torch.nn.Module.parameters(value))
-            learns |= {name: any(weight.requires_grad for weight in weights)} if weights else {}
+    values = itertools.islice({**own.frame.f_locals, **own.seen}.items(), _MOST_NAMES)
+    models = [(name, value) for name, value in values if issubclass(type(value), torch.nn.Module)]
+    learns = {name: each for name, value in models if (each := _learns(value)) is not None}
     if learns and not any(learns.values()):  # else one may be frozen on purpose
         return "all-frozen", f"No weight of `{next(iter(learns))}` has `requires_grad=True`."
     return None
 
 
+def _learns(model: object) -> bool | None:
+    """Whether any weight of a model of PyTorch learns; None for one without weights."""
+    left, found = [model], None
+    while left:
+        inside = parts_of(left.pop())
+        weights = [each for each in inside.get("_parameters", {}).values() if each is not None]
+        if any(weight.requires_grad for weight in weights):
+            return True
+        found = False if weights else found
+        left += [each for each in inside.get("_modules", {}).values() if each is not None]
+    return found
+
+
 def _row_label(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
     wanted = error.args[0] if isinstance(error, KeyError) and error.args else None
-    if isinstance(wanted, str) and (match := _IN_WORKER.search(wanted)):
+    if type(wanted) is str and (match := _IN_WORKER.search(wanted)):
         return "row-labels", f"No row has the label {match[1]}."
-    of_pandas = any(module_of(frame).startswith("pandas.") for frame in frames(error))
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or not of_pandas:
+    if type(wanted) is not int and type(wanted).__module__ != "numpy":
         return None
-    return ("row-labels", f"No row has the label {wanted}.") if _ROW.search(own.code) else None
+    inside = itertools.takewhile(lambda frame: frame is not own.frame, frames(error))
+    of_pandas = (frame for frame in inside if module_of(frame).startswith("pandas."))
+    asked = {Path(frame.f_code.co_filename).name for frame in of_pandas}
+    if asked & {"series.py", "indexing.py"}:
+        return "row-labels", f"No row has the label {wanted}."
+    if "frame.py" in asked and own.code.endswith("]"):
+        seen = f"No column is called {wanted}: `[…]` of a table asks for a column, `.iloc[…]` for a row."
+        return "row-labels", seen
+    return None
 
 
-def _comma(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
-    if not re.search(r"'tuple' object (is not callable|has no attribute)", raised.text):
-        return None
+def _comma(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
+    called = re.match(r"([\w.]{1,200})\(", own.code)
+    calls = called[1] if called and "'tuple' object is not callable" in raised.text else ""
     for name in names_in(own.code):
         for part in (name, name.rpartition(".")[0]):
-            value = stands_for(part, own.seen) if part else None
-            if type(value) is tuple and len(value) == 1:
+            value = None if not part or part in _stars(own) else stands_for(part, own.seen)
+            guilty = part == calls or value is getattr(error, "obj", None)
+            if guilty and type(value) is tuple and len(value) == 1 and type(value[0]) is not int:
                 kind = type(value[0]).__name__
                 return "comma-makes-tuple", f"`{part}` is a tuple that holds one {kind}."
     return None
+
+
+def _stars(own: Failed) -> tuple[str, ...]:
+    """The name of `*args`, which is always a tuple."""
+    code = own.frame.f_code
+    named = code.co_argcount + code.co_kwonlyargcount
+    return code.co_varnames[named : named + bool(code.co_flags & CO_VARARGS)]
 
 
 def _changed_module(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
     if not isinstance(error, TypeError | AttributeError | ImportError):
         return None
     values = [own.seen.get(name.partition(".")[0]) for name in names_in(own.code)]
-    homes = [_home(value) for value in values] + [module_of(own.frame), getattr(error, "name", "")]
+    named = error.name if isinstance(error, ImportError) else ""
+    homes = [*map(_home, values), module_of(own.frame), named]
     for home in dict.fromkeys(homes):
         module = sys.modules.get(home or "")
         file = _own_file(module)
@@ -119,11 +164,13 @@ def _changed_module(error: BaseException, own: Failed, raised: Raised) -> tuple[
 
 
 def _home(value: object) -> str:
-    """The module that a value is, or comes from."""
-    if isinstance(value, ModuleType):
-        return value.__name__
-    kind = value if isinstance(value, type | FunctionType) else type(value)
-    return str(kind.__module__)
+    """The module that a value is, or comes from; asked of Python's own kinds alone."""
+    if issubclass(type(value), ModuleType):
+        return str(parts_of(value).get("__name__", ""))
+    if type(value) is FunctionType:
+        return str(value.__module__)
+    kind = value if issubclass(type(value), type) else type(value)
+    return str(parts_of(kind).get("__module__", ""))
 
 
 def _own_file(module: ModuleType | None) -> Path | None:
@@ -138,14 +185,43 @@ def _own_file(module: ModuleType | None) -> Path | None:
 def _is_another(module: ModuleType, file: Path) -> bool:
     """Whether a function of the file is not the one that the module has."""
     source = file.read_text("utf-8")
-    named = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
-    whole = compile(source, str(file), "exec", dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its code: the reader has seen them
+        tree = ast.parse(source)
+        whole = compile(source, str(file), "exec", dont_inherit=True)
+    times = Counter(name for node in ast.walk(tree) for name in _bound(node))
+    plain = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and times[node.name] == 1
+    }
     for code in whole.co_consts:
-        if isinstance(code, CodeType) and code.co_name in named:
+        if isinstance(code, CodeType) and code.co_name in plain:
             there = vars(module).get(code.co_name)
-            if there is None or (isinstance(there, FunctionType) and there.__code__ != code):
-                return not hasattr(there, "__wrapped__")
+            if there is None or (type(there) is FunctionType and not _same(there.__code__, code)):
+                return True
     return False
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """Names that a piece of code makes, changes or deletes."""
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.alias):
+        return [(node.asname or node.name).partition(".")[0]]
+    name = getattr(node, "name", None)
+    return [name] if isinstance(name, str) else []
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two pieces of code do the same, wherever they stand."""
+    if not (isinstance(one, CodeType) and isinstance(other, CodeType)):
+        return type(one) is type(other) and one == other
+    return (
+        all(getattr(one, part) == getattr(other, part) for part in _OF_CODE)
+        and len(one.co_consts) == len(other.co_consts)
+        and all(map(_same, one.co_consts, other.co_consts))
+    )
 
 
 _LOOKS: tuple[Callable[[BaseException, Failed, Raised], tuple[str, str] | None], ...] = (

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from colab_helpers.doctor.clues.clue import Clue, Raised, frames, names_in, stands_for
+from colab_helpers.doctor.clues.clue import Clue, Raised, frames
 from colab_helpers.doctor.clues.line import Failed, failed
+from colab_helpers.doctor.clues.names import names_in, stands_for
 
 _WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
 _MOST = 6  # tensors that are named

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from colab_helpers import doctor
-from colab_helpers.doctor.clues import Raised, clue, sizes
+from colab_helpers.doctor.clues import Raised, names, sizes
 
 
 class Net(torch.nn.Module):
@@ -122,7 +122,7 @@ def test_where_the_line_is_not_known_the_whole_function_is_looked_at():
         " torch.cat([a, b])",
         "f()",
     )
-    code = compile("\n".join(lines), "<nowhere>", "exec")
+    code = compile("\n".join(lines), "/content/gone.py", "exec")
     with pytest.raises(RuntimeError) as caught:
         exec(code, {"torch": torch})
     assert "`a` has shape (2, 3), `b` has shape (2, 4)" in str(
@@ -150,9 +150,9 @@ def test_no_property_of_anybody_is_run():
         def x(self):
             raise SystemExit
 
-    assert clue.stands_for("trap.x", {"trap": Trap()}) is None
-    assert clue.stands_for("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
-    assert clue.stands_for("gone.b", {}) is None
+    assert names.stands_for("trap.x", {"trap": Trap()}) is None
+    assert names.stands_for("a.b", {"a": types.SimpleNamespace(b=3)}) == 3
+    assert names.stands_for("gone.b", {}) is None
 
 
 @pytest.mark.parametrize(

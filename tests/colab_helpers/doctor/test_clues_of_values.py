@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from colab_helpers import doctor
-from colab_helpers.doctor.clues import line, values
+from colab_helpers.doctor.clues import line
+from colab_helpers.doctor.clues.describe import describe
 from tests.colab_helpers.doctor.conftest import error_of, told
 
 #: As much of a table of pandas as is looked at.
@@ -137,21 +138,21 @@ class Endless:
     ids=lambda value: type(value).__name__,
 )
 def test_what_a_value_is(value, said):
-    assert values.describe(value) == said
+    assert describe(value) == said
 
 
 def test_a_table():
     seen = {}
     exec(TABLE, seen)
-    assert values.describe(seen["DataFrame"](a=[1])) == "DataFrame of shape (1, 1)"
+    assert describe(seen["DataFrame"](a=[1])) == "DataFrame of shape (1, 1)"
 
 
 def test_a_model_of_keras_by_its_shapes():
     keras = pytest.importorskip("keras")
     model = keras.Sequential([keras.layers.Dense(3)])
-    assert values.describe(model) == "Sequential"
+    assert describe(model) == "Sequential"
     model.build((None, 2))
-    assert values.describe(model) == "Sequential from (None, 2) to (None, 3)"
+    assert describe(model) == "Sequential from (None, 2) to (None, 3)"
 
 
 @pytest.mark.parametrize(
@@ -190,16 +191,30 @@ def test_a_gradient_that_is_not_there():
     assert (explained.id, explained.finding.seen) == ("no-gradient-there", "`p.grad` is None.")
 
 
-@pytest.mark.parametrize("code", ["s, r, d, i = env.step(0)", "s, r, d, i = env.reset()"])
-def test_the_old_gym(code, monkeypatch):
-    environment = (
-        "class Env:\n    def step(self, a): return 1, 2, 3, 4, 5\n    reset = lambda s: (1, 2)\n"
-    )
+ENVIRONMENT = """
+class Env:
+    def step(self, action): return 1, 2, 3, 4, 5
+    def reset(self): return (1, {})
+    def old(self): return 1, 2, 3, 4
+env = Env()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "id"),
+    [
+        ("s, r, d, i = env.step(0)", "gym-five-values"),
+        ("import math\nstate = env.reset()\nmath.sqrt(state.x)", "gym-five-values"),
+        ("s, r, d, t, i = env.old()", ""),
+        ("a, b, c, d = [env.old(), 2, 3, 4, 5]", ""),
+    ],
+)
+def test_the_old_gym(code, id, monkeypatch):
     monkeypatch.delitem(sys.modules, "gymnasium", raising=False)
     monkeypatch.delitem(sys.modules, "gym", raising=False)
-    assert not told(f"{environment}env = Env()\n{code}")
+    assert not told(ENVIRONMENT + code)
     monkeypatch.setitem(sys.modules, "gymnasium", types.ModuleType("gymnasium"))
-    assert told(f"{environment}env = Env()\n{code}").id == "gym-five-values"
+    assert told(ENVIRONMENT + code).id == id
 
 
 def test_a_comma_that_makes_a_tuple():
@@ -252,17 +267,6 @@ def test_a_file_that_was_changed_after_its_import(tmp_path, monkeypatch, after, 
         sys.modules.pop("own_helpers", None)
 
 
-def test_a_tuple_from_reset(monkeypatch):
-    code = IMPORTS + "state = (np.ones(4), {})\ntorch.from_numpy(state)"
-    monkeypatch.delitem(sys.modules, "gymnasium", raising=False)
-    monkeypatch.delitem(sys.modules, "gym", raising=False)
-    assert told(code).id == "not-a-tensor"
-    monkeypatch.setitem(sys.modules, "gymnasium", types.ModuleType("gymnasium"))
-    explained = told(code)
-    assert (explained.id, explained.also) == ("gym-five-values", None)
-    assert explained.finding.seen.startswith("`state` is a tuple")
-
-
 FROZEN = IMPORTS + (
     "model = torch.nn.Linear(3, 2)\nmodel.requires_grad_(LEARNS)\n"
     "loss = model(torch.ones(1, 3)).sum()DETACHED\nloss.backward()"
@@ -300,3 +304,58 @@ def test_channels_that_are_last(shape, last):
     explained = told(f"{IMPORTS}torch.nn.Conv2d(3, 8, 3)(torch.ones{shape})")
     assert explained.id == "channels-first"
     assert any("they are last" in clue.seen for clue in explained.clues) == last
+
+
+@pytest.mark.parametrize(
+    ("code", "not_told"),
+    [
+        ("x = np.ones(2)\n[np.linalg.inv(x) for x in [np.ones((2, 3))]]", "(2,)"),
+        ("x = np.ones(2)\nnp.linalg.inv(np.stack([x for x in [np.ones(3)] * 2]))", "`x`"),
+        ("pin, y = 4711, np.ones((2, 3))\nnp.linalg.inv(y, pin)", "4711"),
+        ("y = np.ones((2, 3)); x = y\nnp.linalg.inv({'x': y}['x'])  # of x", "`x`"),
+    ],
+)
+def test_what_is_not_told(code, not_told):
+    assert not_told not in str(told(IMPORTS + code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "config = {'model': {'width': 1}}\nconfig['model']['height']",
+        "users = {'hf_AbCdEfGhIjKlMnOp': 1, 'ada@example.org': 2}\nusers['name']",
+        "import string\nstring.Template('$b').substitute({'a': 1})",
+        "rows = [{'a': 1}]; row = {'p': 1}\n[row['c'] for row in rows]",
+    ],
+)
+def test_the_keys_of_something_else_are_not_told(code):
+    explained = told(code)
+    assert "`config` has no" not in str(explained)
+    assert "hf_" not in str(explained) and "@" not in str(explained)
+    assert "`p`" not in str(explained)
+
+
+class Noisy:
+    """Whoever looks at it in the usual way runs its code."""
+
+    ran = False
+
+    def __getattribute__(self, name):
+        type(self).ran = True
+        return object.__getattribute__(self, name)
+
+    @property
+    def __class__(self):
+        Noisy.ran = True
+        return int
+
+
+def test_nothing_of_an_object_is_run():
+    with pytest.raises(TypeError) as caught:
+        exec(
+            compile("np.linalg.inv(x) + 1", "<ipython-input-noisy>", "exec"),
+            {"np": np, "x": Noisy()},
+        )
+    Noisy.ran = False
+    doctor.explain_error(caught.value, "colab")
+    assert not Noisy.ran
