@@ -27,31 +27,31 @@ _SETS = {
     "g": "threads since 2023",
     "h": "threads since 2023, at most two of a project",
 }
-#: Errors that somebody made in cells, by set.
+#: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
-    "first": "the first eighty, when mistakes in one's own code were still left alone",
-    "second": "eighty more, by somebody else, after rows were written for those",
-    "third": "eighty of another hand, at the same time",
+    "first": "1: when mistakes in one's own code were still left alone",
+    "second": "2: by somebody else, after rows were written from 1",
+    "third": "3: of another hand, at the same time",
+    "third again": "3 once more, after rows were written from 2; 3 was held back",
+    "fourth": "4: of a fourth hand, after rows were written from 2 and 3",
+    "fourth again": "4, the same cards, by a second judge",
 }
 
 
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
     texts = _shares(Counter(row["judged_first"] for row in _errors() if row["set"] != "a"))
-    cells = _judged_cells()
-    again = _shares(cells["third, once more"])
-    newest = _shares(cells["second"] + cells["third"])
+    cells = _shares(_judged_cells()["fourth"])
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return " ".join(
         (
-            f"The table knows the texts of {known} problems.",
-            "**Errors of accelerators, packages and machines** that nobody here had seen were explained",
-            f"rightly in {texts['right']} of 100 cases; in {texts['wrong']} the card named another cause, in",
-            f"{texts['silent']} it said nothing. **Mistakes in one's own code**, made in cells by people who",
-            f"had not seen the doctor: {newest['right']} of 100 right, {newest['wrong']} wrong,",
-            f"{newest['silent']} without help. After rows had been written from half of those, the other",
-            f"half, which had been held back, came out at {again['right']} right, {again['wrong']} wrong,",
-            f"{again['silent']} without help. So check a card against your own error before you act.",
+            f"The table knows the texts of {known} problems. **Mistakes in one's own code**, made in cells",
+            f"by somebody who had not seen the doctor: {cells['right']} of 100 cards were right,",
+            f"{cells['partly']} partly, {cells['wrong']} wrong, and {cells['silent']} said nothing of use.",
+            "**Errors of accelerators, packages and machines**, as texts from public threads that nobody",
+            f"here had seen: {texts['right']} right, {texts['partly']} partly, {texts['wrong']} named",
+            f"another cause, {texts['silent']} said nothing. So check a card against your own error before",
+            "you act.",
         )
     )
 
@@ -79,12 +79,9 @@ def categories_table() -> str:
 
 
 def sessions_table() -> str:
-    """Verdicts on the cards of errors that somebody made in cells, at their first run."""
+    """Verdicts on the cards of errors that somebody made in cells."""
     cells = _judged_cells()
-    names = _SESSIONS | {
-        "third, once more": "the same, after rows were written from the eighty above it"
-    }
-    return _table("errors made in cells", {names[key]: counts for key, counts in cells.items()})
+    return _table("errors made in cells", {what: cells[key] for key, what in _SESSIONS.items()})
 
 
 def mismatches_table() -> str:
@@ -111,12 +108,13 @@ def mismatches_table() -> str:
 
 
 def _judged_cells() -> dict[str, Counter[str]]:
-    rows = json.loads((_DATA / "sessions.json").read_text("utf-8"))
-    counts = {
-        key: Counter(row["judged_first"] for row in rows if row["set"] == key) for key in _SESSIONS
-    }
-    again = Counter(row["judged_again"] for row in rows if row["judged_again"])
-    return counts | {"third, once more": again}
+    """Verdicts by set of cells; a second judgement of a set stands beside the first."""
+    counts: dict[str, Counter[str]] = {key: Counter() for key in _SESSIONS}
+    for row in json.loads((_DATA / "sessions.json").read_text("utf-8")):
+        counts[row["set"]][row["judged_first"]] += 1
+        if row["judged_again"]:
+            counts[f"{row['set']} again"][row["judged_again"]] += 1
+    return counts
 
 
 def _shares(counts: Counter[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Iterable
@@ -129,7 +130,11 @@ def _wish(error: BaseException) -> _Wish | None:
     if isinstance(error, ModuleNotFoundError):  # of a part: `scipy.misc` where there is SciPy
         name = error.name or ""
         top = sys.modules.get(name.partition(".")[0])
-        near = _near(name.rpartition(".")[2], dir(top)) if top else ()
+        home = sys.modules.get(name.rpartition(".")[0], top)
+        parts = pkgutil.iter_modules(
+            list(getattr(home, "__path__", ()))
+        )  # looks into its folder alone
+        near = _near(name.rpartition(".")[2], [*dir(home), *(part.name for part in parts)])
         return _Wish(name, f"`{name}`", near) if "." in name and top else None
     if isinstance(error, ImportError):
         match = _NAME.search(text)

@@ -22,8 +22,6 @@ _WRITES = ("UNPACK", "STORE")
 _BINDING = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _INLINED = _BINDING[:3] if sys.version_info >= (3, 12) else ()
 _LONGEST = 500_000  # characters of a file that is read
-#: Where Python's own modules lie.
-_STANDARD = tuple({sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib")})
 #: Those of a loop, whose place may be all of its body.
 _LOOPS = ("GET_ITER", "FOR_ITER", "SEND")
 
@@ -98,13 +96,19 @@ def _bound(node: ast.AST) -> set[str]:
     return {each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name)}
 
 
+@functools.cache
+def _standard() -> tuple[str, ...]:
+    """Where Python's own modules lie."""
+    return tuple({sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib")})
+
+
 def _is_own(file: str) -> bool:
     if file.startswith("<"):  # <string>, <timed exec>, <frozen …>: no line of it is known
         return file.startswith("<ipython-input")
     return not (
         is_of_packages(file)
         or file.endswith((".pyx", ".pxi", ".pxd"))  # Cython: "numpy/random/mtrand.pyx"
-        or file.startswith(_STANDARD)
+        or file.startswith(_standard())
         or "__autograph_generated_file" in file  # of tf.function
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from inspect import CO_VARARGS
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import cast
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
 from colab_helpers.doctor.clues.files import is_on_a_drive
@@ -114,7 +115,8 @@ def _learns(model: object) -> bool | None:
 
 def _row_label(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
     wanted = error.args[0] if isinstance(error, KeyError) and error.args else None
-    if type(wanted) is str and (match := _IN_WORKER.search(wanted)):
+    said = cast(str, wanted) if issubclass(type(wanted), str) else ""  # torch has a kind of its own
+    if match := _IN_WORKER.search(said):
         return "row-labels", f"No row has the label {match[1]}."
     if type(wanted) is not int and type(wanted).__module__ != "numpy":
         return None

@@ -405,3 +405,11 @@ def test_an_error_whose_text_cannot_be_made(session):
             raise ValueError
 
     assert look(Raised("", "colab", (Mute(),))) == ()
+
+
+def test_a_misspelt_part_of_a_package_that_was_not_imported(session):
+    session("asker", "")
+    session("provider", "")
+    (Path(sys.path[0]) / "provider" / "pyplot.py").write_text("")
+    explained = told("import provider\nimport provider.pylot")
+    assert explained.id == "name-not-there" and "`pyplot`" in str(explained)
