@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -118,7 +119,9 @@ def _judged_cells() -> dict[str, Counter[str]]:
 
 
 def _shares(counts: Counter[str]) -> dict[str, int]:
-    return {verdict: round(100 * counts[verdict] / counts.total()) for verdict in _VERDICTS}
+    """Per cent of each verdict; a half is rounded up, that of the wrong ones too."""
+    whole = counts.total()
+    return {verdict: math.floor(100 * counts[verdict] / whole + 0.5) for verdict in _VERDICTS}
 
 
 def _table(head: str, groups: Mapping[str, Counter[str]]) -> str:
