@@ -84,10 +84,14 @@ class Explanation:
             )
             for each in self.clues
         )
-        told = f"{_title(self.finding)}<br>{_told(self.finding)}"
-        if any(each.id == self.finding.id for each in self.clues):  # the same, and more exact
+        told = _told(self.finding)
+        if any(each.id == self.finding.id and each.remedy for each in self.clues):  # more exact
+            told = f"<details><summary>In general</summary>{told}</details>"
             here = f"{_title(self.finding)}<br>{here}"
-            told = f"<details><summary>In general</summary>{_told(self.finding)}</details>"
+        elif any(each.remedy for each in self.clues):  # another problem, which goes before this one
+            told = f"{_title(self.finding)}<br>{told}"
+        else:
+            here = f"{_title(self.finding)}<br>{here}"
         second = (
             f"<p style='margin:0.6em 0 0'><b>Also:</b> {_title(self.also)}<br>{_told(self.also)}</p>"
             if self.also

@@ -85,7 +85,8 @@ def _range(value: Any) -> str:
         return ""
     if not whole or not 1 < count <= _MOST_NUMBERS:
         return ""
-    return f", values from {int(value.min())} to {int(value.max())}"
+    least, most = int(value.min()), int(value.max())
+    return f", values from {least} to {most}" if least < most else f", all {least}"
 
 
 def is_model(value: Any) -> bool:

@@ -33,15 +33,15 @@ def clues(raised: Raised) -> Iterator[Clue]:
     pair = next((match for each in _PAIRS if (match := each.search(raised.text))), None)
     if pair is None:
         return
-    seen = _of(int(pair[1]), int(pair[2]))
+    seen = relation(int(pair[1]), int(pair[2]))
     if seen:
         yield Clue("tensor-shapes", seen, "")
 
 
-def _of(one: int, other: int) -> str:
-    """What two sizes have to do with each other.
+def relation(one: int, other: int) -> str:
+    """Return what two sizes, `one` and the `other`, have to do with each other; "" for nothing.
 
-    >>> _of(28, 784)
+    >>> relation(28, 784)
     '784 = 28 × 28: one of the two was flattened or reshaped, and the other was not.'
     """
     small, large = sorted((one, other))

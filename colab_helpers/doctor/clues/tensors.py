@@ -11,6 +11,7 @@ from typing import Any
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames
 from colab_helpers.doctor.clues.line import Failed, failed
 from colab_helpers.doctor.clues.names import names_in, stands_for
+from colab_helpers.doctor.clues.sizes import relation
 
 _WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
 _MOST = 6  # tensors that are named
@@ -83,11 +84,16 @@ def _in_a_layer(error: BaseException) -> bool:
 
 def _layer(found: re.Match[str]) -> Clue:
     _, gets, expects, gives = found.groups()
+    remedy = (
+        f"`Linear({gets}, {gives})` fits what comes in. Or fix what comes in: flatten with "
+        "`x.flatten(1)`, which keeps the batch; check the image size and the layers before."
+    )
+    if "flattened" in relation(int(gets), int(expects)):
+        remedy = "Flatten what goes in: `x.flatten(1)`, which keeps the batch."
     return Clue(
         "tensor-shapes",
-        f"A layer `Linear({expects}, {gives})` expects {expects} values a row, and gets {gets}.",
-        f"`Linear({gets}, {gives})` fits what comes in. Or fix what comes in: flatten with "
-        "`x.flatten(1)`, which keeps the batch; check the image size and the layers before.",
+        f"A layer `Linear({expects}, {gives})` expects {expects} values per row, and gets {gets}.",
+        remedy,
     )
 
 
@@ -142,7 +148,7 @@ def _tensor(name: str, value: Any) -> _Tensor | None:
         if first is None:
             return None
         size = vars(value).get("in_features")
-        shape = f"expects {size} values a row" if isinstance(size, int) else ""
+        shape = f"expects {size} values per row" if isinstance(size, int) else ""
         return _Tensor(name, _device(first), _dtype(first), shape)
     if type(value).__module__.partition(".")[0] not in ("torch", "numpy", "jax", "jaxlib"):
         return None

@@ -57,7 +57,7 @@ def devices():
         (
             shapes_of_a_model,
             "tensor-shapes",
-            "`model` expects 3 values a row, `x` has shape (4, 4).",
+            "`model` expects 3 values per row, `x` has shape (4, 4).",
         ),
         (shapes_of_tensors, "arrays-to-join", "`a` has shape (2, 3), `b` has shape (2, 4)."),
         (shapes_of_arrays, "tensor-shapes", "`a` has shape (3, 4), `b` has shape (3, 2)."),
@@ -81,7 +81,7 @@ def test_what_a_layer_expects_and_gets():
     explained = doctor.explain_error(caught.value, "colab")
     assert explained.id == "tensor-shapes"
     clue = explained.clues[0]
-    assert clue.seen == "A layer `Linear(16, 10)` expects 16 values a row, and gets 9."
+    assert clue.seen == "A layer `Linear(16, 10)` expects 16 values per row, and gets 9."
     assert "`Linear(9, 10)`" in clue.remedy
 
 
