@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
+
+from colab_helpers.doctor.clues.line import Failed, failed
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class Raised:
     platform: str
     chain: tuple[BaseException, ...] = ()
     known: str = ""
+
+    @property
+    def error(self) -> BaseException | None:
+        """What was raised last; None for a text."""
+        return self.chain[-1] if self.chain else None
+
+    @functools.cached_property
+    def own(self) -> Failed | None:
+        """The own code in which that was raised; None for a text, and where all of it is of packages."""
+        return failed(self.error) if self.error else None
 
     @property
     def restarting(self) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+from colab_helpers.doctor.clues.names import parts_of
 
 MOST_ITEMS = 4  #: Of a list, that are told.
 _LONGEST = 100  # characters of a layer
@@ -99,6 +102,19 @@ def is_model(value: Any) -> bool:
     return any(isinstance(kind, type) and issubclass(type(value), kind) for kind in kinds)
 
 
+def weights(model: Any) -> Iterator[Any]:
+    """Yield the weights of a `model` of PyTorch and of its parts, without asking its own methods.
+
+    >>> list(weights("a name"))
+    []
+    """
+    left = [model]
+    while left:
+        inside = parts_of(left.pop(0))
+        yield from (each for each in inside.get("_parameters", {}).values() if each is not None)
+        left[:0] = [each for each in inside.get("_modules", {}).values() if each is not None]
+
+
 def _loaded(module: str, name: str) -> Any:
     """A class of a module, if the session has imported that."""
     found = sys.modules.get(module)
@@ -110,7 +126,7 @@ def _loaded(module: str, name: str) -> Any:
 def _model(value: Any) -> str:
     """A layer with its sizes, a model by the shapes that go in and come out, if it has them."""
     name = type(value).__name__
-    if type(value).__module__.startswith("torch.nn") and not vars(value).get("_modules"):
+    if type(value).__module__.startswith("torch.nn") and not parts_of(value).get("_modules"):
         told = repr(value)
         return told if len(told) <= _LONGEST else name
     shapes = [_shape_of(value, f"{end}_shape") for end in ("input", "output")]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised
-from colab_helpers.doctor.clues.line import Failed, failed
+from colab_helpers.doctor.clues.line import Failed
 from colab_helpers.doctor.clues.names import parts_of, stands_for
 
 _MOST = 12  # keys that are named
@@ -26,17 +26,8 @@ _OF_SEVERAL = re.compile(
 )
 #: Methods of a table that ask another one too, or hand the work to a function.
 _OTHERS = (
-    "merge",
-    "join",
-    "apply",
-    "map",
-    "agg",
-    "aggregate",
-    "transform",
-    "pipe",
-    "assign",
-    "rename",
-)
+    "merge", "join", "apply", "map", "agg", "aggregate", "transform", "pipe", "assign", "rename",
+)  # fmt: skip
 #: What looks like a token or an address, and not like a name.
 _SECRET = re.compile(
     r"@|(?=\S*\d)(?=\S*[A-Za-z])[\w-]{24,}|^(hf|sk|pk|ghp|gho|xox.|AKIA|AIza)[-_]?\w{8,}"
@@ -45,9 +36,8 @@ _SECRET = re.compile(
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what has no such key, and which it has, where `raised` is a KeyError of own code."""
-    error = raised.chain[-1] if raised.chain else None
-    wanted = _wanted(error)
-    own = failed(error) if error and wanted else None
+    wanted = _wanted(raised.error)
+    own = raised.own if wanted else None
     if own is None or own.raises:
         return
     name, value = _asked(own)
@@ -72,10 +62,7 @@ def _asked(own: Failed) -> tuple[str, Any]:
     That is what stands before the last brackets. Of a call only a table is one, `df` of `df.groupby("x")`;
     what a function looks up inside is its own.
     """
-    try:
-        tree = ast.parse(own.code, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "", None
+    tree = own.expression
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
         if tree.func.attr in _OTHERS:
             return "", None
@@ -94,9 +81,8 @@ def _value(tree: ast.expr, seen: Mapping[str, Any]) -> Any:
             return outer[tree.slice.value] if type(outer) in (dict, list) else None
         except (LookupError, TypeError):
             return None
-    return (
-        stands_for(ast.unparse(tree), seen) if isinstance(tree, ast.Name | ast.Attribute) else None
-    )
+    named = isinstance(tree, ast.Name | ast.Attribute)
+    return stands_for(ast.unparse(tree), seen) if named else None
 
 
 def _is_table(value: Any) -> bool:

@@ -45,6 +45,12 @@ class Failed:
         seen = {**self.frame.f_globals, **self.frame.f_locals}
         return {name: value for name, value in seen.items() if name not in self.gone}
 
+    @functools.cached_property
+    def expression(self) -> ast.expr | None:
+        """The piece as Python reads it; None for a whole statement, or for a part of one."""
+        tree = _parsed(self.code, "eval")
+        return tree.body if isinstance(tree, ast.Expression) else None
+
 
 def failed(error: BaseException) -> Failed | None:
     """Return the innermost own code of the traceback of `error`; None where all of it is of packages.
@@ -70,14 +76,9 @@ def _gone(trace: TracebackType, source: str) -> frozenset[str]:
     start, end, left, right = _place(trace)
     if start is None or end is None or left is None or right is None or len(source) > _LONGEST:
         return frozenset()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the reader has seen them
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
     names: set[str] = set()
-    for node in ast.walk(tree):
+    tree = _parsed(source, "exec")
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, _BINDING):
             first = (node.lineno, node.col_offset)
             last = (node.end_lineno or 0, node.end_col_offset or 0)
@@ -86,6 +87,15 @@ def _gone(trace: TracebackType, source: str) -> frozenset[str]:
             if inside or (around and isinstance(node, _INLINED)):
                 names |= _bound(node)
     return frozenset(names)
+
+
+def _parsed(source: str, mode: str) -> ast.AST | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reader has seen them
+            return ast.parse(source, mode=mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _bound(node: ast.AST) -> set[str]:
@@ -118,9 +128,8 @@ def _piece(trace: TracebackType) -> str:
     operation = _operation(trace)
     first = start or trace.tb_lineno
     last = first if end is None or operation in _LOOPS else end
-    piece = [
-        line.encode() for line in _lines(trace)[first - 1 : last]
-    ]  # columns are counted in bytes
+    lines = _lines(trace)[first - 1 : last]
+    piece = [line.encode() for line in lines]  # columns are counted in bytes
     if piece and left is not None and not operation.startswith((*_WRITES, *_LOOPS)):
         piece[-1] = piece[-1][:right]  # first, as both may be on one line
         piece[0] = piece[0][left:]

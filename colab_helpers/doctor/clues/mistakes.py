@@ -15,9 +15,10 @@ from types import CodeType, FunctionType, ModuleType
 from typing import cast
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames, module_of
+from colab_helpers.doctor.clues.describe import weights
 from colab_helpers.doctor.clues.files import is_on_a_drive
 from colab_helpers.doctor.clues.installed import is_of_packages
-from colab_helpers.doctor.clues.line import Failed, failed
+from colab_helpers.doctor.clues.line import Failed
 from colab_helpers.doctor.clues.names import names_in, parts_of, stands_for
 from colab_helpers.doctor.problems import way_out
 
@@ -42,8 +43,7 @@ _IN_WORKER = re.compile(r"pandas[/\\\\]core[/\\\\][\s\S]{1,9000}KeyError: (-?\d{
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield the mistake that the failing line of `raised` shows."""
-    error = raised.chain[-1] if raised.chain else None
-    own = failed(error) if error else None
+    error, own = raised.error, raised.own
     if error is None or own is None:
         return
     for look in _LOOKS:
@@ -58,11 +58,8 @@ def _no_gradient(_: BaseException, own: Failed, raised: Raised) -> tuple[str, st
         return None
     for match in _GRADIENT.finditer(own.code):
         value = stands_for(match[1], own.seen)
-        if (
-            type(value) in (torch.Tensor, torch.nn.Parameter)
-            and value.is_leaf
-            and value.grad is None
-        ):
+        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        if plain and value.is_leaf and value.grad is None:
             return "no-gradient-there", f"`{match[1]}.grad` is None."
     return None
 
@@ -78,10 +75,8 @@ def _old_environment(_: BaseException, own: Failed, raised: Raised) -> tuple[str
         value = own.seen.get(name)
         from_reset = re.search(rf"\b{name}\s{{0,9}}=\s{{0,9}}[\w.]{{1,60}}\.reset\(", own.source)
         if from_reset and type(value) is tuple and len(value) == 2 and type(value[1]) is dict:
-            return (
-                "gym-five-values",
-                f"`{name}` is all that `reset` of {there} returns: two values.",
-            )
+            seen = f"`{name}` is all that `reset` of {there} returns: two values."
+            return "gym-five-values", seen
     return None
 
 
@@ -102,15 +97,8 @@ def _nothing_learns(_: BaseException, own: Failed, raised: Raised) -> tuple[str,
 
 def _learns(model: object) -> bool | None:
     """Whether any weight of a model of PyTorch learns; None for one without weights."""
-    left, found = [model], None
-    while left:
-        inside = parts_of(left.pop())
-        weights = [each for each in inside.get("_parameters", {}).values() if each is not None]
-        if any(weight.requires_grad for weight in weights):
-            return True
-        found = False if weights else found
-        left += [each for each in inside.get("_modules", {}).values() if each is not None]
-    return found
+    learns = [weight.requires_grad for weight in weights(model)]
+    return any(learns) if learns else None
 
 
 def _row_label(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
@@ -190,7 +178,7 @@ def _is_another(module: ModuleType, file: Path) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its code: the reader has seen them
         tree = ast.parse(source)
-        whole = compile(source, str(file), "exec", dont_inherit=True)
+        whole = compile(tree, str(file), "exec", dont_inherit=True)
     times = Counter(name for node in ast.walk(tree) for name in _bound(node))
     plain = {
         node.name

@@ -32,7 +32,7 @@ _POPULAR = (
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield where the package is that `raised` could not import."""
-    error = raised.chain[-1] if raised.chain else None
+    error = raised.error
     name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
     top = name.partition(".")[0]
     if not top or top in sys.modules:

@@ -37,6 +37,16 @@ def names_in(code: str) -> list[str]:
     return list(found)
 
 
+def beginnings(name: str) -> list[str]:
+    """Return a dotted `name` and what it begins with, the longest first.
+
+    >>> beginnings("self.x.view")
+    ['self.x.view', 'self.x', 'self']
+    """
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
 def _longer(name: str, before: str, text: str) -> str:
     """A name with the next word; "" for a part of what has no name, as in `f().loss`."""
     if before != ".":

@@ -33,24 +33,34 @@ def clues(raised: Raised) -> Iterator[Clue]:
     pair = next((match for each in _PAIRS if (match := each.search(raised.text))), None)
     if pair is None:
         return
-    seen = relation(int(pair[1]), int(pair[2]))
+    seen = _relation(int(pair[1]), int(pair[2]))
     if seen:
         yield Clue("tensor-shapes", seen, "")
 
 
-def relation(one: int, other: int) -> str:
-    """Return what two sizes, `one` and the `other`, have to do with each other; "" for nothing.
+def is_flattened(one: int, other: int) -> bool:
+    """Say whether of `one` size and the `other` one is a side, and the other all of its picture.
 
-    >>> relation(28, 784)
+    >>> is_flattened(28, 784), is_flattened(3072, 32), is_flattened(28, 785)
+    (True, True, False)
+    """
+    small, large = sorted((one, other))
+    return small >= _SMALLEST and large in (small**2, 3 * small**2)
+
+
+def _relation(one: int, other: int) -> str:
+    """What two sizes have to do with each other; "" for nothing.
+
+    >>> _relation(28, 784)
     '784 = 28 × 28: one of the two was flattened or reshaped, and the other was not.'
     """
     small, large = sorted((one, other))
     if small < _SMALLEST:
         return ""
-    for square, told in ((small**2, ""), (3 * small**2, "3 × ")):
-        if large == square:
-            how = "one of the two was flattened or reshaped, and the other was not."
-            return f"{large} = {told}{small} × {small}: {how}"
+    if is_flattened(one, other):
+        told = "3 × " if large == 3 * small**2 else ""
+        how = "one of the two was flattened or reshaped, and the other was not."
+        return f"{large} = {told}{small} × {small}: {how}"
     if large - small == 1:
         why = "a value too many was kept, or a picture with an odd side was halved."
         return f"{large} and {small} differ by one: {why}"

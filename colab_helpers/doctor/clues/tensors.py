@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames
-from colab_helpers.doctor.clues.line import Failed, failed
-from colab_helpers.doctor.clues.names import names_in, stands_for
-from colab_helpers.doctor.clues.sizes import relation
+from colab_helpers.doctor.clues.describe import weights
+from colab_helpers.doctor.clues.line import Failed
+from colab_helpers.doctor.clues.names import beginnings, names_in, parts_of, stands_for
+from colab_helpers.doctor.clues.sizes import is_flattened
 
 _WHOLE = re.compile(r"\b(Long|Int|Short|Byte|Char|Bool|int64|int32|uint8|long|int|unsigned char)\b")
 _MOST = 6  # tensors that are named
@@ -60,13 +62,11 @@ class _Tensor:
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what the tensors of the failing line are, where `raised` says that they do not fit."""
-    error = raised.chain[-1] if raised.chain else None
     kind = next((kind for kind, (says, _) in _KINDS.items() if says.search(raised.text)), "")
-    if error is None or not kind:
+    if raised.error is None or not kind:
         return
-    own = failed(error)
-    named = _fitting(kind, _named(own) if own else (), raised.text)
-    if kind == "shape" and (found := _PRODUCT.search(raised.text)) and _in_a_layer(error):
+    named = _fitting(kind, _named(raised.own) if raised.own else (), raised.text)
+    if kind == "shape" and (found := _PRODUCT.search(raised.text)) and _in_a_layer(raised.error):
         yield _layer(found)
     differ = len({getattr(each, kind) for each in named}) > 1
     if len(named) > 1 and (differ or kind == "shape"):  # (3, 4) @ (3, 4) does not fit either
@@ -88,7 +88,7 @@ def _layer(found: re.Match[str]) -> Clue:
         f"`Linear({gets}, {gives})` fits what comes in. Or fix what comes in: flatten with "
         "`x.flatten(1)`, which keeps the batch; check the image size and the layers before."
     )
-    if "flattened" in relation(int(gets), int(expects)):
+    if is_flattened(int(gets), int(expects)):
         remedy = "Flatten what goes in: `x.flatten(1)`, which keeps the batch."
     return Clue(
         "tensor-shapes",
@@ -136,18 +136,19 @@ def _named(own: Failed) -> Iterator[_Tensor]:
     """Tensors and models that the failing code names; all of its function where that is not known."""
     seen, there = own.seen, own.frame.f_locals
     for name in names_in(own.code) or [name for name in there if name[:1] != "_"]:
-        parts = name.split(".")
-        shorter = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # `x` of `x.view`
-        yield from [each for one in shorter if (each := _tensor(one, stands_for(one, seen)))][:1]
+        tensors = (
+            _tensor(one, stands_for(one, seen)) for one in beginnings(name)
+        )  # `x` of `x.view`
+        yield from itertools.islice(filter(None, tensors), 1)
 
 
 def _tensor(name: str, value: Any) -> _Tensor | None:
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.nn.Module):
-        first = next(torch.nn.Module.parameters(value), None)
+    if torch is not None and issubclass(type(value), torch.nn.Module):
+        first = next(weights(value), None)
         if first is None:
             return None
-        size = vars(value).get("in_features")
+        size = parts_of(value).get("in_features")
         shape = f"expects {size} values per row" if isinstance(size, int) else ""
         return _Tensor(name, _device(first), _dtype(first), shape)
     if type(value).__module__.partition(".")[0] not in ("torch", "numpy", "jax", "jaxlib"):

@@ -14,8 +14,8 @@ from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised
 from colab_helpers.doctor.clues.describe import MOST_ITEMS, describe, is_array, is_model
-from colab_helpers.doctor.clues.line import Failed, failed
-from colab_helpers.doctor.clues.names import names_in, parts_of, stands_for
+from colab_helpers.doctor.clues.line import Failed
+from colab_helpers.doctor.clues.names import beginnings, names_in, parts_of, stands_for
 
 _MOST = 6  # values that are named
 _MOST_NUMBER = 10**12  # larger ones are cards and keys rather than sizes
@@ -38,10 +38,7 @@ _ALSO = (
 
 def clues(raised: Raised) -> Iterator[Clue]:
     """Yield what the line that failed worked with, where `raised` is unknown or a matter of values."""
-    error = raised.chain[-1] if raised.chain else None
-    if error is None or raised.known not in ("", *_ALSO):
-        return
-    own = failed(error)
+    own = raised.own if raised.known in ("", *_ALSO) else None
     if own is None or own.raises:  # it says itself what is wrong
         return
     values = _values(own)
@@ -71,9 +68,7 @@ def _values(own: Failed) -> dict[str, Any]:
     """Names of the piece of code with their values, those that stand for anything."""
     seen, found = own.seen, {}
     for name in names_in(own.code):
-        parts = name.split(".")
-        for count in range(len(parts), 0, -1):  # `x` of `x.view`
-            shorter = ".".join(parts[:count])
+        for shorter in beginnings(name):  # `x` of `x.view`
             value = stands_for(shorter, seen)
             if value is not None or _is_none(shorter, seen):
                 found[shorter] = value
@@ -121,9 +116,6 @@ def _is_of_a_library(value: Any) -> bool:
 
 def _called(own: Failed) -> str:
     """The name of what the piece of code calls, as its reader would write it; "" for anything else."""
-    try:
-        tree = ast.parse(own.code, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a whole statement, or a part
-        return ""
+    tree = own.expression
     called = ast.unparse(tree.func) if isinstance(tree, ast.Call) else ""
     return called if re.fullmatch(r"[\w.]+", called) else ""
