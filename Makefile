@@ -91,7 +91,7 @@ new-lesson: setup ## lay what a new lesson needs: make new-lesson NN=10 NAME=my_
 
 # Two workers on few cores: threads of one would only take from the other.
 test test-slow test-unit test-notebooks test-matrix test-stand-in test-kills: export OMP_NUM_THREADS := 1
-test: lint ## lint, every notebook, the helper and the course's tools: what each change has to pass, in eight minutes
+test: lint ## lint, every notebook, the helper and the course's tools: what each change has to pass, in under eight minutes
 	$(BIN)/python -m pytest tests/notebooks tests -m "not slow" -n $(TEST_JOBS)
 
 test-slow: setup ## the rest: every notebook once more as a machine with a GPU, every page and deck, more cases of other tests

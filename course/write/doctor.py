@@ -30,30 +30,34 @@ _SETS = {
 }
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
-    "first": "1: when mistakes in one's own code were still left alone",
-    "second": "2: by somebody else, after rows were written from 1",
-    "third": "3: of another hand, at the same time",
-    "third again": "3 once more, after rows were written from 2; 3 was held back",
-    "fourth": "4: of a fourth hand, after rows were written from 2 and 3",
-    "fourth again": "4, the same cards, by a second judge",
+    "first": "set 1, while mistakes in one's own code were still left alone",
+    "second": "set 2, another author, after improvements from set 1",
+    "third": "set 3, a third author, at the same stage",
+    "third again": "set 3 again, after improvements from set 2 alone",
+    "fourth": "set 4, a fourth author, after improvements from sets 2 and 3",
+    "fourth again": "set 4, the same cards, by a second judge",
 }
 
 
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
-    texts = _shares(Counter(row["judged_first"] for row in _errors() if row["set"] != "a"))
-    cells = _shares(_judged_cells()["fourth"])
+    texts = Counter(row["judged_first"] for row in _errors() if row["set"] != "a")
+    cells = _judged_cells()["fourth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
-    return " ".join(
-        (
-            f"The table knows the texts of {known} problems. **Mistakes in one's own code**, made in cells",
-            f"by somebody who had not seen the doctor: {cells['right']} of 100 cards were right,",
-            f"{cells['partly']} partly, {cells['wrong']} wrong, and {cells['silent']} said nothing of use.",
-            "**Errors of accelerators, packages and machines**, as texts from public threads that nobody",
-            f"here had seen: {texts['right']} right, {texts['partly']} partly, {texts['wrong']} named",
-            f"another cause, {texts['silent']} said nothing. So check a card against your own error before",
-            "you act.",
-        )
+    return (
+        f"The doctor's list has the texts of {known} problems. **Mistakes in one's own code** "
+        f"({cells.total()} errors, made in cells by somebody who had not seen the doctor): {_told(cells)}. "
+        f"**Errors of accelerators, packages and machines** ({texts.total()} texts from public threads, "
+        f"which nobody here had seen): {_told(texts)} (rounded). So check a card against your own error "
+        "before you act."
+    )
+
+
+def _told(counts: Counter[str]) -> str:
+    share = _shares(counts)
+    return (
+        f"{share['right']} % of the cards were right, {share['partly']} % partly right, "
+        f"{share['wrong']} % wrong, and {share['silent']} % said nothing useful"
     )
 
 
