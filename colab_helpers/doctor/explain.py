@@ -152,7 +152,7 @@ def _explanation(
 
 def _goes_before(clue: Clue, first: str) -> bool:
     """Whether what was seen here means more than what the table says of the text."""
-    if clue.id in ("restart-needed", "broken-install", *SHOWN):
+    if clue.id in ("restart-needed", "broken-install", "own-call", *SHOWN):
         return first != clue.id
     return clue.id == "name-not-there" and first in (
         OFTEN if clue.leaves_no_other else _OF_PACKAGES

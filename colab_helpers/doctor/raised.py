@@ -17,8 +17,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\x1b\]8;;[^\x1b\x07]{0,500}(\
 _BEFORE = r"(?:\[(?:rank)?\d{1,5}\]: ?|E {1,9}|> ?|\(\w{1,30} pid=\d{1,9}\) |ERROR: {0,3})?"
 
 #: A line that says which exception was raised, as Python prints it.
-_EXCEPTION = re.compile(
-    rf"{_BEFORE}(?:[A-Za-z_]\w{{0,60}}\.){{0,9}}[A-Z]\w{{0,60}}"
+_EXCEPTION = re.compile(  # pip indents what a build says
+    rf" {{0,8}}{_BEFORE}(?:[A-Za-z_]\w{{0,60}}\.){{0,9}}[A-Z]\w{{0,60}}"
     r"(?:Error|Exception|Exit|Interrupt|Exhausted|NotFound|Timeout)(?:: |:$|$)"
 )
 _TRACEBACK = "Traceback (most recent call last)"
@@ -38,7 +38,8 @@ _WRAPPER = re.compile(
     r"CalledProcessError|ChildFailedError|Process(Raised|Exited)Exception|SystemExit"
     r"|see (the )?(root cause|error|errors|log|logs|stack trace|traceback) (above|below)"
     r"|look up to see its traceback|(initialization|initialisation) failed|exit(ed with)? (status|code)"
-    r"|subprocess-exited-with-error|Caught \w{1,60} in (DataLoader worker|replica)",
+    r"|subprocess-exited-with-error|failed-wheel-build-for-install|metadata-generation-failed"
+    r"|Error compiling objects for extension|Caught \w{1,60} in (DataLoader worker|replica)",
     re.IGNORECASE,
 )
 #: What pip and the system say of an install that failed.

@@ -27,6 +27,7 @@ _SETS = {
     "f": "at most two of a project",
     "g": "threads since 2023",
     "h": "threads since 2023, at most two of a project",
+    "i": "many TPUs, clusters and containers",
 }
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
@@ -36,13 +37,15 @@ _SESSIONS = {
     "third again": "set 3 again, after improvements from set 2 alone",
     "fourth": "set 4, a fourth author, after improvements from sets 2 and 3",
     "fourth again": "set 4, the same cards, by a second judge",
+    "fifth": "set 5, a fifth author, after improvements from set 4",
+    "fifth again": "set 5, the same cards, by a second judge",
 }
 
 
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
     texts = Counter(row["judged_first"] for row in _errors() if row["set"] != "a")
-    cells = _judged_cells()["fourth"]
+    cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return (
         f"The doctor's list has the texts of {known} problems. **Mistakes in one's own code** "
@@ -64,7 +67,7 @@ def _told(counts: Counter[str]) -> str:
 def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
     sets = {f"{name}: {what}": {name} for name, what in _SETS.items()}
-    sets["b to h: all that were unseen"] = {*_SETS} - {"a"}
+    sets["b to i: all that were unseen"] = {*_SETS} - {"a"}
     counts = {
         what: Counter(row["judged_first"] for row in _errors() if row["set"] in names)
         for what, names in sets.items()
@@ -80,7 +83,7 @@ def categories_table() -> str:
         for category in {row["category"] for row in rows}
     }
     order = sorted(counts, key=lambda one: (-counts[one]["right"] / counts[one].total(), one))
-    return _table("category, sets b to h", {one: counts[one] for one in order})
+    return _table("category, sets b to i", {one: counts[one] for one in order})
 
 
 def sessions_table() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from colab_helpers.doctor.clues import (
+    calls,
     devices,
     files,
     keys,
@@ -31,12 +32,14 @@ ONLY_HERE = (
     "another-python",
     "name-not-there",
     "no-such-key",
+    "own-call",
     "values-of-the-line",
     *mistakes.SHOWN,
 )
 
 _LOOKS: tuple[Callable[[Raised], Iterable[Clue]], ...] = (
     mistakes.clues,
+    calls.clues,
     memory.clues,
     tensors.clues,
     files.clues,

@@ -73,7 +73,22 @@ def _array(value: Any) -> str:
     device = str(getattr(value, "device", ""))
     if _DEVICE.fullmatch(device) and not device.startswith("cpu"):
         told += f" on {device}"
-    return told + _range(value)
+    return told + _range(value) + _missing(value)
+
+
+def _missing(value: Any) -> str:
+    """How many values of a table, or of a column of one, are missing."""
+    pandas = sys.modules.get("pandas")
+    kinds = (pandas.DataFrame, pandas.Series) if pandas is not None else ()
+    if type(value) not in kinds or value.size > _MOST_NUMBERS:
+        return ""
+    counts = value.isna().sum()
+    if counts.ndim == 0:
+        return f", {counts} missing" if counts else ""
+    columns = [
+        f"{count} in {name!r}" for name, count in counts.items() if count and type(name) is str
+    ]
+    return f", missing: {', '.join(columns[:MOST_ITEMS])}" if columns else ""
 
 
 def _range(value: Any) -> str:

@@ -46,6 +46,12 @@ class Failed:
         return {name: value for name, value in seen.items() if name not in self.gone}
 
     @functools.cached_property
+    def tree(self) -> ast.AST:
+        """All of the source as Python reads it; an empty one where it cannot be read."""
+        short = len(self.source) <= _LONGEST
+        return (_parsed(self.source, "exec") if short else None) or ast.Module([], [])
+
+    @functools.cached_property
     def expression(self) -> ast.expr | None:
         """The piece as Python reads it; None for a whole statement, or for a part of one."""
         tree = _parsed(self.code, "eval")

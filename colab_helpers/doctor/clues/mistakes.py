@@ -25,18 +25,21 @@ from colab_helpers.doctor.problems import way_out
 #: What is found here alone; the line shows it, so the table need not be asked.
 SHOWN = (
     "all-frozen",
+    "batch-is-a-dict",
     "comma-makes-tuple",
     "gradients-off",
     "gym-five-values",
     "module-changed",
     "no-gradient-there",
     "row-labels",
+    "state-carried",
 )
 #: What makes two pieces of code the same, wherever they stand.
 _OF_CODE = (
     "co_code", "co_names", "co_varnames", "co_freevars", "co_argcount", "co_kwonlyargcount", "co_flags",
 )  # fmt: skip
 _MOST_NAMES = 2000  # of a session, that are looked through
+_KEY = 30  # characters of a key that is told
 _GRADIENT = re.compile(r"([\w.]{1,60})\.grad\b")
 _IN_WORKER = re.compile(r"pandas[/\\\\]core[/\\\\][\s\S]{1,9000}KeyError: (-?\d{1,15})\s*$")
 
@@ -139,6 +142,61 @@ def _stars(own: Failed) -> tuple[str, ...]:
     return code.co_varnames[named : named + bool(code.co_flags & CO_VARARGS)]
 
 
+def _dict_unpacked(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
+    """A batch with keys, of which a loop took the keys for the values."""
+    if not isinstance(error, AttributeError | TypeError) or "'str' object" not in raised.text:
+        return None
+    used = {name.partition(".")[0] for name in names_in(own.code)}
+    for target in _unpacked(own):
+        names = [each.id for each in target.elts if isinstance(each, ast.Name)]
+        texts = [own.seen.get(name) for name in names]
+        keys = all(
+            type(each) is str and each.isidentifier() and len(each) <= _KEY for each in texts
+        )
+        if used & {*names} and len(names) == len(target.elts) > 1 and keys:
+            told = ", ".join(
+                f"`{name}` is {text!r}" for name, text in zip(names, texts, strict=True)
+            )
+            return "batch-is-a-dict", f"{told}: these are keys of a dict, not what it holds."
+    return None
+
+
+def _unpacked(own: Failed) -> Iterator[ast.Tuple]:
+    """Names that loops and lines of the source take apart into."""
+    for node in ast.walk(own.tree):
+        targets = [node.target] if isinstance(node, ast.For) else getattr(node, "targets", [])
+        for target in targets:
+            yield from (each for each in ast.walk(target) if isinstance(each, ast.Tuple))
+
+
+def _state_carried(_: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
+    """What each step of a training loop takes from the one before, with all that led to it."""
+    if raised.known != "backward-twice":
+        return None
+    for loop in ast.walk(own.tree):
+        inside = list(ast.walk(loop)) if isinstance(loop, ast.For | ast.While) else []
+        if not any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in inside):
+            continue
+        times = Counter(name for each in inside for name in _bound(each))
+        for step in inside:
+            for name in sorted(_from_itself(step)):
+                if times[name] == 1:  # else it begins anew in each step
+                    seen = f"`{ast.unparse(step)}` takes `{name}` from the step before, with its graph."
+                    return "state-carried", seen
+    return None
+
+
+def _from_itself(step: ast.AST) -> set[str]:
+    """Names that a line makes by a call which is given them."""
+    if not isinstance(step, ast.Assign) or not isinstance(step.value, ast.Call):
+        return set()
+    if isinstance(step.value.func, ast.Attribute) and step.value.func.attr == "detach":
+        return set()
+    made = {name for target in step.targets for each in ast.walk(target) for name in _bound(each)}
+    given = (each for argument in step.value.args for each in ast.walk(argument))
+    return made & {each.id for each in given if isinstance(each, ast.Name)}
+
+
 def _changed_module(error: BaseException, own: Failed, raised: Raised) -> tuple[str, str] | None:
     if not isinstance(error, TypeError | AttributeError | ImportError):
         return None
@@ -220,5 +278,7 @@ _LOOKS: tuple[Callable[[BaseException, Failed, Raised], tuple[str, str] | None],
     _nothing_learns,
     _row_label,
     _comma,
+    _dict_unpacked,
+    _state_carried,
     _changed_module,
 )

@@ -31,8 +31,9 @@ _ALSO = (
     "image-shape", "image-too-small", "index-too-large", "keras-data-kind", "keras-input-shape",
     "keras-target-rank", "label-range", "labels-and-output", "labels-not-0-1", "layer-dimensions",
     "lengths-differ", "mask-length", "mixed-dtypes", "not-a-tensor", "one-value-wanted", "ragged-array",
-    "reshape-size", "rnn-state-size", "sklearn-1d", "target-size", "tensor-shapes", "tensorflow-dtypes",
-    "text-to-tensor", "truth-of-many", "vmap-sizes", "wrong-label-type",
+    "reshape-size", "rnn-state-size", "sklearn-1d", "sklearn-nan", "target-size", "tensor-shapes",
+    "tensorflow-dtypes", "text-to-tensor", "tokenizer-input", "truth-of-many", "vmap-sizes",
+    "wrong-label-type",
 )  # fmt: skip
 
 

@@ -278,7 +278,7 @@ def test_where_a_library_is(session, tmp_path, there, says):
     (folder / there).write_text("")
     session("asker", "import ctypes\nctypes.CDLL('libfoo.so.9')")
     said = told("import asker")
-    assert says in said.finding.seen and said.id == "cuda-library-missing"
+    assert says in said.clues[0].seen and said.id == said.clues[0].id == "system-library"
 
 
 def test_a_library_that_is_nowhere(session):

@@ -1,14 +1,16 @@
 """Real errors of other people, from public threads: what the table says of each, and of unrelated ones.
 
-errors.json has them with their thread, cause and way out. Sets a to h were collected one after the
-other; b to h were judged by somebody who had not written a pattern, before any was written for them
-(`judged_first`). What is told of each now must not change unseen.
+errors.json has them with their thread, cause and way out. Sets a to i were collected one after the
+other; b to i were judged by somebody who had not written a pattern, before any was written for them
+(`judged_first`). Those of set i follow the programs' own messages, with other paths and numbers than in
+their threads. What is told of each now must not change unseen.
 """
 
 import collections
 import json
 import re
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,10 @@ OF_CODE = (
     "Code", "Training code", "Keras and TensorFlow code", "JAX code", "Hugging Face code",
     "Data, arrays and tables",
 )  # fmt: skip
+#: Problems outside these groups that any program can have, and that are true of it too.
+OF_ANY_PROGRAM = ("permission-denied", "url-refused")
+#: What CUDA, the driver, Linux, HTTP and pip can say, list by list.
+VOCABULARIES = tomllib.loads((HERE / "vocabularies.toml").read_text("utf-8"))["list"]
 #: Texts for problems that no thread of the collection has; from the libraries named.
 MORE = {
     "Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform with name: "
@@ -125,6 +131,10 @@ MORE = {
     "ValueError: setting an array element with a sequence. The requested array has an inhomogeneous shape "
     "after 1 dimensions. The detected shape was (2,) + inhomogeneous part.": "ragged-array",
     "ImportError: lxml.html.clean module is now a separate project lxml_html_clean.": "lxml-clean",
+    "BlockingIOError: [Errno 11] Unable to synchronously open file (unable to lock file, errno = 11, "
+    "error message = 'Resource temporarily unavailable')": "hdf5-lock",
+    "RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent "
+    "run. Stack trace: File \"/content/model.py\", line 12, in forward": "cuda-graph-overwritten",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 
@@ -146,16 +156,25 @@ def test_more_errors_are_explained(text):
     assert doctor.explain_error(text, "colab").id == MORE[text]
 
 
+@pytest.mark.parametrize("words", VOCABULARIES, ids=lambda words: words["name"])
+def test_all_words_of_a_layer_below_are_explained(words):
+    for word, id in words["told"].items():
+        told = doctor.explain_error(words["printed"].replace("{}", word), "colab").id
+        assert told == id, word
+    known = [id for id in words["told"].values() if id]
+    assert len(known) >= 0.75 * len(words["told"])
+
+
 @pytest.mark.parametrize("row", UNRELATED, ids=lambda row: row["id"])
 def test_an_unrelated_error_is_left_alone_or_told_as_the_mistake_it_is(row):
     """Nearly half of them are mistakes in code that learners write, which have rows of their own now."""
     id = doctor.explain_error(row["text"], "colab").id
     assert id == row["explained_as"], row["cause"]
-    assert not id or PROBLEMS[id].group in OF_CODE
+    assert not id or PROBLEMS[id].group in OF_CODE or id in OF_ANY_PROGRAM
 
 
 def test_errors_of_other_programs_are_left_alone():
-    assert sum(not row["explained_as"] for row in UNRELATED) >= 53
+    assert sum(not row["explained_as"] for row in UNRELATED) >= 51
 
 
 @pytest.mark.parametrize("row", RAISED, ids=lambda row: row["explained_as"])
@@ -191,7 +210,7 @@ def test_the_collection_is_what_it_says():
         assert row["thread"] and row["cause"] and row["way_out"] and len(row["text"]) <= 2000
         assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|https://\S+", row["thread"])
     verdicts = collections.Counter((row["set"], row["judged_first"]) for row in ERRORS)
-    assert {name for name, _ in verdicts} == set("abcdefgh")
+    assert {name for name, _ in verdicts} == set("abcdefghi")
     assert {verdict for _, verdict in verdicts} == {"right", "partly", "wrong", "silent"}
 
 
@@ -201,6 +220,7 @@ def test_every_problem_with_a_pattern_has_a_text(request):
     told = {row["explained_as"] for row in ERRORS} | {*MORE.values(), *test_doctor.ERRORS.values()}
     told |= {doctor.explain_error(row["text"], "colab").also.id for row in ERRORS if _also(row)}
     told |= {row["explained_as"] for row in (*IN_SESSIONS, *RAISED)}
+    told |= {id for words in VOCABULARIES for id in words["told"].values()}
     assert {problem.id for problem in PROBLEMS.values() if problem.errors} - told == set()
 
 

@@ -1,0 +1,133 @@
+"""What a function of one's own takes, and what a loop hands from step to step."""
+
+import types
+
+import pytest
+
+from colab_helpers.doctor.clues import describe
+from tests.colab_helpers.doctor.conftest import told
+
+IMPORTS = "import torch\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        (
+            "class Scale:\n    def __call__(self, img):\n        return img\nScale()(1, 2)",
+            "`Scale.__call__` is defined with (self, img): it was given 2 values besides `self`.",
+        ),
+        (
+            "def train(model, *, epochs):\n    pass\ntrain(1, 2)",
+            "`train` is defined with (model, epochs): it was given 2 values.",
+        ),
+        (
+            "class Net:\n    def __init__(self, width, *sizes, act, **rest):\n        pass\nNet(3)",
+            "`Net.__init__` is defined with (self, width, *sizes, act, **rest): nothing was given for `act`.",
+        ),
+        (
+            "def step(x, y=1):\n    pass\nstep(1, lr=2)",
+            "`step` is defined with (x, y): there is no `lr` among them.",
+        ),
+    ],
+)
+def test_what_a_function_of_ones_own_takes(code, seen):
+    explained = told(code)
+    assert explained.id == "own-call" and explained.also is None
+    assert explained.finding.seen == seen
+
+
+def test_it_is_found_through_a_worker_too():
+    text = "Caught TypeError in DataLoader worker process 0.\\nTypeError: f() missing 1 required positional "
+    code = f"def f(a, b):\n    pass\nraise TypeError({text!r} + 'argument: ' + repr('b'))"
+    assert told(code.replace("\\\\n", "\\n")).finding.seen == (
+        "`f` is defined with (a, b): nothing was given for `b`."
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\njson.dumps(1, 2)",  # somebody else's
+        "f = lambda: 0\nf(1)",  # without a name
+        "def f():\n    pass\ndel f\nraise TypeError('f() takes 0 positional arguments but 1 was given')",
+    ],
+)
+def test_what_others_wrote_is_not_told(code):
+    assert not told(code)
+
+
+def test_what_a_library_wants_is_told_second():
+    code = "class Trainer:\n    def compute_loss(self, model):\n        pass\n"
+    explained = told(code + "Trainer().compute_loss(1, num_items_in_batch=2)")
+    assert (explained.id, explained.also.id) == ("own-call", "huggingface-mismatch")
+
+
+LOADER = "loader = [{'image': torch.ones(2), 'label': torch.ones(1)}]\n"
+
+
+def test_a_batch_with_keys():
+    explained = told(IMPORTS + LOADER + "for images, labels in loader:\n    images.to('cpu')")
+    assert (explained.id, explained.finding.seen) == (
+        "batch-is-a-dict",
+        "`images` is 'image', `labels` is 'label': these are keys of a dict, not what it holds.",
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for image, label in [('a b', 'c d')]:\n    image.to('cpu')",  # texts, and no keys
+        "for image, label in [('a', 3)]:\n    image.to('cpu')",
+        "a, b = 'ab', 'cd'\nc = 'x'\nc.to('cpu')",
+    ],
+)
+def test_other_texts_are_no_keys(code):
+    assert told(code).id != "batch-is-a-dict"
+
+
+RNN = """
+import torch
+rnn = torch.nn.RNN(1, 2)
+hidden = torch.zeros(1, 1, 2)
+x = torch.ones(3, 1, 1)
+for _ in range(2):
+    {begin}
+    out, hidden = rnn(x, hidden)
+    out.sum().backward()
+    {end}
+"""
+
+
+def test_a_state_from_the_step_before():
+    explained = told(RNN.format(begin="pass", end="pass"))
+    assert explained.id == "state-carried" and explained.also is None
+    assert explained.finding.seen == (
+        "`out, hidden = rnn(x, hidden)` takes `hidden` from the step before, with its graph."
+    )
+
+
+def test_a_state_that_is_cut_off_or_begun_anew_is_not_told():
+    again = "y = torch.ones(2, requires_grad=True).exp()\n"
+    cut = RNN.format(begin="(y.sum() + 1).backward()", end="hidden = hidden.detach()")
+    assert told(IMPORTS + again + cut).id == "backward-twice"
+    begun = "for x in [y, y]:\n    x = torch.relu(x)\n    x.sum().backward()"
+    assert told(IMPORTS + again + begun).id == "backward-twice"
+
+
+def test_missing_values_of_a_table(monkeypatch):
+    """As pandas counts them, which the course does not install."""
+    counts = types.SimpleNamespace(ndim=1, items=lambda: [("age", 2), ("name", 0), (3, 1)])
+    table = type(
+        "DataFrame",
+        (),
+        {
+            "__module__": "pandas",
+            "shape": (4, 2),
+            "size": 8,
+            "isna": lambda self: types.SimpleNamespace(sum=lambda: counts),
+        },
+    )
+    pandas = types.SimpleNamespace(DataFrame=table, Series=type("Series", (), {}))
+    monkeypatch.setitem(describe.sys.modules, "pandas", pandas)
+    assert describe.describe(table()) == "DataFrame of shape (4, 2), missing: 2 in 'age'"
