@@ -220,7 +220,8 @@ def _without_general(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Probl
     met: dict[str, tuple[Problem, str]] = {}
     for problem, caught in matches:
         met.setdefault(problem.id, (problem, caught))
-    left = [row for row in met.values() if not met.keys() & set(row[0].yields_to)]
+    exact = [row for row in met.values() if not row[0].is_general] or list(met.values())
+    left = [row for row in exact if not met.keys() & set(row[0].yields_to)]
     return sorted(left, key=lambda row: row[0].severity == "note")  # what stops comes first
 
 

@@ -40,6 +40,11 @@ class Problem(Dated):
     facts: tuple[str, ...] = ()
     lessons: bool = True
 
+    @property
+    def is_general(self) -> bool:
+        """Whether every other problem says more of an error than this one."""
+        return self.yields_to == ("*",)
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -12,7 +12,7 @@ from pathlib import Path
 from colab_helpers import _traces as traces
 from colab_helpers.doctor.clues.clue import Clue, Raised
 from colab_helpers.doctor.clues.files import is_on_a_drive
-from colab_helpers.doctor.clues.installed import is_of_packages
+from colab_helpers.doctor.clues.installed import installed, is_of_packages
 from colab_helpers.doctor.imports import distribution, normal
 from colab_helpers.doctor.missing import brought
 
@@ -29,9 +29,29 @@ _POPULAR = (
     "seaborn", "transformers", "datasets", "accelerate", "diffusers", "requests", "tqdm", "cv2",
 )  # fmt: skip
 
+#: What a message says to install.
+_SAYS = re.compile(r"pip3? install (?:-\S{1,12} )?[\"'`]{0,2}([A-Za-z][\w.-]{0,40}\w)")
+
 
 def clues(raised: Raised) -> Iterator[Clue]:
-    """Yield where the package is that `raised` could not import."""
+    """Yield where the package is that `raised` could not import, or says to install."""
+    if raised.known == "install-named":
+        yield from _named(raised)
+    else:
+        yield from _not_found(raised)
+
+
+def _named(raised: Raised) -> Iterator[Clue]:
+    """Whether what a message says to install is here already, and was only looked for too early."""
+    said = _SAYS.findall(raised.text)
+    found = installed(said[-1]) if said and raised.chain else None
+    if found:
+        seen = f"{found} is installed here, so it came after the library had looked for it, or is too old."
+        remedy = f"{raised.restarting}. If that does not help: `%pip install -U {found.name}`, and again."
+        yield Clue("install-named", seen, remedy)
+
+
+def _not_found(raised: Raised) -> Iterator[Clue]:
     error = raised.error
     name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
     top = name.partition(".")[0]

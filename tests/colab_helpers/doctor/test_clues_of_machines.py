@@ -281,6 +281,18 @@ def test_where_a_library_is(session, tmp_path, there, says):
     assert says in said.clues[0].seen and said.id == said.clues[0].id == "system-library"
 
 
+def test_a_package_that_was_installed_after_it_was_looked_for():
+    code = "raise ImportError('Sums need NumPy. Install it with `pip install {}`')"
+    said = told(code.format("numpy"))
+    assert said.id == "install-named" and said.clues[0].seen.startswith("numpy 2")
+    assert "Restart session" in said.clues[0].remedy
+    said = told(code.format("no-such-package"))
+    assert (said.id, said.clues) == (
+        "install-named",
+        (),
+    ) and "no-such-package" in said.finding.remedy
+
+
 def test_a_library_that_is_nowhere(session):
     session("asker", "import ctypes\nctypes.CDLL('libfoo_nowhere.so.9')")
     assert told("import asker").clues == ()

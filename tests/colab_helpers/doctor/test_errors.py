@@ -135,6 +135,8 @@ MORE = {
     "error message = 'Resource temporarily unavailable')": "hdf5-lock",
     "RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent "
     "run. Stack trace: File \"/content/model.py\", line 12, in forward": "cuda-graph-overwritten",
+    "ValueError: Input length of input_ids is 25, but `max_length` is set to 20. This can lead to unexpected "
+    "behavior. You should consider increasing `max_length`": "input-too-long",
     "ImportError: IProgress not found. Please update jupyter and ipywidgets.": "iprogress",
 }  # fmt: skip
 
@@ -230,9 +232,21 @@ def _also(row):
 
 def test_a_problem_gives_way_to_known_ones_and_never_in_a_circle():
     for problem in PROBLEMS.values():
+        if problem.is_general:
+            continue
         assert set(problem.yields_to) <= set(PROBLEMS), problem.id
         for other in problem.yields_to:
             assert problem.id not in PROBLEMS[other].yields_to, (problem.id, other)
+
+
+def test_any_other_problem_goes_before_a_general_one():
+    refused = "ConnectionRefusedError: [Errno 111] Connection refused"
+    assert doctor.explain_error(refused, "colab").id == "connection-refused"
+    log = f"{refused}\nMax retries exceeded with url: https://huggingface.co/x: timed out"
+    explained = doctor.explain_error(log, "colab")
+    assert (explained.id, explained.also) == ("no-network", None)
+    both = doctor.explain_error(f"{refused}\nBrokenPipeError: [Errno 32] Broken pipe", "colab")
+    assert {both.id, both.also.id} == {"connection-refused", "broken-pipe"}
 
 
 def test_what_was_raised_counts_before_the_log_around_it():
