@@ -7,6 +7,7 @@ add what was seen here.
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,28 @@ from colab_helpers._dated import Dated
 
 #: Where the repository has the page on problems.
 PAGE = "docs/troubleshooting.md"
+_RESTART = re.compile("Runtime > Restart session")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of several causes of a problem, which an error's own text gives away.
+
+    `shows` is a pattern of such texts; `seen` says what it is; `remedy` and `elsewhere` as of a problem.
+    """
+
+    shows: str
+    seen: str
+    remedy: str
+    elsewhere: str = ""
+
+    def way_out(self, platform: str) -> str:
+        """Return the remedy on a `platform`, as `runtime.Runtime.platform` names it.
+
+        >>> Case("x", "It is x.", "Do y.").way_out("local")
+        'Do y.'
+        """
+        return _on(platform, self.remedy, self.elsewhere)
 
 
 @dataclass(frozen=True)
@@ -38,6 +61,7 @@ class Problem(Dated):
     yields_to: tuple[str, ...] = ()
     in_log: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
     lessons: bool = True
 
     @property
@@ -82,8 +106,19 @@ def way_out(id: str, platform: str) -> str:
     'Restart the kernel, then run from the top.'
     """
     known = known_problems()[id]
-    on_colab = platform.startswith("colab")
-    return known.remedy if on_colab or not known.elsewhere else known.elsewhere
+    return _on(platform, known.remedy, known.elsewhere)
+
+
+def _on(platform: str, remedy: str, elsewhere: str) -> str:
+    """The way out on a platform; what only Colab's menu calls so, in words for any notebook."""
+    if platform.startswith("colab"):
+        return remedy
+    return elsewhere or _RESTART.sub(_restart_the_kernel, remedy)
+
+
+def _restart_the_kernel(menu: re.Match[str]) -> str:
+    before = menu.string[: menu.start()].rstrip()
+    return "restart the kernel" if before and before[-1] not in ".:" else "Restart the kernel"
 
 
 def report(id: str, seen: str, *, platform: str, remedy: str = "", severity: str = "") -> Finding:
@@ -138,4 +173,5 @@ def _problem(row: Mapping) -> Problem:
         for key in ("sources", "errors", "yields_to", "in_log", "facts")
         if key in row
     }
-    return Problem(**{**row, **lists})
+    cases = tuple(Case(**case) for case in row.get("cases", ()))
+    return Problem(**{**row, **lists, "cases": cases})

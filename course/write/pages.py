@@ -214,10 +214,17 @@ def problem_lines(problem: doctor.Problem) -> list[str]:
         f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
         "",
         *([f"**Elsewhere:** {problem.elsewhere}", ""] if problem.elsewhere else []),
+        *(["If the text of the error shows it:", ""] if problem.cases else []),
+        *(f"- {case.seen} {_case(case)}" for case in problem.cases),
+        *([""] if problem.cases else []),
         *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
         f"<sub>`{problem.id}` · {_found_by(problem)} · {', '.join(map(_source, problem.sources))} "
         f"· {facts.CONFIDENCE[problem.confidence]}, {problem.seen}</sub>",
     ]
+
+
+def _case(case: doctor.Case) -> str:
+    return f"{case.remedy} *Elsewhere:* {case.elsewhere}" if case.elsewhere else case.remedy
 
 
 def _found_by(problem: doctor.Problem) -> str:

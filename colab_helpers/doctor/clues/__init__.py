@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from colab_helpers.doctor.clues import (
     calls,
+    cases,
     devices,
     files,
     keys,
@@ -60,7 +61,8 @@ def look(raised: Raised) -> tuple[Clue, ...]:
     found = [clue for each in _LOOKS for clue in _try(each, raised)]
     if not found:
         found = _try(values.clues, raised)
-    return tuple(dict.fromkeys([*_try(sizes.clues, raised), *found]))
+    of_the_text = _try(cases.clues, raised)  # the session, if it shows anything, says more
+    return tuple(dict.fromkeys([*_try(sizes.clues, raised), *found, *of_the_text]))
 
 
 def _try(each: Callable[[Raised], Iterable[Clue]], raised: Raised) -> list[Clue]:

@@ -1,0 +1,64 @@
+"""The causes of a known problem that the text of an error gives away."""
+
+import re
+
+import pytest
+
+from colab_helpers import doctor
+from tests.colab_helpers.doctor import test_doctor, test_errors
+
+PROBLEMS = doctor.known_problems()
+CASES = [(problem, case) for problem in PROBLEMS.values() for case in problem.cases]
+#: Texts for cases that no other collection of the tests has.
+TEXTS = (
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 0: cudaMalloc failed: "
+    "out of memory",
+    *(
+        f"Traceback (most recent call last):\n  {frame}\ntorch.OutOfMemoryError: CUDA out of memory."
+        for frame in (
+            'File "t.py", line 9, in train\n    optimizer.step()',
+            'File "modeling_utils.py", line 9, in from_pretrained',
+            'File "trainer.py", line 9, in evaluation_loop',
+        )
+    ),
+    'Traceback (most recent call last):\n  File "adamw.py", line 9, in _single_tensor_adamw\nRuntimeError: '
+    "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+    "Loss.cu:94: operator(): block: [0,0,0], thread: [32,0,0] Assertion `input_val >= zero && input_val "
+    "<= one` failed.\nRuntimeError: CUDA error: device-side assert triggered",
+    "RuntimeError: DataLoader worker (pid 4711) exited unexpectedly\nmalloc failed",
+    "HfHubHTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/whoami-v2 "
+    "Invalid user token.",
+)
+
+
+def shown(text):
+    explained = doctor.explain_error(text, "colab")
+    return {(clue.id, clue.seen) for clue in explained.clues} if explained else set()
+
+
+def test_every_case_is_shown_by_a_text():
+    rows = [*test_errors.ERRORS, *test_errors.UNRELATED]
+    told = [row["error"] for row in (*test_errors.IN_SESSIONS, *test_errors.RAISED)]
+    texts = [*TEXTS, *test_errors.MORE, *test_doctor.ERRORS, *told, *(row["text"] for row in rows)]
+    met = set().union(*map(shown, texts))
+    assert {(problem.id, case.seen) for problem, case in CASES} - met == set()
+
+
+@pytest.mark.parametrize(("problem", "case"), CASES, ids=lambda each: getattr(each, "id", ""))
+def test_a_case_is_written_as_the_table_is(problem, case):
+    assert not re.search(r"(?<!\\)[*+]|\{\d*,\}", case.shows) and case.shows == case.shows.lower()
+    assert case.seen.endswith((".", ":")) and case.remedy != problem.remedy
+
+
+def test_the_first_case_that_is_shown_is_told_above_what_is_so_in_general():
+    explained = doctor.explain_error("UnpicklingError: invalid load key, '<'.", "colab")
+    assert len(explained.clues) == 1 and explained.id == "not-the-file"
+    said = str(explained)
+    assert said.index("a web page was saved") < said.index(PROBLEMS["not-the-file"].remedy)
+    assert doctor.explain_error("UnpicklingError: invalid load key, 'x'.", "colab").clues == ()
+
+
+def test_what_colab_calls_a_restart_is_said_for_other_notebooks():
+    text = "ImportError: Loading a GPTQ quantized model requires optimum (`pip install optimum`)"
+    remedy = doctor.explain_error(text, "local").clues[0].remedy
+    assert "then restart the kernel." in remedy and "Runtime" not in remedy
