@@ -69,7 +69,7 @@ def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> Non
         "html_baseurl": course.repository.site,
         "html_theme_options.github_url": course.repository.url,
     }
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-E", "-q", "-W", "--keep-going"]
     command += ["-c", str(staging.HERE), "-d", str(doctrees)]
     command += [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
     done = subprocess.run(

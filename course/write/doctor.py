@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ _DATA = Path(__file__).parents[2] / "tests" / "colab_helpers" / "doctor"
 ERRORS = _DATA / "errors.json"
 #: What `course mismatches` has kept of its last run.
 MISMATCHES = _DATA / "mismatches.json"
+#: What the layers below a framework can say, and the problem told for each.
+WORDS = _DATA / "vocabularies.toml"
 _VERDICTS = ("right", "partly", "wrong", "silent")
 _SETS = {
     "a": "patterns were written from these: not a test",
@@ -85,6 +88,21 @@ def categories_table() -> str:
     }
     order = sorted(counts, key=lambda one: (-counts[one]["right"] / counts[one].total(), one))
     return _table("category, sets b to j", {one: counts[one] for one in order})
+
+
+def words() -> str:
+    """How much is explained of what the layers below a framework can say."""
+    lists = [
+        one for one in tomllib.loads(WORDS.read_text("utf-8"))["list"] if "a_choice" not in one
+    ]
+    told = [id for one in lists for id in one["told"].values()]
+    left = told.count("")
+    return (
+        "What the layers below a framework can say is no matter of chance: CUDA, its libraries, NVIDIA's "
+        "driver, NCCL, Linux, HTTP and pip have lists of their errors. "
+        f"[These lists](../tests/colab_helpers/doctor/vocabularies.toml) hold {len(told)} messages; "
+        f"{len(told) - left} are explained, and {left} are too rare or too general."
+    )
 
 
 def sessions_table() -> str:

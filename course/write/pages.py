@@ -83,6 +83,7 @@ def render(course: Course) -> dict[Path, str]:
         "own": own_lines(course),
         "action": action_lines(course),
         "short": doctor_page.short(),
+        "words": doctor_page.words(),
         "judged": doctor_page.judged_table(),
         "categories": doctor_page.categories_table(),
         "mismatches": doctor_page.mismatches_table(),
