@@ -94,7 +94,16 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
         "docs/doctor.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"
-            for name in ("own", "action", "short", "judged", "categories", "words", "mismatches", "sessions")
+            for name in (
+                "own",
+                "action",
+                "short",
+                "judged",
+                "categories",
+                "words",
+                "mismatches",
+                "sessions",
+            )
         ),
         "docs/planner.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")
