@@ -25,6 +25,7 @@ TEXTS = (
     "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
     "Loss.cu:94: operator(): block: [0,0,0], thread: [32,0,0] Assertion `input_val >= zero && input_val "
     "<= one` failed.\nRuntimeError: CUDA error: device-side assert triggered",
+    "/bin/bash: line 1: huggingface-cli: command not found",
     "RuntimeError: DataLoader worker (pid 4711) exited unexpectedly\nmalloc failed",
     "HfHubHTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/whoami-v2 "
     "Invalid user token.",
