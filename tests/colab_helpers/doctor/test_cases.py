@@ -16,7 +16,7 @@ TEXTS = (
     *(
         f"Traceback (most recent call last):\n  {frame}\ntorch.OutOfMemoryError: CUDA out of memory."
         for frame in (
-            'File "t.py", line 9, in train\n    optimizer.step()',
+            'File "adamw.py", line 9, in _init_group',
             'File "modeling_utils.py", line 9, in from_pretrained',
             'File "trainer.py", line 9, in evaluation_loop',
         )
@@ -29,6 +29,14 @@ TEXTS = (
     "RuntimeError: DataLoader worker (pid 4711) exited unexpectedly\nmalloc failed",
     "HfHubHTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/whoami-v2 "
     "Invalid user token.",
+    "TypeError: Error when deserializing class 'Dense'. Unrecognized keyword arguments passed to Dense: "
+    "{'quantization_config': None}",
+    "_pickle.UnpicklingError: Weights only load failed. Unsupported operand 149",
+    "AttributeError: module 'numpy' has no attribute 'bool8'. Did you mean: 'bool'?",
+    "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open shared object file: "
+    "No such file or directory",
+    "RuntimeError: Error(s) in loading state_dict for OptimizedModule:\n\tMissing key(s) in state_dict: "
+    '"_orig_mod.weight", "_orig_mod.bias".',
 )
 
 
@@ -57,6 +65,17 @@ def test_the_first_case_that_is_shown_is_told_above_what_is_so_in_general():
     said = str(explained)
     assert said.index("a web page was saved") < said.index(PROBLEMS["not-the-file"].remedy)
     assert doctor.explain_error("UnpicklingError: invalid load key, 'x'.", "colab").clues == ()
+
+
+def test_cases_see_the_functions_in_which_an_exception_was_raised():
+    def backward():
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with pytest.raises(RuntimeError) as caught:
+        backward()
+    seen = [clue.seen for clue in doctor.explain_error(caught.value, "colab").clues]
+    assert "It happened in the backward pass, which keeps what every layer computed." in seen
+    assert not any("backward" in seen for _, seen in shown(str(caught.value)))
 
 
 def test_what_colab_calls_a_restart_is_said_for_other_notebooks():
