@@ -215,7 +215,7 @@ def problem_lines(problem: doctor.Problem) -> list[str]:
         f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
         "",
         *([f"**Elsewhere:** {problem.elsewhere}", ""] if problem.elsewhere else []),
-        *(["If the text of the error shows it:", ""] if problem.cases else []),
+        *(["Causes that an error can give away:", ""] if problem.cases else []),
         *(f"- {case.seen} {_case(case)}" for case in problem.cases),
         *([""] if problem.cases else []),
         *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
