@@ -32,6 +32,8 @@ TEXTS = (
     "TypeError: Error when deserializing class 'Dense'. Unrecognized keyword arguments passed to Dense: "
     "{'quantization_config': None}",
     "_pickle.UnpicklingError: Weights only load failed. Unsupported operand 149",
+    "llama_model_load: error loading model: unknown model architecture: 'gemma9'\n"
+    "ValueError: Failed to load model from file: /content/model.gguf",
     "AttributeError: module 'numpy' has no attribute 'bool8'. Did you mean: 'bool'?",
     "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open shared object file: "
     "No such file or directory",
