@@ -35,6 +35,8 @@ _SETS = {
     "k": "the same, with the first cases",
     "l": "a fixed number of each category, by two other authors",
 }
+#: The sets that were judged last, when problems had cases.
+_LATEST = "kl"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
@@ -51,14 +53,17 @@ _SESSIONS = {
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
     texts = Counter(row["judged_first"] for row in _errors() if row["set"] != "a")
+    latest = Counter(row["judged_first"] for row in _errors() if row["set"] in _LATEST)
+    late = _shares(latest)
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return (
         f"The doctor's list has the texts of {known} problems. **Mistakes in one's own code** "
         f"({cells.total()} errors, made in cells by somebody who had not seen the doctor): {_told(cells)}. "
-        f"**Errors of accelerators, packages and machines** ({texts.total()} texts from public threads, "
-        f"which nobody here had seen): {_told(texts)} (rounded). So check a card against your own error "
-        "before you act."
+        f"**Errors of accelerators, packages and machines** ({texts.total()} texts, each judged before "
+        f"anybody had written for it): {_told(texts)}. Of the latest {latest.total()} texts, "
+        f"{late['right']} % were right and {late['wrong']} % wrong (all rounded). So check a card against "
+        "your own error before you act."
     )
 
 

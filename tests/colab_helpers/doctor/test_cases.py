@@ -50,7 +50,11 @@ def shown(text):
 def test_every_case_is_shown_by_a_text():
     rows = [*test_errors.ERRORS, *test_errors.UNRELATED]
     told = [row["error"] for row in (*test_errors.IN_SESSIONS, *test_errors.RAISED)]
-    texts = [*TEXTS, *test_errors.MORE, *test_doctor.ERRORS, *told, *(row["text"] for row in rows)]
+    words = [
+        word for one in test_errors.VOCABULARIES if one.get("a_choice") for word in one["told"]
+    ]
+    texts = [*TEXTS, *test_errors.MORE, *test_doctor.ERRORS, *told, *words]
+    texts += [row["text"] for row in rows]
     met = set().union(*map(shown, texts))
     assert {(problem.id, case.seen) for problem, case in CASES} - met == set()
 
