@@ -35,9 +35,10 @@ _SETS = {
     "k": "the same, with the first cases",
     "l": "a fixed number of each category, by two other authors",
     "m": "like k, by another author",
+    "n": "two authors: one with new threads (60 % right), one with well-known messages (92 %)",
 }
 #: The sets that were judged last, when problems had cases.
-_LATEST = "klm"
+_LATEST = "klmn"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
@@ -79,7 +80,7 @@ def _told(counts: Counter[str]) -> str:
 def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
     sets = {f"{name}: {what}": {name} for name, what in _SETS.items()}
-    sets["b to m: all that were unseen"] = {*_SETS} - {"a"}
+    sets["b to n: all that were unseen"] = {*_SETS} - {"a"}
     counts = {
         what: Counter(row["judged_first"] for row in _errors() if row["set"] in names)
         for what, names in sets.items()
@@ -95,7 +96,7 @@ def categories_table() -> str:
         for category in {row["category"] for row in rows}
     }
     order = sorted(counts, key=lambda one: (-counts[one]["right"] / counts[one].total(), one))
-    return _table("category, sets b to m", {one: counts[one] for one in order})
+    return _table("category, sets b to n", {one: counts[one] for one in order})
 
 
 def words() -> str:
