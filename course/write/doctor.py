@@ -35,10 +35,13 @@ _SETS = {
     "k": "the same, with the first cases",
     "l": "a fixed number of each category, by two other authors",
     "m": "like k, by another author",
-    "n": "two authors: one with new threads (60 % right), one with well-known messages (92 %)",
+    "n": "new threads, by another author",
+    "o": "well-known messages, nearly all without a thread",
 }
+_UNSEEN = {*_SETS} - {"a"}
+_RANGE = f"{min(_UNSEEN)} to {max(_UNSEEN)}"
 #: The sets that were judged last, when problems had cases.
-_LATEST = "klmn"
+_LATEST = "klmno"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
@@ -54,7 +57,7 @@ _SESSIONS = {
 
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
-    texts = Counter(row["judged_first"] for row in _errors() if row["set"] != "a")
+    texts = Counter(row["judged_first"] for row in _errors() if row["set"] in _UNSEEN)
     latest = Counter(row["judged_first"] for row in _errors() if row["set"] in _LATEST)
     late = _shares(latest)
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
@@ -80,7 +83,7 @@ def _told(counts: Counter[str]) -> str:
 def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
     sets = {f"{name}: {what}": {name} for name, what in _SETS.items()}
-    sets["b to n: all that were unseen"] = {*_SETS} - {"a"}
+    sets[f"{_RANGE}: all that were unseen"] = _UNSEEN
     counts = {
         what: Counter(row["judged_first"] for row in _errors() if row["set"] in names)
         for what, names in sets.items()
@@ -90,13 +93,13 @@ def judged_table() -> str:
 
 def categories_table() -> str:
     """Verdicts on what nobody had seen when the patterns were written, by category, the best first."""
-    rows = [row for row in _errors() if row["set"] != "a"]
+    rows = [row for row in _errors() if row["set"] in _UNSEEN]
     counts = {
         category: Counter(row["judged_first"] for row in rows if row["category"] == category)
         for category in {row["category"] for row in rows}
     }
     order = sorted(counts, key=lambda one: (-counts[one]["right"] / counts[one].total(), one))
-    return _table("category, sets b to n", {one: counts[one] for one in order})
+    return _table(f"category, sets {_RANGE}", {one: counts[one] for one in order})
 
 
 def words() -> str:

@@ -131,10 +131,9 @@ def _wish(error: BaseException) -> _Wish | None:
         name = error.name or ""
         top = sys.modules.get(name.partition(".")[0])
         home = sys.modules.get(name.rpartition(".")[0], top)
-        parts = pkgutil.iter_modules(
-            list(getattr(home, "__path__", ()))
-        )  # looks into its folder alone
-        near = _near(name.rpartition(".")[2], [*dir(home), *(part.name for part in parts)])
+        folder = list(getattr(home, "__path__", ()))
+        parts = [part.name for part in pkgutil.iter_modules(folder)]  # imports none
+        near = _near(name.rpartition(".")[2], [*dir(home), *parts])
         return _Wish(name, f"`{name}`", near) if "." in name and top else None
     if isinstance(error, ImportError):
         match = _NAME.search(text)

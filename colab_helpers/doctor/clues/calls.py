@@ -10,8 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from colab_helpers.doctor.clues.clue import Clue, Raised
-from colab_helpers.doctor.clues.installed import is_of_packages
-from colab_helpers.doctor.clues.line import Failed
+from colab_helpers.doctor.clues.line import Failed, is_own_file
 from colab_helpers.doctor.clues.names import parts_of
 from colab_helpers.doctor.problems import way_out
 
@@ -60,14 +59,9 @@ def _own_function(name: str, own: Failed) -> FunctionType | None:
         value = parts_of(sys.modules.get("__main__")).get(first)
     for part in rest:
         value = parts_of(value).get(part) if issubclass(type(value), type) else None
-    if type(value) is not FunctionType or _is_of_packages(value.__code__):
+    if type(value) is not FunctionType or not is_own_file(value.__code__.co_filename):
         return None
     return value
-
-
-def _is_of_packages(code: CodeType) -> bool:
-    file = code.co_filename
-    return is_of_packages(file) or (file.startswith("<") and not file.startswith("<ipython-input"))
 
 
 def _arguments(code: CodeType) -> list[str]:

@@ -67,7 +67,7 @@ def failed(error: BaseException) -> Failed | None:
     own = last = None
     trace = error.__traceback__
     while trace is not None:
-        if _is_own(trace.tb_frame.f_code.co_filename):
+        if is_own_file(trace.tb_frame.f_code.co_filename):
             own = trace
         last, trace = trace, trace.tb_next
     if own is None:
@@ -118,7 +118,12 @@ def _standard() -> tuple[str, ...]:
     return tuple({sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib")})
 
 
-def _is_own(file: str) -> bool:
+def is_own_file(file: str) -> bool:
+    """Say whether a `file`, as Python names it, is the reader's: no package, and none of Python itself.
+
+    >>> is_own_file("/content/project/model.py"), is_own_file("<string>"), is_own_file(os.__file__)
+    (True, False, False)
+    """
     if file.startswith("<"):  # <string>, <timed exec>, <frozen …>: no line of it is known
         return file.startswith("<ipython-input")
     return not (

@@ -136,9 +136,8 @@ def _named(own: Failed) -> Iterator[_Tensor]:
     """Tensors and models that the failing code names; all of its function where that is not known."""
     seen, there = own.seen, own.frame.f_locals
     for name in names_in(own.code) or [name for name in there if name[:1] != "_"]:
-        tensors = (
-            _tensor(one, stands_for(one, seen)) for one in beginnings(name)
-        )  # `x` of `x.view`
+        # `x` of `x.view`
+        tensors = (_tensor(one, stands_for(one, seen)) for one in beginnings(name))
         yield from itertools.islice(filter(None, tensors), 1)
 
 

@@ -49,6 +49,7 @@ def test_it_is_found_through_a_worker_too():
     "code",
     [
         "import json\njson.dumps(1, 2)",  # somebody else's
+        "from shutil import copy\ncopy('a')",  # that too, by a name of one's own
         "f = lambda: 0\nf(1)",  # without a name
         "def f():\n    pass\ndel f\nraise TypeError('f() takes 0 positional arguments but 1 was given')",
     ],
