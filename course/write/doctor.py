@@ -18,6 +18,8 @@ _DATA = Path(__file__).parents[2] / "tests" / "colab_helpers" / "doctor"
 ERRORS = _DATA / "errors.json"
 #: What `course mismatches` has kept of its last run.
 MISMATCHES = _DATA / "mismatches.json"
+#: Errors that have nothing to do with an accelerator, and what is told for each.
+UNRELATED = _DATA / "unrelated.json"
 #: What the layers below a framework can say, and the problem told for each.
 WORDS = _DATA / "vocabularies.toml"
 _VERDICTS = ("right", "partly", "wrong", "silent")
@@ -32,9 +34,9 @@ _SETS = {
     "h": "threads since 2023, at most two of a project",
     "i": "many TPUs, clusters and containers",
     "j": "mostly Colab and Kaggle",
-    "k": "the same, with the first cases",
+    "k": "mostly Colab and Kaggle, after the doctor had learned to tell causes apart",
     "l": "a fixed number of each category, by two other authors",
-    "m": "like k, by another author",
+    "m": "mostly Colab and Kaggle, by another author",
     "n": "new threads, by another author",
     "o": "well-known messages, nearly all without a thread",
 }
@@ -63,12 +65,13 @@ def short() -> str:
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return (
-        f"The doctor's list has the texts of {known} problems. **Mistakes in one's own code** "
-        f"({cells.total()} errors, made in cells by somebody who had not seen the doctor): {_told(cells)}. "
-        f"**Errors of accelerators, packages and machines** ({texts.total()} texts, each judged before "
-        f"anybody had written for it): {_told(texts)}. Of the latest {latest.total()} texts, "
-        f"{late['right']} % were right and {late['wrong']} % wrong (all rounded). So check a card against "
-        "your own error before you act."
+        f"The doctor's list has the texts of {known} problems. **Mistakes in one's own code** (sets 4 and 5 "
+        f"below: {cells.total()} errors made in cells, by two authors who had not seen the doctor): "
+        f"{_told(cells)}. **Errors of accelerators, packages and machines** (sets {_RANGE}: "
+        f"{texts.total()} texts, each judged before anybody had written for it): {_told(texts)}. Of the "
+        f"latest {latest.total()} texts (sets {_LATEST[0]} to {_LATEST[-1]}), {late['right']} % were right "
+        f"and {late['wrong']} % wrong. All figures are rounded. So check a card against your own error "
+        "before you act."
     )
 
 
@@ -110,10 +113,22 @@ def words() -> str:
     told = [id for one in lists for id in one["told"].values()]
     left = told.count("")
     return (
-        "What the layers below a framework can say is no matter of chance: CUDA, its libraries, NVIDIA's "
-        "driver, NCCL, Linux, HTTP and pip have lists of their errors. "
-        f"[These lists](../tests/colab_helpers/doctor/vocabularies.toml) hold {len(told)} messages; "
-        f"{len(told) - left} are explained, and {left} are too rare or too general."
+        "CUDA and its libraries, NVIDIA's driver, NCCL, Linux, HTTP and pip publish lists of their errors. "
+        f"Of [{len(told)} such messages](../tests/colab_helpers/doctor/vocabularies.toml), the doctor "
+        f"explains {len(told) - left}; the other {left} are too rare or too general."
+    )
+
+
+def unrelated() -> str:
+    """How many errors of other programs are left alone."""
+    rows = json.loads(UNRELATED.read_text("utf-8"))
+    alone = sum(not row["explained_as"] for row in rows)
+    return (
+        f"Of [{len(rows)} errors](../tests/colab_helpers/doctor/unrelated.json) that have nothing to do "
+        "with an accelerator, many of them with harmless lines of TensorFlow or CUDA around them, "
+        f"{alone} get no card, as intended. The other {len(rows) - alone} are problems that the list "
+        "covers by now: nearly all of them mistakes in code (sizes that do not match, a backward pass "
+        "taken twice)."
     )
 
 
