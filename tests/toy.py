@@ -101,6 +101,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
                 "judged",
                 "categories",
                 "words",
+                "unrelated",
                 "mismatches",
                 "sessions",
             )
