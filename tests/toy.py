@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from colab_helpers import doctor
 from course.run import execute
 from course.table import Course, load
 from course.write import assemble
@@ -91,7 +92,10 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "lessons/01_toy.py": lesson,
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
         "<!-- parts: -->\n<!-- end parts -->\n<!-- measured: -->\n<!-- end measured -->\n",
-        "docs/troubleshooting.md": "<!-- problems: -->\n<!-- end problems -->\n",
+        **dict.fromkeys(
+            {doctor.PAGE, *(problem.page for problem in doctor.known_problems().values())},
+            "<!-- problems: -->\n<!-- end problems -->\n",
+        ),
         "docs/doctor.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"
             for name in (

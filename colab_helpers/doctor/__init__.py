@@ -9,11 +9,12 @@ from __future__ import annotations
 from colab_helpers.doctor.clues import Clue
 from colab_helpers.doctor.explain import Explanation, explain_error
 from colab_helpers.doctor.notebooks import IN_NOTEBOOKS, explain_notebook
-from colab_helpers.doctor.problems import PAGE, Case, Finding, Problem, known_problems, page
+from colab_helpers.doctor.problems import PAGE, PAGES, Case, Finding, Problem, known_problems, page
 
 __all__ = [
     "IN_NOTEBOOKS",
     "PAGE",
+    "PAGES",
     "Case",
     "Clue",
     "Explanation",

@@ -16,8 +16,10 @@ from importlib import metadata, resources
 
 from colab_helpers._dated import Dated
 
-#: Where the repository has the page on problems.
+#: Where the repository has the list of all problems; each group has a page of its own beside it.
 PAGE = "docs/troubleshooting.md"
+#: Where the pages are: the list, and those of the groups.
+PAGES = re.compile(r"docs/(?:troubleshooting|problems/[a-z-]{1,60})\.md")
 _RESTART = re.compile("Runtime > Restart session")
 
 
@@ -25,18 +27,30 @@ _RESTART = re.compile("Runtime > Restart session")
 class Case:
     """One of several causes of a problem, which an error's own text gives away.
 
-    `shows` is a pattern of such texts; `seen` says what it is; `remedy` and `elsewhere` as of a problem.
+    Such a text has all the patterns in `shows`, and none of those in `unless`; `seen` says what it is;
+    `remedy`, `elsewhere` and `sources` as of a problem.
     """
 
-    shows: str
+    shows: tuple[str, ...]
     seen: str
     remedy: str
     elsewhere: str = ""
+    unless: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    def is_shown_by(self, text: str) -> bool:
+        """Return whether a `text`, in lower case, is of this cause.
+
+        >>> Case(("lora", "shape"), "It is x.", "Do y.").is_shown_by("lora_a.weight: another shape")
+        True
+        """
+        others = any(re.search(pattern, text) for pattern in self.unless)
+        return not others and all(re.search(pattern, text) for pattern in self.shows)
 
     def way_out(self, platform: str) -> str:
         """Return the remedy on a `platform`, as `runtime.Runtime.platform` names it.
 
-        >>> Case("x", "It is x.", "Do y.").way_out("local")
+        >>> Case(("x",), "It is x.", "Do y.").way_out("local")
         'Do y.'
         """
         return _on(platform, self.remedy, self.elsewhere)
@@ -63,6 +77,15 @@ class Problem(Dated):
     facts: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     lessons: bool = True
+
+    @property
+    def page(self) -> str:
+        """Where the repository has the page of the group.
+
+        >>> known_problems()["tpu-in-use"].page
+        'docs/problems/tpu.md'
+        """
+        return f"docs/problems/{re.sub(r'[^a-z]+', '-', self.group.lower()).strip('-')}.md"
 
     @property
     def is_general(self) -> bool:
@@ -137,19 +160,23 @@ def report(id: str, seen: str, *, platform: str, remedy: str = "", severity: str
 
 
 def link(id: str) -> str:
-    """Return where the troubleshooting page speaks of a problem.
+    """Return the address that tells all of a problem, or its place in a clone, not installed.
 
     `id` is one of `known_problems()`.
 
-    >>> link("little-disk").endswith("docs/troubleshooting.md#little-disk")
+    >>> link("little-disk").endswith("docs/problems/session-and-files.md#little-disk")
     True
     """
-    return f"{page()}#{id}"
+    return f"{_at(known_problems()[id].page)}#{id}"
 
 
 def page() -> str:
-    """Return the address of the troubleshooting page, or its place in a clone, not installed."""
-    return f"{_address()}/blob/HEAD/{PAGE}" if _address() else PAGE
+    """Return the address of the list of all problems, or its place in a clone, not installed."""
+    return _at(PAGE)
+
+
+def _at(file: str) -> str:
+    return f"{_address()}/blob/HEAD/{file}" if _address() else file
 
 
 def repository() -> str:
@@ -173,5 +200,10 @@ def _problem(row: Mapping) -> Problem:
         for key in ("sources", "errors", "yields_to", "in_log", "facts")
         if key in row
     }
-    cases = tuple(Case(**case) for case in row.get("cases", ()))
+    cases = tuple(map(_case, row.get("cases", ())))
     return Problem(**{**row, **lists, "cases": cases})
+
+
+def _case(row: Mapping) -> Case:
+    lists = {key: tuple(row[key]) for key in ("shows", "unless", "sources") if key in row}
+    return Case(**{**row, **lists})

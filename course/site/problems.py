@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import PurePosixPath
 
 from colab_helpers import doctor
 from course.write import pages as written
@@ -16,13 +16,13 @@ from course.write.tables import table
 
 def pages() -> dict[str, str]:
     """Return the pages of problems by name: an index, and a page for each group."""
-    texts = {_name(group): _page(group, rows) for group, rows in _groups().items()}
+    texts = {_name(rows): _page(group, rows) for group, rows in _groups().items()}
     return {"index": _index(), **texts}
 
 
 def place(id: str) -> str:
     """Return the address of a problem's place on the site. Raises KeyError for an unknown one."""
-    return f"problems/{_name(doctor.known_problems()[id].group)}.md#{id}"
+    return f"{doctor.known_problems()[id].page.removeprefix('docs/')}#{id}"
 
 
 def as_json(address: str) -> str:
@@ -45,8 +45,8 @@ def _groups() -> Mapping[str, tuple[doctor.Problem, ...]]:
     return {group: tuple(problems) for group, problems in rows}
 
 
-def _name(group: str) -> str:
-    return re.sub(r"[^a-z]+", "-", group.lower()).strip("-")
+def _name(rows: tuple[doctor.Problem, ...]) -> str:
+    return PurePosixPath(rows[0].page).stem
 
 
 def _page(group: str, rows: tuple[doctor.Problem, ...]) -> str:
@@ -59,7 +59,7 @@ def _page(group: str, rows: tuple[doctor.Problem, ...]) -> str:
 def _index() -> str:
     counted = table(
         ("where", "problems"),
-        ((f"[{group}]({_name(group)}.md)", str(len(rows))) for group, rows in _groups().items()),
+        ((f"[{group}]({_name(rows)}.md)", str(len(rows))) for group, rows in _groups().items()),
     )
     lines = [
         "# Known problems",
@@ -71,7 +71,7 @@ def _index() -> str:
         "",
     ]
     for group, rows in _groups().items():
-        titles = (f"- [{row.title}]({_name(group)}.md#{row.id})" for row in rows)
+        titles = (f"- [{row.title}]({_name(rows)}.md#{row.id})" for row in rows)
         lines += [f"## {group}", "", *titles, ""]
-    lines += ["```{toctree}", ":hidden:", "", *(_name(group) for group in _groups()), "```", ""]
+    lines += ["```{toctree}", ":hidden:", "", *map(_name, _groups().values()), "```", ""]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files
+from colab_helpers import _files, doctor
 from course.site import api, chips, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
@@ -103,7 +103,8 @@ def _places(course: Course) -> Mapping[str, str]:
         **{f"notebooks/{one.slug}.ipynb": f"lessons/{one.slug}.ipynb" for one in course.lessons},
         "README.md": "index.md",
         "docs/images/race.png": "images/race.png",
-        "docs/troubleshooting.md": "problems/index.md",
+        doctor.PAGE: "problems/index.md",
+        **{one.page: one.page.removeprefix("docs/") for one in doctor.known_problems().values()},
         "docs/teaching/": "teaching/index.md",
     }
 
@@ -122,7 +123,7 @@ def relink(course: Course, page: str, file: str, text: str) -> str:
         path = os.path.normpath(PurePosixPath(file).parent / target)
         path += "/" if target.endswith("/") else ""
         here = PurePosixPath(page).parent
-        if path == "docs/troubleshooting.md" and anchor:
+        if path == doctor.PAGE and anchor:
             return os.path.relpath(problems.place(anchor[1:]), here)
         if path in places:
             return os.path.relpath(places[path], here) + anchor

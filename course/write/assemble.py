@@ -29,7 +29,7 @@ from course.table import Course, CourseError, Lesson
 from course.write import outputs
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-_PROBLEM_LINK = re.compile(rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/{re.escape(doctor.PAGE)}")
+_PROBLEM_LINK = re.compile(rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/({doctor.PAGES.pattern})")
 EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
 
 
@@ -93,7 +93,7 @@ def with_address(course: Course, notebook: NotebookNode) -> str:
 
 def move_links(course: Course, text: str) -> str:
     """Make links to the page on problems, of whichever fork, lead to this course's."""
-    return _PROBLEM_LINK.sub(f"{course.repository.url}/blob/HEAD/{doctor.PAGE}", text)
+    return _PROBLEM_LINK.sub(rf"{course.repository.url}/blob/HEAD/\1", text)
 
 
 class UnreadableNotebookError(CourseError):

@@ -79,6 +79,8 @@ def render(course: Course) -> dict[Path, str]:
     }
     troubles = course.root / "docs" / "troubleshooting.md"
     pages[troubles] = {"problems": problem_list()}
+    for place, text in problem_pages().items():
+        pages[course.root / place] = {"problems": text}
     pages[course.root / "docs" / "doctor.md"] = {
         "own": own_lines(course),
         "action": action_lines(course),
@@ -184,27 +186,33 @@ def action_lines(course: Course) -> str:
 
 
 def problem_list() -> str:
-    """Every known problem by group: what it means, the way out, how it is found, who says so."""
-    known = doctor.known_problems().values()
-    groups = [
-        (group, list(rows))
-        for group, rows in itertools.groupby(known, key=lambda problem: problem.group)
-    ]
+    """Every known problem by group, with a place for its id and the way to its page."""
     lines = []
-    for group, rows in groups:
-        lines += [f"**{group}**", "", *(f"- [{row.title}](#{row.id})" for row in rows), ""]
-    for group, rows in groups:
+    for group, rows in _problem_groups().items():
         lines += [f"## {group}", ""]
         for row in rows:
-            lines += [
-                f'<a name="{row.id}"></a>',
-                "",
-                f"### {row.title}",
-                "",
-                *problem_lines(row),
-                "",
-            ]
+            page = row.page.removeprefix("docs/")
+            lines.append(f'- <a name="{row.id}"></a>[{row.title}]({page}#{row.id})')
+        lines.append("")
     return "\n".join(lines).strip()
+
+
+def problem_pages() -> dict[str, str]:
+    """The page of each group by its place: what each problem means, the way out, who says so."""
+    pages = {}
+    for rows in _problem_groups().values():
+        lines = [*(f"- [{row.title}](#{row.id})" for row in rows), ""]
+        for row in rows:
+            place = f'<a name="{row.id}"></a>'
+            lines += [place, "", f"## {row.title}", "", *problem_lines(row), ""]
+        pages[rows[0].page] = "\n".join(lines).strip()
+    return pages
+
+
+def _problem_groups() -> dict[str, list[doctor.Problem]]:
+    known = doctor.known_problems().values()
+    rows = itertools.groupby(known, key=lambda problem: problem.group)
+    return {group: list(problems) for group, problems in rows}
 
 
 def problem_lines(problem: doctor.Problem) -> list[str]:
@@ -226,7 +234,9 @@ def problem_lines(problem: doctor.Problem) -> list[str]:
 
 
 def _case(case: doctor.Case) -> str:
-    return f"{case.remedy} *Elsewhere:* {case.elsewhere}" if case.elsewhere else case.remedy
+    elsewhere = f" *Elsewhere:* {case.elsewhere}" if case.elsewhere else ""
+    sources = f" <sub>{', '.join(map(_source, case.sources))}</sub>" if case.sources else ""
+    return f"{case.remedy}{elsewhere}{sources}"
 
 
 def _found_by(problem: doctor.Problem) -> str:

@@ -20,7 +20,7 @@ def test_every_problem_is_whole(problem):
     assert problem.severity in ("stop", "warn", "note") and problem.confidence in "HML"
     assert problem.seen < problem.review
     assert facts.quote(*problem.facts).facts or not problem.facts
-    for source in problem.sources:
+    for source in (*problem.sources, *(one for case in problem.cases for one in case.sources)):
         assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+", source)
 
 
@@ -41,17 +41,26 @@ def test_every_problem_can_be_found_by_a_check_an_error_a_clue_or_in_a_notebook(
     assert {problem.id for problem in KNOWN} - found == set()
 
 
-def test_the_page_has_every_id_and_every_remedy():
-    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-    assert re.findall(r'<a name="([^"]+)">', page) == list(doctor.known_problems())
+def test_the_list_has_every_id_and_the_pages_every_remedy():
+    listed = (ROOT / doctor.PAGE).read_text("utf-8")
+    assert re.findall(r'<a name="([^"]+)">', listed) == list(doctor.known_problems())
     for problem in KNOWN:
-        assert f"(#{problem.id})" in page and problem.remedy in page
+        page = (ROOT / problem.page).read_text("utf-8")
+        assert f"({problem.page.removeprefix('docs/')}#{problem.id})" in listed
+        assert f'<a name="{problem.id}">' in page and problem.remedy in page
+
+
+def test_each_group_has_a_page_and_there_is_no_other_and_none_too_large_for_github():
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "problems").iterdir()}
+    assert there == {problem.page for problem in KNOWN}
+    assert all(doctor.PAGES.fullmatch(page) for page in there | {doctor.PAGE})
+    assert max((ROOT / page).stat().st_size for page in there) < 500_000
 
 
 def test_links_lead_to_the_repository():
     finding = doctor.explain_error("CUDA out of memory").finding
     assert re.fullmatch(
-        r"https://github\.com/\S+/blob/HEAD/docs/troubleshooting\.md#out-of-memory", finding.link
+        r"https://github\.com/\S+/blob/HEAD/docs/problems/memory\.md#out-of-memory", finding.link
     )
 
 

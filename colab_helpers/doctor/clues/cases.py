@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from colab_helpers.doctor.clues.clue import Clue, Raised, frames
@@ -16,7 +15,7 @@ def clues(raised: Raised) -> Iterator[Clue]:
         return
     text = f"{_functions(raised)}\n{raised.text}".lower()
     for case in known.cases:
-        if re.search(case.shows, text):
+        if case.is_shown_by(text):
             yield Clue(raised.known, case.seen, case.way_out(raised.platform))
             return
 

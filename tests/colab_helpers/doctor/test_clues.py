@@ -286,7 +286,7 @@ def test_other_ways_of_saying_it(session, says, seen):
     [
         "asker needs Provider 1.0 or newer",
         "this will be removed in Provider 3.0",
-        "cannot import name 'builder' from 'google.protobuf.internal' (/x.py)",
+        "cannot import name 'gone' from 'google.protobuf.internal' (/x.py)",
     ],
 )
 def test_what_is_installed_speaks_against_it(session, says):
