@@ -39,11 +39,12 @@ _SETS = {
     "m": "mostly Colab and Kaggle, by another author",
     "n": "new threads, by another author",
     "o": "well-known messages, nearly all without a thread",
+    "p": "mostly Colab and Kaggle, by two other authors, after 240 more cases",
 }
 _UNSEEN = {*_SETS} - {"a"}
 _RANGE = f"{min(_UNSEEN)} to {max(_UNSEEN)}"
 #: The sets that were judged last, when problems had cases.
-_LATEST = "klmno"
+_LATEST = "klmnop"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
