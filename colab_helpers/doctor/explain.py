@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import html
 import math
@@ -31,6 +32,7 @@ _OF_PACKAGES = ("library-mismatch", "sklearn-others")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 #: Titles that are named for an unknown error, and how much of its weight in words one has to share.
 _MOST_TITLES, _ENOUGH, _LEAST_WORDS = 2, 0.4, 3
+_OF_ANY_ERROR = {name.lower() for name in dir(builtins) if name.endswith(("Error", "Exception"))}
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ def _rarity() -> Mapping[str, float]:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z_]{3,40}", text.translate(_LOWER)))
+    """The words of a text, but those that any error may begin with."""
+    return set(re.findall(r"[a-z_]{3,40}", text.translate(_LOWER))) - _OF_ANY_ERROR
 
 
 def _in_this_case(clue: Clue, finding: Finding) -> str:

@@ -1,8 +1,6 @@
 """The causes of a known problem that the text of an error gives away."""
 
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,9 @@ from tests.colab_helpers.doctor import test_doctor, test_errors
 
 PROBLEMS = doctor.known_problems()
 CASES = [(problem, case) for problem in PROBLEMS.values() for case in problem.cases]
-#: A text for each case that no other collection of the tests shows, and for many others.
-TEXTS = tomllib.loads((Path(__file__).parent / "cases.toml").read_text("utf-8"))["text"]
+#: Texts of problems and of their cases that no other collection of the tests has.
+TEXTS = test_errors.TEXTS
+OF_CASES = [row for row in TEXTS if "seen" in row]
 
 
 def shown(text):
@@ -20,7 +19,7 @@ def shown(text):
     return {(clue.id, clue.seen) for clue in explained.clues} if explained else set()
 
 
-@pytest.mark.parametrize("row", TEXTS, ids=lambda row: row["seen"])
+@pytest.mark.parametrize("row", OF_CASES, ids=lambda row: row["seen"])
 def test_a_text_is_told_as_the_case_that_it_is(row):
     [(id, seen)] = shown(row["text"])
     assert id == row["problem"] and seen.startswith(row["seen"])
