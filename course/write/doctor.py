@@ -39,12 +39,13 @@ _SETS = {
     "m": "mostly Colab and Kaggle, by another author",
     "n": "new threads, by another author",
     "o": "well-known messages, nearly all without a thread",
-    "p": "mostly Colab and Kaggle, by two other authors, after 240 more cases",
+    "p": "mostly Colab and Kaggle, by two other authors, after 240 more causes",
+    "q": "mostly Colab and Kaggle, by two other authors, after 280 more problems",
 }
 _UNSEEN = {*_SETS} - {"a"}
 _RANGE = f"{min(_UNSEEN)} to {max(_UNSEEN)}"
-#: The sets that were judged last, when problems had cases.
-_LATEST = "klmnop"
+#: The sets that were judged last, and the last one, which measured the list nearest to today's.
+_LATEST, _LAST = "pq", "q"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
@@ -62,7 +63,8 @@ def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
     texts = Counter(row["judged_first"] for row in _errors() if row["set"] in _UNSEEN)
     latest = Counter(row["judged_first"] for row in _errors() if row["set"] in _LATEST)
-    late = _shares(latest)
+    last = Counter(row["judged_first"] for row in _errors() if row["set"] == _LAST)
+    late, at_last = _shares(latest), _shares(last)
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return (
@@ -70,9 +72,9 @@ def short() -> str:
         f"below: {cells.total()} errors made in cells, by two authors who had not seen the doctor): "
         f"{_told(cells)}. **Errors of accelerators, packages and machines** (sets {_RANGE}: "
         f"{texts.total()} texts, each judged before anybody had written for it): {_told(texts)}. Of the "
-        f"latest {latest.total()} texts (sets {_LATEST[0]} to {_LATEST[-1]}), {late['right']} % were right "
-        f"and {late['wrong']} % wrong. All figures are rounded. So check a card against your own error "
-        "before you act."
+        f"latest {latest.total()} texts (sets {_LATEST[0]} and {_LATEST[-1]}), {late['right']} % were right "
+        f"and {late['wrong']} % wrong; of the last {last.total()}, {at_last['right']} % and "
+        f"{at_last['wrong']} %. All figures are rounded. So check a card against your own error before you act."
     )
 
 

@@ -57,7 +57,7 @@ def test_a_path_with_backslashes():
 
 def test_code_for_a_tpu_where_there_is_none(monkeypatch):
     _machine(monkeypatch)
-    [clue] = told("raise ValueError('Please provide a TPU Name to connect to.')").clues
+    clue, *_ = told("raise ValueError('Please provide a TPU Name to connect to.')").clues
     assert clue.seen == "This machine shows no TPU." and "v5e-1 TPU" in clue.remedy
 
 
