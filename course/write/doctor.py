@@ -74,7 +74,8 @@ def short() -> str:
         f"{texts.total()} texts, each judged before anybody had written for it): {_told(texts)}. Of the "
         f"latest {latest.total()} texts (sets {_LATEST[0]} and {_LATEST[-1]}), {late['right']} % were right "
         f"and {late['wrong']} % wrong; of the last {last.total()}, {at_last['right']} % and "
-        f"{at_last['wrong']} %. All figures are rounded. So check a card against your own error before you act."
+        f"{at_last['wrong']} %. All figures are rounded. So check a card against your own error before "
+        "you act."
     )
 
 
