@@ -195,17 +195,24 @@ def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str
 
     `slow` and `quick` take nothing and do the same work. They are timed in turns, at least twice and up
     to five times, and the best of each counts: a moment in which the machine is slow decides nothing.
+    Before an answer counts as right, `slow` gets two more chances: it may have had the slow moments.
     """
     before = after = math.inf
     for turn in range(5):
-        before = min(before, *benchmark.measure(slow, budget=0.1).times)
-        after = min(after, *benchmark.measure(quick, budget=0.1).times)
+        before = min(before, _best(slow))
+        after = min(after, _best(quick))
         if turn and after <= before / 2:
-            break
+            before = min(before, _best(slow), _best(slow))
+            if after <= before / 2:
+                break
     gain = _units.times(before / after)
     if after > before / 2:
         raise NotYet(f"{gain} as fast. Half the time is 2×: {advice}")
     return f"{gain} as fast"
+
+
+def _best(function: Callable[[], Any]) -> float:
+    return min(benchmark.measure(function, budget=0.1).times)
 
 
 def told(answer: Any, name: str) -> Any:
