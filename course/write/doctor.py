@@ -41,11 +41,12 @@ _SETS = {
     "o": "well-known messages, nearly all without a thread",
     "p": "mostly Colab and Kaggle, by two other authors, after 240 more causes",
     "q": "mostly Colab and Kaggle, by two other authors, after 280 more problems",
+    "r": "messages from the programs' source, nearly all without a thread, by two other authors",
 }
 _UNSEEN = {*_SETS} - {"a"}
 _RANGE = f"{min(_UNSEEN)} to {max(_UNSEEN)}"
-#: The sets that were judged last, and the last one, which measured the list nearest to today's.
-_LATEST, _LAST = "pq", "q"
+#: The sets that were judged last, which measured the list nearest to today's.
+_LATEST = "qr"
 #: Errors that somebody made in cells, by set; nobody who made any had seen the doctor.
 _SESSIONS = {
     "first": "set 1, while mistakes in one's own code were still left alone",
@@ -63,8 +64,7 @@ def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
     texts = Counter(row["judged_first"] for row in _errors() if row["set"] in _UNSEEN)
     latest = Counter(row["judged_first"] for row in _errors() if row["set"] in _LATEST)
-    last = Counter(row["judged_first"] for row in _errors() if row["set"] == _LAST)
-    late, at_last = _shares(latest), _shares(last)
+    late = _shares(latest)
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
     return (
@@ -73,9 +73,8 @@ def short() -> str:
         f"{_told(cells)}. **Errors of accelerators, packages and machines** (sets {_RANGE}: "
         f"{texts.total()} texts, each judged before anybody had written for it): {_told(texts)}. Of the "
         f"latest {latest.total()} texts (sets {_LATEST[0]} and {_LATEST[-1]}), {late['right']} % were right "
-        f"and {late['wrong']} % wrong; of the last {last.total()}, {at_last['right']} % and "
-        f"{at_last['wrong']} %. All figures are rounded. So check a card against your own error before "
-        "you act."
+        f"and {late['wrong']} % wrong. All figures are rounded. So check a card against your own error "
+        "before you act."
     )
 
 
