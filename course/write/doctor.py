@@ -6,8 +6,8 @@ import functools
 import json
 import math
 import tomllib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from colab_helpers import doctor
@@ -98,14 +98,25 @@ def judged_table() -> str:
 
 
 def categories_table() -> str:
-    """Verdicts on what nobody had seen when the patterns were written, by category, the best first."""
-    rows = [row for row in _errors() if row["set"] in _UNSEEN]
-    counts = {
-        category: Counter(row["judged_first"] for row in rows if row["category"] == category)
-        for category in {row["category"] for row in rows}
-    }
-    order = sorted(counts, key=lambda one: (-counts[one]["right"] / counts[one].total(), one))
-    return _table(f"category, sets {_RANGE}", {one: counts[one] for one in order})
+    """Verdicts on what nobody had seen, by category, the best first; how many of the latest were right."""
+    unseen = _by_category(_UNSEEN)
+    latest = _by_category(_LATEST)
+    order = sorted(unseen, key=lambda one: (-unseen[one]["right"] / unseen[one].total(), one))
+    lines = []
+    for one in order:
+        shares = (f"{share} %" for share in _shares(unseen[one]).values())
+        of_latest = f"{latest[one]['right']} of {latest[one].total()}"
+        lines.append((one, str(unseen[one].total()), *shares, of_latest))
+    last = f"right in {_LATEST[0]} and {_LATEST[-1]}"
+    return table((f"category, sets {_RANGE}", "how many", *_VERDICTS, last), lines)
+
+
+def _by_category(sets: Collection[str]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in _errors():
+        if row["set"] in sets:
+            counts[row["category"]][row["judged_first"]] += 1
+    return counts
 
 
 def words() -> str:
