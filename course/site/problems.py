@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
 
@@ -16,13 +13,18 @@ from course.write.tables import table
 
 def pages() -> dict[str, str]:
     """Return the pages of problems by name: an index, and a page for each group."""
-    texts = {_name(rows): _page(group, rows) for group, rows in _groups().items()}
+    texts = {_name(rows): _page(group, rows) for group, rows in written.problem_groups().items()}
     return {"index": _index(), **texts}
 
 
 def place(id: str) -> str:
     """Return the address of a problem's place on the site. Raises KeyError for an unknown one."""
-    return f"{doctor.known_problems()[id].page.removeprefix('docs/')}#{id}"
+    return f"{on_site(doctor.known_problems()[id].page)}#{id}"
+
+
+def on_site(page: str) -> str:
+    """Return where the site has a group's `page` of the repository."""
+    return page.removeprefix("docs/")
 
 
 def as_json(address: str) -> str:
@@ -36,13 +38,6 @@ def as_json(address: str) -> str:
         for problem in doctor.known_problems().values()
     ]
     return json.dumps({"problems": rows}, indent=1, default=str)
-
-
-@functools.cache
-def _groups() -> Mapping[str, tuple[doctor.Problem, ...]]:
-    known = doctor.known_problems().values()
-    rows = itertools.groupby(known, key=lambda problem: problem.group)
-    return {group: tuple(problems) for group, problems in rows}
 
 
 def _name(rows: tuple[doctor.Problem, ...]) -> str:
@@ -59,7 +54,10 @@ def _page(group: str, rows: tuple[doctor.Problem, ...]) -> str:
 def _index() -> str:
     counted = table(
         ("where", "problems"),
-        ((f"[{group}]({_name(rows)}.md)", str(len(rows))) for group, rows in _groups().items()),
+        (
+            (f"[{group}]({_name(rows)}.md)", str(len(rows)))
+            for group, rows in written.problem_groups().items()
+        ),
     )
     lines = [
         "# Known problems",
@@ -70,8 +68,15 @@ def _index() -> str:
         counted,
         "",
     ]
-    for group, rows in _groups().items():
+    for group, rows in written.problem_groups().items():
         titles = (f"- [{row.title}]({_name(rows)}.md#{row.id})" for row in rows)
         lines += [f"## {group}", "", *titles, ""]
-    lines += ["```{toctree}", ":hidden:", "", *map(_name, _groups().values()), "```", ""]
+    lines += [
+        "```{toctree}",
+        ":hidden:",
+        "",
+        *map(_name, written.problem_groups().values()),
+        "```",
+        "",
+    ]
     return "\n".join(lines)

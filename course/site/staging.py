@@ -12,6 +12,7 @@ from colab_helpers import _files, doctor
 from course.site import api, chips, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
+from course.write.pages import problem_groups
 
 HERE = Path(__file__).parent
 #: Pages that are sections of the README.
@@ -104,7 +105,7 @@ def _places(course: Course) -> Mapping[str, str]:
         "README.md": "index.md",
         "docs/images/race.png": "images/race.png",
         doctor.PAGE: "problems/index.md",
-        **{one.page: one.page.removeprefix("docs/") for one in doctor.known_problems().values()},
+        **{rows[0].page: problems.on_site(rows[0].page) for rows in problem_groups().values()},
         "docs/teaching/": "teaching/index.md",
     }
 

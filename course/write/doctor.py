@@ -62,8 +62,7 @@ _SESSIONS = {
 
 def short() -> str:
     """How good the doctor is, in a few lines: what was known of it when it was last asked."""
-    texts = Counter(row["judged_first"] for row in _errors() if row["set"] in _UNSEEN)
-    latest = Counter(row["judged_first"] for row in _errors() if row["set"] in _LATEST)
+    texts, latest = _verdicts(_UNSEEN), _verdicts(_LATEST)
     late = _shares(latest)
     cells = _judged_cells()["fourth"] + _judged_cells()["fifth"]
     known = sum(bool(problem.errors) for problem in doctor.known_problems().values())
@@ -90,11 +89,7 @@ def judged_table() -> str:
     """Verdicts on the first answer, by set: how many, and what share."""
     sets = {f"{name}: {what}": {name} for name, what in _SETS.items()}
     sets[f"{_RANGE}: all that were unseen"] = _UNSEEN
-    counts = {
-        what: Counter(row["judged_first"] for row in _errors() if row["set"] in names)
-        for what, names in sets.items()
-    }
-    return _table("errors", counts)
+    return _table("errors", {what: _verdicts(names) for what, names in sets.items()})
 
 
 def categories_table() -> str:
@@ -109,6 +104,10 @@ def categories_table() -> str:
         lines.append((one, str(unseen[one].total()), *shares, of_latest))
     last = f"right in {_LATEST[0]} and {_LATEST[-1]}"
     return table((f"category, sets {_RANGE}", "how many", *_VERDICTS, last), lines)
+
+
+def _verdicts(sets: Collection[str]) -> Counter[str]:
+    return Counter(row["judged_first"] for row in _errors() if row["set"] in sets)
 
 
 def _by_category(sets: Collection[str]) -> dict[str, Counter[str]]:

@@ -7,6 +7,7 @@ the timings, not the page.
 from __future__ import annotations
 
 import base64
+import functools
 import itertools
 import json
 import re
@@ -77,8 +78,7 @@ def render(course: Course) -> dict[Path, str]:
             "own": own_lines(course),
         }
     }
-    troubles = course.root / "docs" / "troubleshooting.md"
-    pages[troubles] = {"problems": problem_list()}
+    pages[course.root / doctor.PAGE] = {"problems": problem_list()}
     for place, text in problem_pages().items():
         pages[course.root / place] = {"problems": text}
     pages[course.root / "docs" / "doctor.md"] = {
@@ -188,7 +188,7 @@ def action_lines(course: Course) -> str:
 def problem_list() -> str:
     """Every known problem by group, with a place for its id and the way to its page."""
     lines = []
-    for group, rows in _problem_groups().items():
+    for group, rows in problem_groups().items():
         lines += [f"## {group}", ""]
         for row in rows:
             page = row.page.removeprefix("docs/")
@@ -200,7 +200,7 @@ def problem_list() -> str:
 def problem_pages() -> dict[str, str]:
     """The page of each group by its place: what each problem means, the way out, who says so."""
     pages = {}
-    for rows in _problem_groups().values():
+    for rows in problem_groups().values():
         lines = [*(f"- [{row.title}](#{row.id})" for row in rows), ""]
         for row in rows:
             place = f'<a name="{row.id}"></a>'
@@ -209,10 +209,12 @@ def problem_pages() -> dict[str, str]:
     return pages
 
 
-def _problem_groups() -> dict[str, list[doctor.Problem]]:
+@functools.cache
+def problem_groups() -> Mapping[str, tuple[doctor.Problem, ...]]:
+    """Return the known problems by group, in the order of the list."""
     known = doctor.known_problems().values()
     rows = itertools.groupby(known, key=lambda problem: problem.group)
-    return {group: list(problems) for group, problems in rows}
+    return {group: tuple(problems) for group, problems in rows}
 
 
 def problem_lines(problem: doctor.Problem) -> list[str]:
