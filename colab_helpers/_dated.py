@@ -1,4 +1,4 @@
-"""When has somebody to look again?"""
+"""Statements with a date on which to look again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a file written whole or not at all? Beside it first, then put in its place.
+"""Files written whole or not at all: beside the old one first, then put in its place.
 
 Somebody who is stopped in the middle, by Ctrl-C, a full disk or a power cut, keeps the old file.
 """

@@ -1,4 +1,4 @@
-"""What do problems leave behind on a machine? Read from files only, each in a few milliseconds."""
+"""What problems leave behind on a machine, read from files in a few milliseconds."""
 
 from __future__ import annotations
 

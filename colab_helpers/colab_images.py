@@ -1,4 +1,4 @@
-"""Which packages does each of Colab's runtime images carry, as last tested?"""
+"""The packages of each of Colab's runtime images, as last tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One chip or many: how do I get several devices, and which strategy or mesh fits them?
+"""Several devices: real or simulated, and the strategy or mesh that fits them.
 
 Several devices can be simulated on any CPU: XLA and TensorFlow split it into as many as you ask for,
 each with a name and a queue of its own. They are slower than real chips and compute the same.

@@ -1,4 +1,4 @@
-"""What is true of the platform today, who says so, since when?
+"""Facts about the platform, each with its source and date.
 
 Platforms change under a course. Every such sentence stands once, in `facts.toml`, with its source
 and the date it was seen, and is shown together with both.

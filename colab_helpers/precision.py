@@ -1,4 +1,4 @@
-"""Which number formats does this chip run natively, and what do they lose?"""
+"""Number formats: which ones a chip computes in natively, and what they lose."""
 
 from __future__ import annotations
 

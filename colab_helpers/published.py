@@ -1,4 +1,4 @@
-"""What have others measured on chips that I don't have? Dated, sourced, never mixed up with our records.
+"""What others have measured on chips: dated, with source.
 
 Each row of `published.toml` was looked up again at its source before it came here. Figures draw them
 hollow and name the source: they replace nothing that you can measure yourself.

@@ -1,4 +1,4 @@
-"""What does a transformer of these sizes need to train, by formula, and which chips does it fit?
+"""The memory and time of training a transformer, by formula.
 
 A GPT as in `lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
 embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
                 help="a GPU machine's records",
             )
     add("accuracy", commands.accuracy, "predict and measure networks here; keep the table")
-    new = add("new-lesson", commands.new_lesson, "lay what a new lesson needs")
+    new = add("new-lesson", commands.new_lesson, "create the files of a new lesson")
     new.add_argument("number", help="two figures, as in 08")
     new.add_argument("name", help="small letters, as in plan")
     new.add_argument("--title", default="")
@@ -122,10 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     release.add_argument(
         "--wheel", type=Path, metavar="FOLDER", help="build the wheel, and nothing else"
     )
-    matrix = add("matrix", commands.matrix, "run lessons under every condition and print the grid")
-    matrix.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
-    matrix.add_argument("--conditions", default="", help="their names, separated by commas")
-    matrix.add_argument("--jobs", type=_count, default=2)
+    conditions = add("conditions", commands.conditions, "run lessons under every condition")
+    conditions.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    conditions.add_argument("--only", default="", help="names of conditions, separated by commas")
+    conditions.add_argument("--jobs", type=_count, default=2)
     drift = add("drift", commands.drift, "compare Colab's package lists with the versions tested")
     drift.add_argument("--freeze", type=Path, help="a list saved from a runtime; else downloaded")
     facts = add(
@@ -134,39 +134,23 @@ def _parser() -> argparse.ArgumentParser:
         "list platform facts and known problems by age; fail past a review date",
     )
     facts.add_argument("--today", type=date.fromisoformat, default=None, metavar="YYYY-MM-DD")
-    twin = add("twin", commands.twin, "run lessons with exactly what a Colab image ships")
-    twin.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
-    twin.add_argument("--image", default="latest", help="its name in Colab's menu, as in 2026.07")
-    twin.add_argument("--python", default="", help="a Python of the image's version")
-    twin.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
-    colab = add("colab", commands.colab, "run lessons on a real Colab machine")
-    colab.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
-    colab.add_argument("--gpu", default="", help="such as T4")
-    colab.add_argument("--tpu", default="", help="such as v5e1")
-    mismatches = add(
-        "mismatches",
-        commands.mismatches,
-        "make environments whose packages do not go together: does the doctor say which, and what helps?",
+    replica = add("replica", commands.replica, "run lessons with exactly what a Colab image ships")
+    replica.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
+    replica.add_argument(
+        "--image", default="latest", help="its name in Colab's menu, as in 2026.07"
     )
-    mismatches.add_argument("names", nargs="*", help="of rows; all when left out")
-    mismatches.add_argument("--jobs", type=_count, default=2)
-    mutants = add("mutants", commands.mutants, "plant faults at random: do the tests see them?")
-    mutants.add_argument("--count", type=_count, default=150)
-    mutants.add_argument("--seed", type=int, default=0)
-    mutants.add_argument("--jobs", type=_count, default=2)
-    mutants.add_argument(
-        "--only", action="append", default=[], metavar="PATH", help="such modules alone"
-    )
+    replica.add_argument("--python", default="", help="a Python of the image's version")
+    replica.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
     wheels = add("wheels", gpu_commands.wheels, "fetch what a machine that has only PyTorch lacks")
     wheels.add_argument("folder", type=Path)
     wheels.add_argument("--python", default="3.12", help="the machine's version")
     wheels.add_argument("--there", type=Path, help="its `pip list`; a usual one if left out")
-    gpu = add("gpu", gpu_commands.gpu, "the steps of a GPU machine without a network")
+    gpu = add("gpu", gpu_commands.gpu, "what to run on a GPU machine without a network")
     gpu.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
     gpu.add_argument("--step", action="append", default=[], help="one of them; all if left out")
     gpu.add_argument("--wheels", type=Path, required=True, metavar="FOLDER")
     gpu.add_argument(
-        "--rehearse", default="", metavar="MACHINE", help="a stand-in, and small sizes"
+        "--rehearse", default="", metavar="MACHINE", help="a fake GPU, and small sizes"
     )
     compare = add(
         "gpu-compare",

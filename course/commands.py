@@ -1,4 +1,4 @@
-"""What do the maintainers' commands do? One function each; it returns the exit code.
+"""The maintainers' commands, one function each; it returns the exit code.
 
 Each imports what it needs itself, so that those that look at facts or drift start with nothing installed.
 """
@@ -15,7 +15,7 @@ from course.table import Course, CourseError, Lesson
 def build(course: Course, options: argparse.Namespace) -> int:
     """Write notebooks and generated pages; with --check, only say what is out of date."""
     from colab_helpers import _files
-    from course.prove import static
+    from course.check import static
     from course.write import assemble, pages
 
     if options.check:
@@ -42,25 +42,25 @@ def build(course: Course, options: argparse.Namespace) -> int:
 
 
 def new_lesson(course: Course, options: argparse.Namespace) -> int:
-    """Lay what a new lesson needs."""
+    """Create the files of a new lesson."""
     from course.write import new_lesson
 
-    for path in new_lesson.lay(course, options.number, options.name, options.title):
+    for path in new_lesson.create(course, options.number, options.name, options.title):
         print(path.relative_to(course.root))
     print(
         f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers belong into "
-        "tests/colab_helpers/lessons/test_exercises.py."
+        "tests/colab_lessons/test_exercises.py."
     )
     return 0
 
 
 def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
-    from course.prove import promises, runs
-    from course.run import execute, lessons, report
+    from course.check import promises
+    from course.run import execute, lessons, report, sound
 
     lessons.require(options.require)
-    if options.require and not lessons.stands_in():
+    if options.require and not lessons.on_fake_gpu():
         lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
     folder = options.folder or course.root / "build" / "course"
     chosen = course.select(options.lessons)
@@ -76,7 +76,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     print(f"\n{report.as_text(ran.outcomes)}\n")
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
     kind = options.require
-    beside = [p for o in ran.outcomes for p in runs.device_problems(o, kind)] if kind else []
+    beside = [p for o in ran.outcomes for p in sound.device_problems(o, kind)] if kind else []
     beside += [p for o in ran.outcomes for p in promises.broken_in(execute.records(o.notebook))]
     print(*beside, sep="\n", end="\n" if beside else "")
     return _code(ran.ok and not beside, ran.stopped)
@@ -92,7 +92,7 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
     def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
         path = assemble.store_outputs(course, lesson, outcome.notebook)
-        pages.write_timing(course, outcome)
+        pages.write_timing(course, outcome.name, outcome.seconds)
         print(f"\r{path.relative_to(course.root)}")
 
     folder = course.root / "build" / "notebooks"
@@ -106,7 +106,7 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
 def accuracy(course: Course, options: argparse.Namespace) -> int:
     """Predict and measure networks on this machine, and keep the table for the docs."""
-    from course.prove import accuracy as trials
+    from course.check import accuracy as trials
     from course.write import pages
 
     print(trials.measure_all(course).relative_to(course.root))
@@ -116,7 +116,7 @@ def accuracy(course: Course, options: argparse.Namespace) -> int:
 
 def reference(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and keep their records, or those that a GPU machine has packed."""
-    from colab_helpers.lessons import reference
+    from colab_lessons import reference
     from course.gpu import commands as gpu_commands
     from course.run import execute, lessons
     from course.write import pages
@@ -198,41 +198,43 @@ def release(course: Course, options: argparse.Namespace) -> int:
     return 0
 
 
-def matrix(course: Course, options: argparse.Namespace) -> int:
+def conditions(course: Course, options: argparse.Namespace) -> int:
     """Run lessons under every condition and print the grid."""
-    from course.run import matrix
+    from course.check import conditions
 
-    names = [name.strip() for name in options.conditions.split(",") if name.strip()]
-    unknown = set(names) - set(matrix.CONDITIONS)
+    names = [name.strip() for name in options.only.split(",") if name.strip()]
+    unknown = set(names) - set(conditions.CONDITIONS)
     if unknown:
-        raise CourseError(f"No condition {unknown}. There are: {', '.join(matrix.CONDITIONS)}.")
+        there = ", ".join(conditions.CONDITIONS)
+        raise CourseError(f"No condition {', '.join(unknown)}. There are: {there}.")
     results = []
-    for result in matrix.check_all(
-        course.select(options.lessons), names or list(matrix.CONDITIONS), options.jobs
-    ):
+    chosen = names or list(conditions.CONDITIONS)
+    for result in conditions.check_all(course.select(options.lessons), chosen, options.jobs):
         print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
         results.append(result)
-    print(f"\n{matrix.as_grid(results)}")
+    print(f"\n{conditions.as_grid(results)}")
     return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
-def twin(course: Course, options: argparse.Namespace) -> int:
+def replica(course: Course, options: argparse.Namespace) -> int:
     """Run lessons with what a Colab image ships."""
     from colab_helpers import colab_images
-    from course.run import twin
+    from course.run import replica
 
     known = colab_images.images()
     if options.image not in known:
         raise CourseError(f"No image {options.image}. There are: {', '.join(known)}.")
-    image, folder = known[options.image], course.root / "build" / "twin" / options.image
+    image, folder = known[options.image], course.root / "build" / "replica" / options.image
     interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
     print(f"Image {image.name}: Python {image.python}, {image.source}, {image.seen}", flush=True)
     start = time.perf_counter()
-    made = twin.create(image, folder / "venv", interpreter, options.colabtools or twin.COLABTOOLS)
+    made = replica.create(
+        image, folder / "venv", interpreter, options.colabtools or replica.COLABTOOLS
+    )
     kernel = f"IPython's; Colab's was not to be had: {made.lacks}" if made.lacks else "Colab's own"
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
-    for result in twin.check_all(course, made, course.select(options.lessons), folder):
+    for result in replica.check_all(course, made, course.select(options.lessons), folder):
         print(
             f"{result.lesson}: {'; '.join(result.problems) or 'ok'}, {result.seconds:.0f} s",
             flush=True,
@@ -241,26 +243,9 @@ def twin(course: Course, options: argparse.Namespace) -> int:
     return 0 if green else 1
 
 
-def colab(course: Course, options: argparse.Namespace) -> int:
-    """Run lessons on a real Colab machine."""
-    from course.run import colab
-
-    machine = colab.choose(options.gpu, options.tpu)
-    folder = course.root / "build" / "colab" / (machine.chip or "cpu")
-    green = True
-    for result in colab.run(course, course.select(options.lessons), machine, folder):
-        told = "; ".join(result.problems) or "ok"
-        print(f"{result.lesson}: {told}, {result.seconds:.0f} s; {result.notebook}", flush=True)
-        green &= not result.problems
-    print(
-        f"Records: {folder / 'records'}; move those to keep into colab_helpers/lessons/reference/."
-    )
-    return 0 if green else 1
-
-
 def drift(course: Course, options: argparse.Namespace) -> int:
     """Compare Colab's package lists with those tested."""
-    from course.prove import drift
+    from course.check import drift
 
     if options.freeze:
         try:
@@ -283,20 +268,14 @@ def drift(course: Course, options: argparse.Namespace) -> int:
     return 1 if at_risk else 0
 
 
-def mismatches(course: Course, options: argparse.Namespace) -> int:
-    """Ask the doctor in environments whose packages do not go together, and do as it says."""
-    from course.prove import mismatches
-
-    return mismatches.follow(options.names, course.root / "build" / "mismatches", options.jobs)
-
-
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
-    from colab_helpers import doctor, facts, published
+    import colab_doctor
+    from colab_helpers import facts, problems, published
 
     today = options.today or date.today()
-    stated: list[facts.Fact | doctor.Problem | published.Published] = [*facts.all_facts()]
-    stated += [*doctor.known_problems().values(), *published.everything().values()]
+    stated: list[facts.Fact | problems.Problem | published.Published] = [*facts.all_facts()]
+    stated += [*colab_doctor.known_problems().values(), *published.everything().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (
@@ -308,33 +287,10 @@ def facts(course: Course, options: argparse.Namespace) -> int:
     return 1 if overdue else 0
 
 
-def mutants(course: Course, options: argparse.Namespace) -> int:
-    """Plant faults, run the matching tests, and write which survived."""
-    from course.prove import mutants
-
-    chosen = mutants.sample(course, options.count, options.seed, options.only)
-    if not chosen:
-        raise CourseError(f"There is no such module: {', '.join(options.only)}.")
-    mutants.check_baseline(course, chosen)
-    fates = []
-    for fate in mutants.try_all(course, chosen, options.jobs):
-        fates.append(fate)
-        where = f"{fate.mutant.path} {fate.mutant.operator} {fate.mutant.occurrence}"
-        print(
-            f"{len(fates)} of {len(chosen)}: {fate.status}, {fate.seconds:.0f} s, {where}",
-            flush=True,
-        )
-        path = mutants.write(course, mutants.report(fates, options.seed))
-    print(
-        f"{mutants.report(fates, options.seed).splitlines()[0].removeprefix('# ')}; survivors: {path}"
-    )
-    return 0
-
-
 def bench(course: Course, options: argparse.Namespace) -> int:
-    """Measure the helper and the tests."""
-    from course.prove import bench
+    """Measure what the packages cost."""
+    from course.check import bench
 
-    print(bench.report_helper(), flush=True)
-    print(f"\n{bench.report_tests(course)}")
+    for line in bench.report():
+        print(line, flush=True)
     return 0

@@ -1,4 +1,4 @@
-"""How does a package of npm come in, and is it the one that was tested?"""
+"""Packages of npm, fetched once and accepted only with the tested hash."""
 
 from __future__ import annotations
 

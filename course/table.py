@@ -1,4 +1,4 @@
-"""Which lessons are there, and where does the course live? From course.toml, pyproject.toml."""
+"""The course table and the repository's address, from course.toml and pyproject.toml."""
 
 from __future__ import annotations
 

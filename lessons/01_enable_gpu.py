@@ -8,19 +8,31 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, facts, figures, hardware, published, runtime
-from colab_helpers.lessons import exercises, models, reference
-from colab_helpers.lessons.predictions import said  # adds what you predicted to a title
+from colab_helpers import benchmark, facts, hardware, published, runtime
+
+from colab_lessons import exercises, figures, models, reference
+from colab_lessons.predictions import said  # adds what you predicted to a title
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement; the repeat count follows from it
-SIZES = [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
-CHAINS = [10**k for k in range(6 if FAST else 7)]  # how many chains grow at once
-MEGABYTES = 8 if FAST else 64  # of the file
-LAYERS, BATCH = (1, 1) if FAST else (6, 32)  # of the GPT
-GPT_SECONDS = 0.5 if FAST else 10
+SECONDS = None
+SIZES = None
+CHAINS = None
+MEGABYTES = None
+LAYERS = None
+BATCH = None
+GPT_SECONDS = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.3)  # time budget of one measurement; the repeat count follows from it
+SIZES = SIZES or [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
+CHAINS = CHAINS or [10**k for k in range(6 if FAST else 7)]  # how many chains grow at once
+MEGABYTES = MEGABYTES or (8 if FAST else 64)  # of the file
+LAYERS = LAYERS or (1 if FAST else 6)  # of the GPT
+BATCH = BATCH or (1 if FAST else 32)
+GPT_SECONDS = GPT_SECONDS or (0.5 if FAST else 10)
 
 # %% [markdown] tags=["minutes-2"]
 # ## Which machine are you on?

@@ -7,18 +7,31 @@ import subprocess
 
 import torch
 
-from colab_helpers import benchmark, facts, figures, hardware, published, runtime
-from colab_helpers.lessons import exercises, reference
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, facts, hardware, published, runtime
+
+from colab_lessons import exercises, figures, reference
+from colab_lessons.predictions import said
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.5  # time budget of one measurement
-SIZES = [64, 256, 1024] if FAST else [64, 128, 256, 512, 1024, 2048]  # of matrices
-LARGER = [] if FAST else [4096, 8192]  # on a GPU, which needs them to get up to speed
-LARGEST, BY = (26, 2) if FAST else (28, 1)  # the largest data set has two to this power bytes; step
-N, TIMES = (1024, 8) if FAST else (2048, 32)  # of the roofline's matrices; the tall one has so many times the rows
+SECONDS = None
+SIZES = None
+LARGER = None
+LARGEST = None
+BY = None
+N = None
+TIMES = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
+SIZES = SIZES or ([64, 256, 1024] if FAST else [64, 128, 256, 512, 1024, 2048])  # of matrices
+LARGER = ([] if FAST else [4096, 8192]) if LARGER is None else LARGER  # on a GPU, which needs them to get up to speed
+LARGEST = LARGEST or (26 if FAST else 28)  # the largest data set has two to this power bytes; step
+BY = BY or (2 if FAST else 1)
+N = N or (1024 if FAST else 2048)  # of the roofline's matrices; the tall one has so many times the rows
+TIMES = TIMES or (8 if FAST else 32)
 
 # %%
 has_accelerator = torch.accelerator.is_available()

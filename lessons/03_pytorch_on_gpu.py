@@ -10,20 +10,34 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from colab_helpers import benchmark, figures, hardware, precision, published, runtime
-from colab_helpers.lessons import data, exercises, models, reference
-from colab_helpers.lessons.predictions import said
-from colab_helpers.lessons.two_sides import Queue
+from colab_helpers import benchmark, hardware, precision, published, runtime
+
+from colab_lessons import data, exercises, figures, models, reference
+from colab_lessons.predictions import said
+from colab_lessons.two_sides import Queue
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
-SIZES = [2**k for k in range(4, 8 if FAST else 13)]  # matrices that are moved
-MEGABYTES = 16 if FAST else 128  # of a large copy
-N = 512 if FAST else 2048  # of the matrices in the queue
-EPOCHS, GPT_STEPS, SHOWN = (5, 10, 50) if FAST else (30, 700, None)
-NUMBERS = 10**5 if FAST else 10**7  # for the compiler
+SECONDS = None
+SIZES = None
+MEGABYTES = None
+N = None
+EPOCHS = None
+GPT_STEPS = None
+SHOWN = None
+NUMBERS = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.3)  # time budget of one measurement
+SIZES = SIZES or [2**k for k in range(4, 8 if FAST else 13)]  # matrices that are moved
+MEGABYTES = MEGABYTES or (16 if FAST else 128)  # of a large copy
+N = N or (512 if FAST else 2048)  # of the matrices in the queue
+EPOCHS = EPOCHS or (5 if FAST else 30)
+GPT_STEPS = GPT_STEPS or (10 if FAST else 700)
+SHOWN = SHOWN or (50 if FAST else None)
+NUMBERS = NUMBERS or (10**5 if FAST else 10**7)  # for the compiler
 LADDER = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=1 if FAST else 4)
 
 # %% [markdown] tags=["minutes-10"]

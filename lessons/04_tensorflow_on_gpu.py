@@ -5,19 +5,30 @@ import subprocess
 import sys
 import time
 
-from colab_helpers import benchmark, facts, figures, hardware, runtime
-from colab_helpers.lessons import data, exercises, reference, replay
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, facts, hardware, runtime
+
+from colab_lessons import data, exercises, figures, reference, replay
+from colab_lessons.predictions import said
 
 replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show recorded results
 machine = hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.5  # time budget of one measurement
-EPOCHS, IMAGES, NUMBERS = (5, 128, 10**6) if FAST else (30, 640, 10**7)
-COLUMNS = 64 if FAST else 4096  # of the matrix in a GPU's training step
+SECONDS = None
+EPOCHS = None
+IMAGES = None
+NUMBERS = None
+COLUMNS = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
+EPOCHS = EPOCHS or (5 if FAST else 30)
+IMAGES = IMAGES or (128 if FAST else 640)
+NUMBERS = NUMBERS or (10**6 if FAST else 10**7)
+COLUMNS = COLUMNS or (64 if FAST else 4096)  # of the matrix in a GPU's training step
 
 # %% [markdown] tags=["minutes-1"]
 # ## Start quietly

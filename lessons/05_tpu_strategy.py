@@ -5,23 +5,42 @@ import time
 
 import numpy as np
 
-from colab_helpers import benchmark, devices, doctor, facts, figures, hardware, published, runtime
-from colab_helpers.lessons import data, exercises, reference, replay
-from colab_helpers.lessons.predictions import said
+import colab_doctor
+
+from colab_helpers import benchmark, devices, facts, hardware, published, runtime
+
+from colab_lessons import data, exercises, figures, reference, replay
+from colab_lessons.predictions import said
 
 replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
 split, machine = data.digits(), hardware.list_devices().cpu
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
-LENGTHS = 6 if FAST else 50  # sentences of different lengths
-SIZES, SIZES_ON_CHIP = ([64, 128], [64, 256]) if FAST else ([64, 128, 256, 512, 1024], [256, 1024, 2048, 4096, 8192])
-ROWS = [2**k for k in ((15, 20) if FAST else (17, 18, 19, 20))]  # of batches, for a TPU's compiler
-LAYERS = 1 if FAST else 4
-STEPS, EPOCHS, REPLICA_STEPS = (20, 2, 10) if FAST else (200, 15, 50)
-CHIP_FOR = "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time
+SECONDS = None
+LENGTHS = None
+SIZES = None
+SIZES_ON_CHIP = None
+ROWS = None
+LAYERS = None
+STEPS = None
+EPOCHS = None
+REPLICA_STEPS = None
+CHIP_FOR = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.3)  # time budget of one measurement
+LENGTHS = LENGTHS or (6 if FAST else 50)  # sentences of different lengths
+SIZES = SIZES or ([64, 128] if FAST else [64, 128, 256, 512, 1024])
+SIZES_ON_CHIP = SIZES_ON_CHIP or ([64, 256] if FAST else [256, 1024, 2048, 4096, 8192])
+ROWS = ROWS or [2**k for k in ((15, 20) if FAST else (17, 18, 19, 20))]  # of batches, for a TPU's compiler
+LAYERS = LAYERS or (1 if FAST else 4)
+STEPS = STEPS or (20 if FAST else 200)
+EPOCHS = EPOCHS or (2 if FAST else 15)
+REPLICA_STEPS = REPLICA_STEPS or (10 if FAST else 50)
+CHIP_FOR = CHIP_FOR or "jax"  # who gets a TPU: "jax", or "tensorflow" (with tensorflow-tpu); one at a time
 
 # %% [markdown] tags=["minutes-10"]
 # ## A field of multipliers
@@ -729,7 +748,7 @@ else:
         make_strategy("TPUStrategy")
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         print(f"{type(error).__name__}: {error}"[:140], "…")
-        explained = doctor.explain_error(error)
+        explained = colab_doctor.explain_error(error)
 print(explained)
 
 # %% [markdown] tags=["minutes-4", "short-0"]

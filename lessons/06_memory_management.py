@@ -13,21 +13,32 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, facts, figures, hardware, memory, precision, published, runtime
-from colab_helpers.lessons import data, exercises, models, reference, replay
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, facts, hardware, memory, precision, published, runtime
+
+from colab_lessons import data, exercises, figures, models, reference, replay
+from colab_lessons.predictions import said
 
 replay.watch("06_memory_management")  # cells that need what is missing show recorded results
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see there
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS, TURNS = (0.05, 1) if FAST else (1.0, 5)  # time budget of one measurement, and turns that may share it
-ROWS = 16  # sequences in a batch
+SECONDS = None
+TURNS = None
+ROWS = None
+BUDGET = None
+LARGE_BUDGET = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement, and turns that may share it
+TURNS = TURNS or (1 if FAST else 5)
+ROWS = ROWS or 16  # sequences in a batch
 SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
-BUDGET, LARGE_BUDGET = (25e6, 400e6) if FAST else (100e6, 4e9)  # bytes to stay within, for each
+BUDGET = BUDGET or (25e6 if FAST else 100e6)  # bytes to stay within, for each
+LARGE_BUDGET = LARGE_BUDGET or (400e6 if FAST else 4e9)
 
 # %%
 has_accelerator = torch.accelerator.is_available()

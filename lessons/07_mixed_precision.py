@@ -10,21 +10,35 @@ from torch import nn
 from torch.linalg import vector_norm
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, devices, facts, figures, hardware, memory, precision, published, runtime
-from colab_helpers.lessons import data, exercises, models, reference, replay
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, devices, facts, hardware, memory, precision, published, runtime
+
+from colab_lessons import data, exercises, figures, models, reference, replay
+from colab_lessons.predictions import said
 
 replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
 warnings.filterwarnings("ignore", "Please use the new API settings")  # PyTorch 2.9 says it of a setting below
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.05 if FAST else 0.3  # time budget of one measurement
-N, N_ON_CHIP = (128, 256) if FAST else (512, 4096)  # of matrices
-STEPS, SEEDS, ROWS = (110, 1, 128) if FAST else (150, 3, 512)  # of the deep network's training
-BATCHES = [1, 4] if FAST else [1, 2, 4, 8, 16, 32]  # rows, for the GPT
+SECONDS = None
+N = None
+N_ON_CHIP = None
+STEPS = None
+SEEDS = None
+ROWS = None
+BATCHES = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.05 if FAST else 0.3)  # time budget of one measurement
+N = N or (128 if FAST else 512)  # of matrices
+N_ON_CHIP = N_ON_CHIP or (256 if FAST else 4096)
+STEPS = STEPS or (110 if FAST else 150)  # of the deep network's training
+SEEDS = SEEDS or (1 if FAST else 3)
+ROWS = ROWS or (128 if FAST else 512)
+BATCHES = BATCHES or ([1, 4] if FAST else [1, 2, 4, 8, 16, 32])  # rows, for the GPT
 SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
 

@@ -18,21 +18,31 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, facts, figures, hardware, memory, plan, published
-from colab_helpers.lessons import exercises, models, reference
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, facts, hardware, memory, plan, published
+
+from colab_lessons import exercises, figures, models, reference
+from colab_lessons.predictions import said
 from colab_helpers.plan import accuracy, command
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = 0.1 if FAST else 1.0  # time budget of one measurement
-ROWS = 8  # sequences in a batch
+SECONDS = None
+ROWS = None
+DEEP = None
+STEPS = None
+HOURS = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
+ROWS = ROWS or 8  # sequences in a batch
 SMALL = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=2 if FAST else 4)  # what this machine will run
-DEEP = 4 if FAST else 24  # layers of the one that it times without building it
+DEEP = DEEP or (4 if FAST else 24)  # layers of the one that it times without building it
 GPT2 = models.GPTConfig(vocabulary=50_257, context=1024, width=768, heads=12, layers=2 if FAST else 12)
 SEVEN = models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=2 if FAST else 32)  # 7 billion parameters
-STEPS, HOURS = 100_000, 30  # of the training that is planned, and its deadline
+STEPS = STEPS or 100_000  # of the training that is planned, and its deadline
+HOURS = HOURS or 30
 
 # %%
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")

@@ -25,18 +25,27 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, checkpoints, facts, figures, hardware, published, runtime
-from colab_helpers.lessons import exercises, reference, replay
-from colab_helpers.lessons.predictions import said
+from colab_helpers import benchmark, checkpoints, facts, hardware, published, runtime
+
+from colab_lessons import exercises, figures, reference, replay
+from colab_lessons.predictions import said
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks { display-mode: "form" }
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-STEPS = 56 if FAST else 112  # of the training run; an epoch has 28
-RESUMED = 42  # the step from which it is resumed with something missing: in the middle of an epoch
-SEEDS = 1 if FAST else 15  # runs with other luck
-MEGABYTES = 50 if FAST else 200  # of the file that is cut off while it is being written
-FILES = 200 if FAST else 3000  # small files
+STEPS = None
+RESUMED = None
+SEEDS = None
+MEGABYTES = None
+FILES = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+STEPS = STEPS or (56 if FAST else 112)  # of the training run; an epoch has 28
+RESUMED = RESUMED or 42  # the step from which it is resumed with something missing: in the middle of an epoch
+SEEDS = SEEDS or (1 if FAST else 15)  # runs with other luck
+MEGABYTES = MEGABYTES or (50 if FAST else 200)  # of the file that is cut off while it is being written
+FILES = FILES or (200 if FAST else 3000)  # small files
 
 # %%
 replay.watch("09_survive")  # cells that need what is missing show recorded results

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from colab_helpers import doctor
+import colab_doctor
 from course.run import execute
 from course.table import Course, load
 from course.write import assemble
@@ -21,9 +21,9 @@ LESSON = """\
 # %%
 import os
 
-from colab_helpers import figures
+from colab_lessons import figures
 
-from colab_helpers.lessons import exercises, reference
+from colab_lessons import exercises, reference
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # small sizes
@@ -93,7 +93,10 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
         "<!-- parts: -->\n<!-- end parts -->\n<!-- measured: -->\n<!-- end measured -->\n",
         **dict.fromkeys(
-            {doctor.PAGE, *(problem.page for problem in doctor.known_problems().values())},
+            {
+                colab_doctor.PAGE,
+                *(problem.page for problem in colab_doctor.known_problems().values()),
+            },
             "<!-- problems: -->\n<!-- end problems -->\n",
         ),
         "docs/doctor.md": "".join(

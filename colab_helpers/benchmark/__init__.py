@@ -1,4 +1,4 @@
-"""How long does this take, honestly?
+"""Timing that waits for the device, warms up, and states its spread.
 
 Work handed to an accelerator runs on after the call returns, so a clock has to wait for it. The
 first calls pay for compiling and for filling caches, so they are not counted. One run says nothing

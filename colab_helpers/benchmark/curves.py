@@ -1,4 +1,4 @@
-"""Where does one curve of times overtake another?"""
+"""Where one curve of times overtakes another."""
 
 from __future__ import annotations
 

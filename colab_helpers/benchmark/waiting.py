@@ -1,4 +1,4 @@
-"""How does a clock know that the work is done? It waits for every device that has been given some.
+"""Waiting for every device that has been given work, so that a clock stops when it is done.
 
 Nothing is started by waiting: a framework that is not imported, or has not touched its devices yet,
 has no work to wait for.

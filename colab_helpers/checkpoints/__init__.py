@@ -1,4 +1,4 @@
-"""Will my work survive a disconnect? Checkpoints that are whole or not there, verified, and resumed from."""
+"""Checkpoints that are whole or not there, verified, and resumed from."""
 
 from colab_helpers.checkpoints.interval import best_interval, lost_share
 from colab_helpers.checkpoints.jax import resume_jax, save_jax

@@ -1,4 +1,4 @@
-"""How often is it worth saving? Young's formula."""
+"""How often to save: Young's formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does JAX training go on? Orbax's folder, in one archive."""
+"""Checkpoints of JAX training: Orbax's folder, in one archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does Keras training go on? Its own file, and what that leaves out: the generators of its layers."""
+"""Checkpoints of Keras training: its own file, and the generators that it leaves out."""
 
 from __future__ import annotations
 

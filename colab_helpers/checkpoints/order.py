@@ -1,4 +1,4 @@
-"""Which rows belong to which step? An order that follows from the number of the step alone."""
+"""Shuffled batches whose order follows from the number of the step alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does nested state become tensors and text, without pickle? A tree in JSON that names its tensors."""
+"""Nested state as tensors and text, without pickle: a tree in JSON that names its tensors."""
 
 from __future__ import annotations
 

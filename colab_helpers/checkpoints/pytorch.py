@@ -1,4 +1,4 @@
-"""How does PyTorch training go on to the last bit? Everything that a step reads, in one safetensors file."""
+"""Checkpoints of PyTorch training: everything that a step reads, in one safetensors file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a loop end between two steps when it is told to stop, and not in the middle of one?"""
+"""Ending a loop between two steps when it is told to stop."""
 
 from __future__ import annotations
 

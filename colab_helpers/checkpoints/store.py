@@ -1,4 +1,4 @@
-"""How does a checkpoint become a file that is whole or not there, and which one is the newest that is whole?
+"""A folder of checkpoints, each whole or not there, and the newest that is whole.
 
 A checkpoint is one file. Its name tells the step, its size and its checksum, so that a file that was cut
 off or changed gives itself away:

@@ -1,4 +1,4 @@
-"""How much is each? One bar or dot a value, beside its limits and claims."""
+"""Horizontal bars or dots, beside their limits and claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from colab_helpers.figures.style import (
 )
 from colab_helpers.published import Published
 
-_HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
+HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
 _GAP = 12  # pixels around the number beside a bar
 
 
@@ -80,7 +80,7 @@ def bars(
         axes.set_xscale("log" if log else "linear")
         axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
         if not log:
-            _hold(numbers, figure, axes)
+            fit_numbers(numbers, figure, axes)
         if limits:
             axes.legend(
                 loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
@@ -97,47 +97,6 @@ def bars(
         return finish(figure, alt + give_credit(figure, [*theirs.values()]))
 
 
-def grouped(
-    values: Mapping[str, Mapping[str, float]],
-    *,
-    title: str,
-    unit: str,
-    hollow: Collection[str] = (),
-) -> Picture:
-    """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
-
-    Series in `hollow` were not measured: they are drawn hollow. `values` maps a name to series and
-    numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
-    """
-    names, series = list(values), list(next(iter(values.values())))
-    height = 0.8 / len(series)
-    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
-        numbers = {}
-        for j, kind in enumerate(series):
-            fill = _HOLLOW if kind in hollow else {"color": look(j)["color"]}
-            for i, name in enumerate(names):
-                number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
-                label = kind if i == 0 else None
-                axes.barh(y, number, height=0.9 * height, label=label, **fill)
-                text = axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
-                numbers[text] = number
-        top = max(max(row.values()) for row in values.values())
-        axes.set_yticks(range(len(names)), names)
-        axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
-        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
-        axes.legend(ncols=len(series), **above)
-        axes.locator_params(axis="x", nbins=5)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
-        _hold(numbers, figure, axes)
-        axes.grid(axis="y", visible=False)
-        readings = "; ".join(
-            f"{name}: " + ", ".join(f"{kind} {with_unit(v, unit)}" for kind, v in row.items())
-            for name, row in values.items()
-        )
-        return finish(figure, f"Grouped bars. {title}. {readings}.")
-
-
 def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: bool) -> None:
     """A bar or a dot: filled for the reader's own, hollow for others'; a data sheet's hatched, or grey."""
     if dot:
@@ -147,11 +106,14 @@ def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: 
         return
     own = {"color": COLOURS[0]}
     by_others = {"facecolor": "white", "edgecolor": COLOURS[-1], "linewidth": 1.6}
-    axes.barh(row, value, height=0.6, **(_HOLLOW if on_paper else by_others if theirs else own))
+    axes.barh(row, value, height=0.6, **(HOLLOW if on_paper else by_others if theirs else own))
 
 
-def _hold(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> None:
-    """Lengthen the scale until each number, a text beside its bar's end, stands inside the axes."""
+def fit_numbers(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> None:
+    """Lengthen the scale until each of `numbers`, a text beside its bar's end, stands inside `axes`.
+
+    `numbers` maps the texts to their values; `figure` is what they are drawn on.
+    """
     figure.draw_without_rendering()  # only now is it known what long names leave
     width = axes.bbox.width
     needed = (

@@ -1,4 +1,4 @@
-"""How does memory fill and empty?"""
+"""Memory over time."""
 
 from __future__ import annotations
 

@@ -1,19 +1,14 @@
-"""Curves, rooflines, and processors drawn lane by lane."""
+"""Curves and rooflines."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
-    COLOURS,
     DASHES,
     INK,
     Picture,
@@ -24,7 +19,6 @@ from colab_helpers.figures.style import (
     look,
     with_unit,
 )
-from colab_helpers.hardware import Chip, Device
 from colab_helpers.published import Published
 
 
@@ -143,70 +137,3 @@ def roofline(
             for name, (x, y) in points.items()
         )
         return finish(figure, f"Roofline plot. {title}. {found}.")
-
-
-def spans(ranges: Mapping[str, tuple[int, int]], *, title: str, xlabel: str) -> Picture:
-    """Plot which part (first, behind the last) of a range belongs to whom: one bar each.
-
-    `ranges` maps a name to its part; `xlabel` says what is counted; `title` holds the finding.
-    """
-    with canvas(height=0.9 + 0.3 * len(ranges)) as (figure, axes):
-        for i, (low, high) in enumerate(ranges.values()):
-            axes.barh(i, high - low, left=low, height=0.7, color=COLOURS[0])
-            axes.text(high, i, f"  {low} to {high - 1}", va="center", fontsize=9)
-        end = max(high for _, high in ranges.values())
-        axes.set_yticks(range(len(ranges)), list(ranges))
-        axes.set(title=title, xlabel=xlabel, xlim=(0, end * 1.12), ylim=(len(ranges) - 0.4, -0.6))
-        axes.grid(axis="y", visible=False)
-        parts = "; ".join(f"{name} {low} to {high - 1}" for name, (low, high) in ranges.items())
-        return finish(figure, f"Bars. {title}. {parts}.")
-
-
-def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
-    """Draw processors as what they are: a few large lanes, or thousands of small ones.
-
-    Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
-    `cpu` stands first, then `chips`, each with its memory, bandwidth and peak below. `title` holds the
-    finding.
-    """
-    ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
-    with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
-        yours = f"your CPU, {cpu.cores} cores\nat least {cpu.lanes} fp32 lanes"
-        _grid(axes[0], cpu.lanes, COLOURS[0], yours, ram)
-        for i, chip in enumerate(chips):
-            # What these lanes compute in.
-            theirs = "fp32" if chip.kind == "GPU" else chip.best_format
-            text = (
-                f"{chip.memory / 1e9:.0f} GB memory\n{_units.quantity(chip.bandwidth, 'B/s')}\n"
-                f"{_units.quantity(chip.peak[theirs], 'FLOP/s')} in {theirs}"
-            )
-            what = "fp32 lanes" if chip.kind == "GPU" else "multipliers"
-            _grid(
-                axes[i + 1],
-                chip.lanes,
-                look(i + 1)["color"],
-                f"{chip.name}\n{chip.lanes:,} {what}",
-                text,
-            )
-        counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
-        alt = f"{title}. Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
-        figure.get_layout_engine().set(rect=(0.01, 0.05, 0.98, 0.87))  # room for the text below
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold", y=0.985)
-        return finish(figure, alt)
-
-
-def _grid(axes: Axes, lanes: int | None, colour: str, title: str, text: str) -> None:
-    """One square a lane, in a square field: few are large, many are small."""
-    count = lanes or 1
-    side = math.isqrt(count - 1) + 1
-    edge = 0.8 if side < 100 else 1.0
-    corners = np.array([(0, 0), (edge, 0), (edge, edge), (0, edge)]) - edge / 2
-    places = np.array([(i % side, -(i // side)) for i in range(count)])
-    squares = places[:, None, :] + corners
-    axes.set_title(title, fontsize=10, loc="center")
-    axes.set_xlim(-0.6, side - 0.4)
-    axes.set_ylim(-side + 0.4, 0.6)
-    axes.set_aspect("equal")
-    axes.axis("off")
-    axes.add_collection(PolyCollection(list(squares), facecolor=colour, edgecolor="none"))
-    axes.text(0.5, -0.06, text, transform=axes.transAxes, ha="center", va="top", fontsize=9)

@@ -1,4 +1,4 @@
-"""What do the course's pictures have in common? Style, alt text, units on the axes."""
+"""What the pictures have in common: style, alt text, units on the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chip is it, and what can it do at most?
+"""The devices of this machine, and what their data sheets allow.
 
 Devices are asked in this order: NVML (through nvidia-ml-py), `nvidia-smi`, PCI ids for TPUs, and
 always the CPU. What a source could not answer is kept in `Inventory.problems`, in words.

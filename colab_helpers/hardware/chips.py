@@ -1,4 +1,4 @@
-"""What can a chip do at most? Data sheets, from `accelerators.toml`."""
+"""Data sheets of chips, from `accelerators.toml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of one device, and of all the devices of a machine?"""
+"""What is known of one device, and of all the devices of a machine."""
 
 from __future__ import annotations
 

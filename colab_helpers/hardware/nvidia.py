@@ -1,4 +1,4 @@
-"""What do NVIDIA's own tools say? NVML first, `nvidia-smi` where it is silent."""
+"""What NVIDIA's own tools say: NVML first, `nvidia-smi` where it is silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes does a GPU take that no tensor has? With who says so, from `overheads.toml`."""
+"""Bytes that a GPU takes and that no tensor has, with sources, from `overheads.toml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processor is it, and which number formats does it know?"""
+"""This machine's processor, and the number formats that it computes in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do the bytes go?
+"""Bytes: counted while code runs, predicted before it does, and given back.
 
 `track` counts the bytes of live tensors on any device, and can set a budget that raises PyTorch's own
 out-of-memory error. `footprint` says beforehand what a training step needs. `largest_batch` tries,

@@ -1,4 +1,4 @@
-"""How does CUDA's caching allocator hand out memory? The same rules, in small.
+"""A model of CUDA's caching allocator, by the same rules.
 
 Source: c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h of PyTorch 2.13, with its default
 settings: rounding, two pools, segments, best fit, splitting, merging, and a cache that is emptied before

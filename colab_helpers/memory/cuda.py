@@ -1,4 +1,4 @@
-"""What does CUDA's caching allocator say?"""
+"""CUDA's own counters of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits, and how do I get memory back?"""
+"""The largest batch that fits, and giving memory back."""
 
 from __future__ import annotations
 

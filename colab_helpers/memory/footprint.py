@@ -1,4 +1,4 @@
-"""What will a training step need? The step itself, rehearsed with tensors that have no data."""
+"""The memory of a training step, predicted by running it on tensors without data."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def footprint(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.stand_ins import Outsiders, StandIns
+    from colab_helpers.memory.fakes import FakeTensors, Outsiders
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device
@@ -99,7 +99,7 @@ def footprint(
         _random_state_kept(),
         _modules_kept(model),
         FakeTensorMode(allow_non_fake_inputs=True) as mode,
-        StandIns(),
+        FakeTensors(),
     ):
         fakes = _fakes(model, mode)
         twin = _twin(optimizer, fakes, foreach) if optimizer else None
@@ -206,7 +206,7 @@ def _tensors_of(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _fakes(model: nn.Module, mode: Any) -> dict[torch.Tensor, torch.Tensor]:
-    """A stand-in without data for each parameter and buffer."""
+    """A tensor without data for each parameter and buffer."""
     fakes: dict[torch.Tensor, torch.Tensor] = {}
     for _, tensor in _tensors_of(model):
         if tensor not in fakes:
@@ -229,7 +229,7 @@ def _twin(
     fakes: dict[torch.Tensor, torch.Tensor],
     foreach: bool | None,
 ) -> torch.optim.Optimizer:
-    """The same optimiser for the stand-ins, without state, hooks, or a scheduler's own `step`."""
+    """The same optimiser for the fake tensors, without state, hooks, or a scheduler's own `step`."""
     twin: Any = object.__new__(
         type(optimizer)
     )  # copying would leave a subclass's own attributes out

@@ -1,4 +1,4 @@
-"""What is counted, and what does a count tell?"""
+"""A count of bytes: what is alive, the most at once, and by phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are bytes counted where no allocator tells? By every storage that is born and dies."""
+"""Bytes counted where no allocator tells: by every storage that is born and dies."""
 
 from __future__ import annotations
 

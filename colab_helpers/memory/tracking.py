@@ -1,4 +1,4 @@
-"""How many bytes are alive in this block, now and at most?"""
+"""Bytes alive in a block of code, now and at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Will my model fit on that chip, how long will it take, what will it cost?
+"""Plans: whether a model fits on a chip, how long it takes, what it costs.
 
 `rehearse` runs your own step with tensors that have no data, and writes down what it does. `time_alone`
 says how long this machine should take for it, `offers` what Colab's machines would say: whether it fits,

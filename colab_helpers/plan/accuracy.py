@@ -1,4 +1,4 @@
-"""How far are plans from the truth? What was predicted and then measured, here and by others."""
+"""How far plans are from the truth: what was predicted and then measured."""
 
 from __future__ import annotations
 

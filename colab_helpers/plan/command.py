@@ -1,4 +1,4 @@
-"""`colab-helpers plan FILE.py:function`: what would each machine say to the step that a file describes?"""
+"""`colab-helpers plan FILE.py:function`: a plan for the step that a file describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would Colab's machines say to this step? Fits or not, seconds, compute units."""
+"""A step on each of Colab's machines: fits or not, seconds, compute units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does this machine take for a step that it has not run? Each operation is timed alone."""
+"""The time of a step that has not run: each of its operations is timed alone."""
 
 from __future__ import annotations
 

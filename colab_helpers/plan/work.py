@@ -1,4 +1,4 @@
-"""What does a step do? Its operations, counted while it is rehearsed with tensors that have no data."""
+"""The operations of a step, counted while it runs on tensors without data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does this machine fit the lesson, and if not, which click or line fixes it?
+"""Checks of this machine: whether it fits the lesson, and which click or line fixes it.
 
 One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. Checks
 start nothing; collecting the state starts no framework, and asks `nvidia-smi` where NVML is silent.
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from colab_helpers import __version__, colab_images, hardware, runtime
 from colab_helpers import _traces as traces
 from colab_helpers._output import error_text
-from colab_helpers.doctor.problems import Finding, known_problems
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
-from colab_helpers.preflight.state import State, Wants
+from colab_helpers.preflight.state import State, Wants, known
+from colab_helpers.problems import Finding
 
 __all__ = [
     "CHECKS",
@@ -94,7 +94,7 @@ def status_card(
     state = inspect(wants)
     found = run_checks(state)
     if lesson:
-        found = tuple(finding for finding in found if known_problems()[finding.id].lessons)
+        found = tuple(finding for finding in found if known()[finding.id].on_lesson_card)
     return StatusCard(lesson, state, found)
 
 

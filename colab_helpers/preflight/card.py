@@ -1,4 +1,4 @@
-"""How is the state of a machine shown? HTML in a notebook, plain lines in a terminal."""
+"""The card that shows a machine's state: HTML in a notebook, plain lines in a terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from colab_helpers import _units, hardware, runtime
 from colab_helpers._output import edged, with_code
-from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
+from colab_helpers.problems import Finding
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class StatusCard:
         lines = [f"{label:>19}  {text}" for label, text in self.rows()]
         for finding in self.findings:
             lines += [
-                f"{_MARK[finding.severity]:>19}  {finding.seen}",
-                f"{'':>19}  {finding.remedy}",
+                f"{_MARK[finding.severity]:>19}  {finding.observation}",
+                f"{'':>19}  {finding.fix}",
                 f"{'':>19}  {finding.link}",
             ]
         return "\n".join(lines if self.findings else [*lines, f"{'ready':>19}  Nothing to fix."])
@@ -66,8 +66,8 @@ class StatusCard:
         )
         notes = "".join(
             edged(
-                f"<b>{_MARK[finding.severity]}:</b> {html.escape(finding.seen)}<br>"
-                f"{with_code(finding.remedy)} <a href='{html.escape(finding.link)}'>More</a>",
+                f"<b>{_MARK[finding.severity]}:</b> {html.escape(finding.observation)}<br>"
+                f"{with_code(finding.fix)} <a href='{html.escape(finding.link)}'>More</a>",
                 finding.severity,
             )
             for finding in self.findings

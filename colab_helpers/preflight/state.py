@@ -1,14 +1,14 @@
-"""What may a check look at?"""
+"""What a check may look at, and the problems that it can report."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from colab_helpers import hardware
+from colab_helpers import hardware, problems
 from colab_helpers import runtime as _runtime
 from colab_helpers._traces import Traces
-from colab_helpers.doctor import problems
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,19 @@ class State:
         """Distribution -> installed version, of those that matter to a lesson."""
         return self.evidence.packages
 
-    def report(self, id: str, seen: str, remedy: str = "") -> problems.Finding:
-        """Return the finding of problem `id` here; without a `remedy`, the table's for this platform.
+    def report(self, id: str, observation: str, fix: str = "") -> problems.Finding:
+        """Return the finding of problem `id` here; without a `fix`, the table's for this platform.
 
-        `seen` says in words what was met.
+        `observation` says in words what was met.
         """
-        return problems.report(id, seen, platform=self.runtime.platform, remedy=remedy)
+        return known()[id].finding(observation, self.runtime.platform, fix)
+
+
+@functools.cache
+def known() -> Mapping[str, problems.Problem]:
+    """Return the problems that checks find, by id; `problems.toml` has them.
+
+    >>> known()["little-disk"].severity
+    'warn'
+    """
+    return {row.id: row for row in problems.read("colab_helpers", "preflight/problems.toml")}

@@ -1,4 +1,4 @@
-"""Where does this code run, and on what?
+"""Where this code runs: platform, accelerator, memory, packages.
 
 `observe` collects what the machine shows from outside, without importing a framework and without
 touching a chip; `describe` judges it. The two are apart so that any machine ever recorded can be

@@ -1,4 +1,4 @@
-"""What do C++ libraries write while they start, and must a learner read it?"""
+"""What C++ libraries write while they start, caught before a learner reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which platform is this, and which accelerator has it? Judged from evidence alone."""
+"""The platform and its accelerator, judged from evidence alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLATFORM_NAMES = {
     "studio-lab": "SageMaker Studio Lab",
     "sagemaker": "SageMaker",
     "local": "your own machine",
-    "stand-in": "a stand-in for a machine with a GPU: speeds mean nothing here",
+    "fake-gpu": "a fake GPU: speeds mean nothing here",
 }
 
 
@@ -88,8 +88,8 @@ def describe(evidence: Evidence | None = None) -> Runtime:
 
 def _platform_of(seen: Evidence) -> str:
     env = seen.env
-    if "STAND_IN" in env:  # the course's own tests, see course/stand_in
-        return "stand-in"
+    if "FAKE_GPU" in env:  # the course's own tests, see course/fake_gpu
+        return "fake-gpu"
     # Kaggle first: its images are built from Colab's and carry Colab's variables.
     if {"KAGGLE_KERNEL_RUN_TYPE", "KAGGLE_URL_BASE", "KAGGLE_DATA_PROXY_URL"} & env.keys():
         return "kaggle"

@@ -1,4 +1,4 @@
-"""How much room does a piece of a slide take, in pixels of a page of 1280 × 720?"""
+"""The room that a piece of a slide takes, in pixels of a page of 1280 × 720."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do a teacher's commands do? One function each; it returns the exit code."""
+"""A teacher's commands, one function each; it returns the exit code."""
 
 from __future__ import annotations
 

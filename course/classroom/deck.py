@@ -1,4 +1,4 @@
-"""How do slides become one file that opens without a network?"""
+"""Slides as one file that opens without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a class's work say together: who was off and in which direction, what was hard, what failed?"""
+"""A class's work together: who was off and in which direction, what was hard, what failed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from colab_helpers import hardware
-from colab_helpers.lessons.predictions import Prediction
-from colab_helpers.lessons.reference import Value
+from colab_lessons.predictions import Prediction
+from colab_lessons.reference import Value
 from course.classroom import questions
 from course.classroom.questions import Question
 from course.classroom.submissions import Failed, Handed, counted, mask
@@ -245,7 +245,7 @@ def _machines(students: Sequence[Student]) -> Iterable[Machine]:
         values: dict[tuple[str, str], list[Value]] = defaultdict(list)
         for one in mine:
             record = one.handed.record
-            if record and record.platform != "stand-in" and not record.fast:
+            if record and record.platform != "fake-gpu" and not record.fast:
                 for value in record.values.values():
                     values[f"{record.lesson[:2]}: {value.meaning}", value.unit].append(value)
         measured = tuple((meaning, _range(found)) for (meaning, _), found in sorted(values.items()))
@@ -253,11 +253,11 @@ def _machines(students: Sequence[Student]) -> Iterable[Machine]:
 
 
 def device_of(handed: Handed) -> str:
-    """The chip that a record names; a stand-in and small sizes are said."""
+    """The chip that a record names; a fake GPU and small sizes are said."""
     record = handed.record
     if record is None:
         return ""
-    more = " (stand-in: nothing measured)" if record.platform == "stand-in" else ""
+    more = " (fake GPU: nothing measured)" if record.platform == "fake-gpu" else ""
     return f"{record.device}{more or (' (small sizes)' if record.fast else '')}"[:120]
 
 

@@ -1,4 +1,4 @@
-"""How does a lesson look to nbgrader, for those who grade with it?
+"""A lesson as nbgrader's source, for those who grade with it.
 
 nbgrader makes the students' version itself, from the markers that the lesson has anyway. It wants to be
 told which cells hold an answer, and which ones judge it: https://nbgrader.readthedocs.io, metadata

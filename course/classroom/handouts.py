@@ -1,4 +1,4 @@
-"""What does each side of the classroom get: notebooks without answers, a sheet to predict on, solutions?"""
+"""Hand-outs: notebooks without answers, a sheet to predict on, solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from colab_helpers import _files
-from colab_helpers.lessons import exercises
+from colab_lessons import exercises
 from course.classroom import grading, questions, template
 from course.publish import archive
 from course.table import COLAB, Course, CourseError, Lesson

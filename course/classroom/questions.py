@@ -1,4 +1,4 @@
-"""What does a lesson ask its readers to predict and to solve, and which answers does it offer?"""
+"""What a lesson asks its readers to predict and to solve, with the answers it offers."""
 
 from __future__ import annotations
 

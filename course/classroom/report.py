@@ -1,4 +1,4 @@
-"""How does a teacher see what the class handed in? One page that opens offline, and a table."""
+"""What the class handed in, as one page that opens offline, and a table."""
 
 from __future__ import annotations
 

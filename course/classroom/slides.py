@@ -1,4 +1,4 @@
-"""Which slides does a lesson make? An idea a slide, a prediction before its result, nothing said twice.
+"""A lesson as slides: an idea a slide, a prediction before its result.
 
 Words, code and figures are the lesson's own. What a slide can hold is reckoned in pixels of a page of
 1280 × 720; a test opens every deck in a browser and looks whether it was reckoned rightly.
@@ -19,8 +19,8 @@ import nbformat
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
+from colab_doctor import log
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.doctor import raised
 from course.classroom import template
 from course.classroom.blocks import HEIGHT, Block, code, code_height, fitting, height_of
 from course.write import assemble
@@ -272,7 +272,7 @@ def _text(output: NotebookNode) -> str:
         text = f"{output.ename}: {output.evalue}"
     else:
         text = output.get("data", {}).get("text/plain", "")
-    text = raised.plain("".join(text)).strip("\n")
+    text = log.plain("".join(text)).strip("\n")
     quoted = re.fullmatch(r"(['\"])(.*)\1", text.strip(), re.S)
     return quoted[2] if quoted else text
 

@@ -1,4 +1,4 @@
-"""What does a notebook that somebody handed in say? It is read and never run, and nothing in it is trusted.
+"""A notebook that somebody handed in, read and never run; nothing in it is trusted.
 
 A notebook may have another name, moved or deleted cells, no outputs, an older record, or be no notebook
 at all. What can be read is kept; what cannot is told in `problems`.
@@ -17,11 +17,11 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from colab_helpers import doctor
-from colab_helpers.doctor import raised
-from colab_helpers.lessons.predictions import Prediction
-from colab_helpers.lessons.reference import Record
-from colab_helpers.lessons.session import Tried
+import colab_doctor
+from colab_doctor import log
+from colab_lessons.predictions import Prediction
+from colab_lessons.reference import Record
+from colab_lessons.session import Tried
 from course.classroom import questions
 from course.classroom.untrusted import (
     STATUS,
@@ -256,14 +256,14 @@ def _errors(notebook: Notebook) -> Iterator[Failed]:
     ]
     for output in failed[:_MOST_ERRORS]:
         named = (text_of(output.get(part)).strip() for part in ("ename", "evalue"))
-        first = raised.plain(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
+        first = log.plain(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
         text = (first or ["an error without words"])[0][:200]
         traceback = output.get("traceback")
         whole = "\n".join(map(text_of, traceback)) if isinstance(traceback, list) else ""
-        explained = doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
+        explained = colab_doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
         if explained.finding:
-            known = doctor.known_problems()[explained.id]
-            yield Failed(text, known.id, known.title, explained.finding.remedy)
+            known = colab_doctor.known_problems()[explained.id]
+            yield Failed(text, known.id, known.title, explained.fix)
         else:
             yield Failed(text)
 

@@ -1,4 +1,4 @@
-"""What can be read of a notebook that nobody vouches for? Text as text, numbers as numbers, and no more."""
+"""Reading a notebook that nobody vouches for: text as text, numbers as numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.lessons.reference import Record, RecordError
+from colab_lessons.reference import Record, RecordError
 
 STATUS = ("open", "wrong", "right")
 _MOST_CELLS, _MOST_VALUES, _MOST_LETTERS = 5000, 300, 120

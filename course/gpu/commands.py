@@ -1,4 +1,4 @@
-"""What do the commands for a GPU machine do? One function each; it returns the exit code."""
+"""The commands for a GPU machine, one function each; it returns the exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from course.table import Course
 
 def keep_records(archive: Path) -> int:
     """Keep the records that a GPU machine has packed; say which are refused, and why."""
-    from colab_helpers.lessons import reference
+    from colab_lessons import reference
     from course.gpu import leg
 
     refused = 0

@@ -1,4 +1,4 @@
-"""Do the helper's own figures agree with CUDA's counters and events?"""
+"""The helper's own figures against CUDA's counters and events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from colab_helpers import benchmark, memory
-from colab_helpers.lessons import models
+from colab_lessons import models
 
 #: Shares by which the two may differ.
 BYTES_OFF, SECONDS_OFF = 0.02, 0.10

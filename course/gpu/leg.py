@@ -1,4 +1,4 @@
-"""What is run on the day a GPU is at hand, step by step, and what comes home?
+"""The job on a GPU machine, step by step, and what comes home.
 
 All steps of a call together end within ten minutes; each can be run alone, and leaves its log. Nothing is
 fetched: what the machine lacks comes from a folder of wheels.
@@ -31,7 +31,7 @@ _ENDING = 20  # seconds that a step gets for its report when its time is over
 
 @dataclass(frozen=True)
 class Leg:
-    """Where things lie on the machine, and the machine that is stood in for in a rehearsal, or ""."""
+    """Where things lie on the machine, and the machine that is faked in a rehearsal, or ""."""
 
     root: Path
     wheels: Path
@@ -49,18 +49,18 @@ class Leg:
         return self.folder / "site"
 
     def environment(self, step: str = "") -> dict[str, str]:
-        """Variables for a step: the wheels and this checkout, and in a rehearsal the stand-in.
+        """Variables for a step: the wheels and this checkout, and in a rehearsal the fake GPU.
 
         The helper's own tests bring their machines with them, and get none.
         """
         paths = [str(self.root), str(self.site)]  # the helper is this checkout's
         own = {"JUPYTER_PATH": str(self.site / "share" / "jupyter"), "JUPYTER_PLATFORM_DIRS": "1"}
         if self.rehearse and step != "tests":
-            from course import stand_in
+            from course import fake_gpu
 
             programs = self.folder / "programs"
             programs.mkdir(parents=True, exist_ok=True)
-            own |= stand_in.environment(self.rehearse, programs)
+            own |= fake_gpu.environment(self.rehearse, programs)
             paths.insert(0, own["PYTHONPATH"])
         return {**os.environ, **own, **self.extra, "PYTHONPATH": os.pathsep.join(paths)}
 
@@ -166,7 +166,7 @@ def compare(course: Course, rehearsed: bool) -> int:
     from course.gpu import compare
 
     rows = [*compare.footprints(), *compare.timings(256 if rehearsed else 4096)]
-    if rehearsed:  # a stand-in has no queue: its events say nothing of its speed
+    if rehearsed:  # a fake GPU has no queue: its events say nothing of its speed
         rows = [replace(row, allowed=math.inf) if "seconds" in row.what else row for row in rows]
     print(*rows, sep="\n")
     told = [{"what": r.what, "ours": r.ours, "cudas": r.cudas, "holds": r.holds} for r in rows]

@@ -1,4 +1,4 @@
-"""How does a notebook get the helper of this working tree, not the published one?
+"""The helper of this working tree in place of the published one.
 
 On Colab a set-up cell installs the helper from the repository's address. Here an archive is made of
 the working tree, and the cell is pointed at it.

@@ -1,4 +1,4 @@
-"""How is a version of the helper published, so that set-up cells install exactly that?
+"""Releases of the helper, so that set-up cells install exactly one version.
 
 `prepare` writes version, address and hash into the tree; committed and tagged, the workflow builds the
 same wheel again, checks that all agree, and publishes it.
@@ -25,6 +25,8 @@ from course.publish import archive, retarget
 from course.table import Course, CourseError, Release
 from course.write import pages
 
+#: What one wheel holds: all that a notebook may import.
+PACKAGES = ("colab_helpers", "colab_doctor", "colab_lessons")
 #: Every file in a wheel has this date (2020-01-01), so that the same tree gives the same bytes.
 EPOCH = "1577836800"
 
@@ -44,7 +46,7 @@ class Wheel:
 
 def build_wheel(root: Path, version: str = "") -> Wheel:
     """Build the helper of the tree below `root`, as `version` if given; the tree is not changed."""
-    from flit_core.wheel import make_wheel_in
+    from hatchling.builders.wheel import WheelBuilder
 
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "tree"
@@ -53,8 +55,8 @@ def build_wheel(root: Path, version: str = "") -> Wheel:
             own = copy / "colab_helpers" / "__init__.py"
             own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
         with _dated():
-            made = make_wheel_in(copy / "pyproject.toml", Path(scratch))
-        return Wheel(made.file.name, _stored(made.file))
+            [made] = WheelBuilder(str(copy)).build(directory=scratch, versions=["standard"])
+        return Wheel(Path(made).name, _stored(Path(made)))
 
 
 def _stored(wheel: Path) -> bytes:
@@ -136,7 +138,7 @@ def _copy(root: Path, copy: Path) -> None:
     """Copy what a wheel is made of, and nothing that lies about."""
     for file in archive.files(root, new=False):
         inside = file.relative_to(root)
-        if inside.parts[0] in ("colab_helpers", "LICENSE", "pyproject.toml"):
+        if inside.parts[0] in (*PACKAGES, "LICENSE", "pyproject.toml"):
             target = copy / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)

@@ -1,4 +1,4 @@
-"""How does a fork make every badge and set-up cell point at itself?"""
+"""Pointing every badge and set-up cell at a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every lesson run, and what did it say?
+"""Running a lesson, and reading what it said.
 
 Runs notebooks headless through papermill. A lesson that fails does not stop the others; a cell that
 raises, a killed kernel, a hang and an unknown parameter each become one line, and what the lesson
@@ -28,10 +28,10 @@ from nbformat import NotebookNode
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
+from colab_doctor import log
 from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.doctor import raised
-from colab_helpers.lessons import replay
+from colab_lessons import replay
 
 CELL_LIMIT = 600  # seconds a cell
 START_LIMIT = 120  # seconds until a kernel answers
@@ -156,21 +156,6 @@ def records(notebook: NotebookNode) -> list[dict]:
     return [o["data"][RECORD_MIME] for o in outputs if RECORD_MIME in o.get("data", {})]
 
 
-def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
-    """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    return [
-        (o["data"]["image/png"].replace("\n", ""), _alt_text(o))
-        for o in outputs
-        if isinstance(o.get("data", {}).get("image/png"), str)
-    ]
-
-
-def _alt_text(output: Mapping[str, Any]) -> str:
-    told = output.get("metadata", {}).get("image/png")
-    return str(told.get("alt", "")) if isinstance(told, Mapping) else ""
-
-
 def stderr(notebook: NotebookNode) -> list[tuple[int, str]]:
     """Return (cell index, text) for everything that cells wrote to stderr: warnings and chatter."""
     return [
@@ -255,13 +240,9 @@ papermill_engines.register(ENGINE, _WatchedEngine)
 
 
 def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) -> str:
-    # FAST goes through the environment: the cell that reads it sets the sizes, and what papermill
-    # injects below that cell would come too late.
-    parameters = dict(settings.parameters)
-    fast = {"FAST": str(parameters.pop("FAST"))} if "FAST" in parameters else {}
     try:
         with (
-            _environment({**settings.environment, **fast}),
+            _environment(settings.environment),
             _socket_folder() as sockets,
             tempfile.TemporaryFile() as words,
         ):
@@ -269,7 +250,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
             manager = type("Manager", (_LocalKernelManager,), own)
             papermill.execute_notebook(
                 source, target,
-                parameters=parameters,
+                parameters=dict(settings.parameters),
                 engine_name=ENGINE, kernel_name=settings.kernel,
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
                 start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
@@ -332,5 +313,5 @@ def _environment(extra: Mapping[str, str]) -> Iterator[None]:
 
 def first_line(text: str) -> str:
     """Return the first line of a message, without colours; "no message" for none."""
-    plain = raised.plain(text).strip()
+    plain = log.plain(text).strip()
     return plain.splitlines()[0][:200] if plain else "no message"

@@ -1,4 +1,4 @@
-"""How are lessons run one after the other, so that whatever happens, what has run is kept?"""
+"""Running lessons one after the other, so that what has run is kept whatever happens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import colab_helpers
 from colab_helpers import _files, _traces, runtime
-from colab_helpers.lessons.reference import RecordError
+from colab_lessons.reference import RecordError
 from course.run import execute
 from course.table import Course, CourseError, Lesson
 from course.write import assemble
@@ -92,9 +92,9 @@ def refuse_fast(parameters: Sequence[str], what: str) -> None:
         )
 
 
-def stands_in() -> bool:
-    """Say whether this machine's GPU is a stand-in: nothing that is measured there is kept."""
-    return runtime.describe().platform == "stand-in"
+def on_fake_gpu() -> bool:
+    """Say whether this machine's GPU is a fake GPU: nothing that is measured there is kept."""
+    return runtime.describe().platform == "fake-gpu"
 
 
 def require(accelerator: str | None) -> None:

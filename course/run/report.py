@@ -1,4 +1,4 @@
-"""What did the run show? One self-contained page: machine, status, seconds, numbers, figures."""
+"""The report of a run: one self-contained page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from jinja2 import Environment
 
 from colab_helpers import _files, preflight
-from colab_helpers.lessons.reference import Record, RecordError
+from colab_lessons.reference import Record, RecordError
 from course.run import execute
 from course.table import Course, CourseError
+from course.write import outputs
 
 _PAGE = Environment(autoescape=True).from_string("""\
 <!doctype html>
@@ -79,7 +80,7 @@ def _lesson(outcome: execute.Outcome) -> dict:
         "slowest": _slowest(notebook),
         "exercises": ", ".join(checks),
         "measured": [(v.meaning, str(v)) for record in measured for v in record.values.values()],
-        "images": execute.pictures(notebook),
+        "images": outputs.pictures(notebook),
     }
 
 

@@ -1,4 +1,4 @@
-"""How does the course become a web site?
+"""The course as a web site.
 
 `staging` writes what Sphinx reads, from lessons, docs and tables; `building` runs Sphinx and adds the Python
 that pages run in the reader's browser. Nothing here is read by a lesson.

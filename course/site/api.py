@@ -1,4 +1,4 @@
-"""Which pages does the helper's own description have? One a room, every public name."""
+"""The pages that describe the helper: one a module, every public name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rooms() -> dict[str, str]:
         if not module.name.startswith("_") and module.name not in ("lessons", "colab_images")
     ]
     names += [
-        f"colab_helpers.lessons.{name}"
+        f"colab_lessons.{name}"
         for name in ("data", "exercises", "models", "predictions", "reference", "replay")
     ]
     docs = {name: inspect.getdoc(importlib.import_module(name)) or "" for name in names}

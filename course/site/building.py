@@ -1,4 +1,4 @@
-"""How is the site built, and what may it weigh?"""
+"""Building the site, within a limit on its weight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import jupytext
 
-from colab_helpers import _files, doctor
+import colab_doctor
+from colab_helpers import _files
 from course import npm
 from course.site import lesson_pages, problems, python, staging
 from course.table import Course, CourseError
@@ -85,5 +86,5 @@ def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> Non
 
 def _addresses() -> str:
     """Each problem's place, for links that pages make themselves."""
-    known = doctor.known_problems()
+    known = colab_doctor.known_problems()
     return json.dumps({id: problems.place(id).replace(".md#", ".html#") for id in known})

@@ -1,4 +1,4 @@
-"""How do chips compare? Data sheets and published measurements, as one page of tables."""
+"""Chips side by side: data sheets and published measurements, as one page of tables."""
 
 from __future__ import annotations
 

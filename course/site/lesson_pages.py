@@ -1,4 +1,4 @@
-"""How does a stored notebook become a page of the site?"""
+"""A stored notebook as a page of the site."""
 
 from __future__ import annotations
 

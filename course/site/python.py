@@ -1,4 +1,4 @@
-"""With which Python do pages run the helper in the reader's browser, so that nothing is sent anywhere?"""
+"""The Python that runs the helper in the reader's browser, so that nothing is sent anywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = (
     "pyodide-lock.json",
 )
 #: Parts of the helper that pages do not use.
-_LEFT_OUT = ("lessons", "figures", "stand_in", "__pycache__")
+_LEFT_OUT = ("figures", "__pycache__")
 
 
 def provide(course: Course, site: Path, cache: Path) -> None:
@@ -35,9 +35,13 @@ def provide(course: Course, site: Path, cache: Path) -> None:
 
 def _pack(course: Course, path: Path) -> None:
     """Zip the helper, byte for byte the same for the same files."""
-    root = course.root / "colab_helpers"
-    files = [p for p in sorted(root.rglob("*")) if p.suffix in (".py", ".toml", ".json", ".typed")]
-    used = [file for file in files if not set(_LEFT_OUT) & set(file.relative_to(root).parts)]
+    files = [
+        file
+        for package in ("colab_helpers", "colab_doctor")
+        for file in sorted((course.root / package).rglob("*"))
+        if file.suffix in (".py", ".toml", ".json", ".typed")
+    ]
+    used = [file for file in files if not set(_LEFT_OUT) & set(file.parts)]
     archive.zip_files(
         path, {str(file.relative_to(course.root)): file.read_bytes() for file in used}
     )

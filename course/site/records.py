@@ -1,11 +1,11 @@
-"""Which pages are tables of facts, of published measurements, and of the machines that ran the lessons?"""
+"""Pages of facts, of published measurements, and of the machines that ran the lessons."""
 
 from __future__ import annotations
 
 import itertools
 
 from colab_helpers import _units, facts, published
-from colab_helpers.lessons import reference
+from colab_lessons import reference
 from course.table import Course
 from course.write.tables import table
 

@@ -1,4 +1,4 @@
-"""Which files does Sphinx read? Lessons, docs and tables, laid out as the site's pages."""
+"""The files that Sphinx reads: lessons, docs and tables, laid out as the site's pages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files, doctor
+from colab_helpers import _files
 from course.site import api, chips, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
-from course.write.pages import problem_groups
 
 HERE = Path(__file__).parent
 #: Pages that are sections of the README.
@@ -64,11 +63,7 @@ def _made(course: Course) -> dict[str, str]:
 def _pages(course: Course) -> dict[str, str]:
     """Pages that the repository has too -> the file there, from its top."""
     docs = course.root / "docs"
-    there = {
-        path.name: f"docs/{path.name}"
-        for path in docs.glob("*.md")
-        if path.stem != "troubleshooting"
-    }
+    there = {path.name: f"docs/{path.name}" for path in docs.glob("*.md")}
     for path in (docs / "teaching").glob("*.md"):
         name = "index" if path.stem == "README" else path.stem
         there[f"teaching/{name}.md"] = f"docs/teaching/{path.name}"
@@ -104,8 +99,6 @@ def _places(course: Course) -> Mapping[str, str]:
         **{f"notebooks/{one.slug}.ipynb": f"lessons/{one.slug}.ipynb" for one in course.lessons},
         "README.md": "index.md",
         "docs/images/race.png": "images/race.png",
-        doctor.PAGE: "problems/index.md",
-        **{rows[0].page: problems.on_site(rows[0].page) for rows in problem_groups().values()},
         "docs/teaching/": "teaching/index.md",
     }
 
@@ -124,8 +117,6 @@ def relink(course: Course, page: str, file: str, text: str) -> str:
         path = os.path.normpath(PurePosixPath(file).parent / target)
         path += "/" if target.endswith("/") else ""
         here = PurePosixPath(page).parent
-        if path == doctor.PAGE and anchor:
-            return os.path.relpath(problems.place(anchor[1:]), here)
         if path in places:
             return os.path.relpath(places[path], here) + anchor
         return f"{course.repository.url}/blob/{course.repository.branch}/{path.rstrip('/')}{anchor}"

@@ -1,4 +1,4 @@
-"""How does a lesson become a notebook?
+"""Building a lesson's notebook from its text.
 
 `lessons/NN_slug.py` (py:percent text) goes in; out comes a notebook with title, badge, set-up cell,
 exercises with their folded solutions, navigation, Colab metadata and fixed cell ids. The same text
@@ -22,15 +22,18 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from colab_helpers import _files, doctor, hardware
+from colab_helpers import _files, hardware
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.lessons import replay
+from colab_lessons import replay
 from course.table import Course, CourseError, Lesson
 from course.write import outputs
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-_PROBLEM_LINK = re.compile(rf"https://[\w.-]+/[\w.-]+/[\w.-]+/blob/HEAD/({doctor.PAGES.pattern})")
-EXERCISE, PARAMETERS, COMPARE, SOLUTION = "exercise", "parameters", "nbval-check-output", "solution"
+_PROBLEM_LINK = re.compile(
+    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?(problems/[a-z]+\.html#[\w-]+)"
+)
+EXERCISE, COMPARE, SOLUTION = "exercise", "nbval-check-output", "solution"
+PARAMETERS, SIZES = "parameters", "sizes"
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,8 @@ def with_address(course: Course, notebook: NotebookNode) -> str:
 
 
 def move_links(course: Course, text: str) -> str:
-    """Make links to the page on problems, of whichever fork, lead to this course's."""
-    return _PROBLEM_LINK.sub(rf"{course.repository.url}/blob/HEAD/\1", text)
+    """Make links to the pages on problems, of whichever fork, lead to this course's."""
+    return _PROBLEM_LINK.sub(rf"{course.repository.site}\1", text)
 
 
 class UnreadableNotebookError(CourseError):
@@ -183,33 +186,19 @@ def _set_up(course: Course, lesson: Lesson) -> NotebookNode:
     # The learner may be far from the repository: only the notebook is opened, so it brings us in.
     repository = course.repository
     optional = f", {' '.join(lesson.optional)!r}" if lesson.optional else ""
+    wants = (
+        f"{lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, {' '.join(lesson.packages)!r}"
+    )
     helper = f"{repository.version} of {repository.slug}"
     text = f"""\
 # @title Set up: run this cell first
-import sys
-from IPython.utils.capture import capture_output
-address = "{repository.helper}"
-for attempt in range(2):
-    try:
-        from colab_helpers import preflight
-        card = preflight.status_card({lesson.slug!r}, {lesson.accelerator!r}, {lesson.chip!r}, \
-{" ".join(lesson.packages)!r}{optional}, helper={helper!r})
-        %reload_ext colab_helpers
-        break
-    except Exception as error:  # the helper is missing, older or broken
-        problem = f"The course's helper cannot be used ({{type(error).__name__}}: {{error}})"
-        place = getattr(sys.modules.get("colab_helpers"), "__file__", None) or "site-packages"
-    if attempt or "-packages" not in place:  # a checkout of your own is never replaced
-        advice = pip[-1] if attempt else f"It lies in {{place}}: mend it there, or move it away."
-        stop = type("SetUpStopped", (Exception,), {{"_render_traceback_": lambda self: self.args}})
-        raise stop(f"{{problem}}; this lesson's own is {{address}}", advice)
-    with capture_output() as said:  # bring in the one that this lesson was written for
-        %pip install -qq --no-deps --force-reinstall --retries 1 "colab-helpers @ {{address}}"
-    pip = ["Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
-           *[line for line in said.stdout.splitlines() if line.startswith("ERROR")]]
-    for name in [name for name in sys.modules if name.split(".")[0] == "colab_helpers"]:
-        del sys.modules[name]
-card"""
+try:
+    from colab_helpers import preflight  # the course's own package: it measures, explains and checks
+except ImportError:  # not here yet: this needs the Internet (on Kaggle: Settings > Internet > On)
+    %pip install -q --no-deps "colab-helpers @ {repository.helper}"
+    from colab_helpers import preflight
+%reload_ext colab_doctor
+preflight.status_card({wants}{optional}, helper={helper!r})"""
     metadata = {"cellView": "form", "tags": ["set-up"]}
     return new_code_cell(text, metadata=metadata)
 

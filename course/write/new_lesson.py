@@ -1,4 +1,4 @@
-"""What does a new lesson need? A row in the table, a text, judges and their cases, a teacher's page."""
+"""The files of a new lesson: a row in the table, a text, judges, a teacher's page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ import os
 
 import torch
 
-from colab_helpers import benchmark, figures
-from colab_helpers.lessons import exercises, reference
+from colab_helpers import benchmark
+
+from colab_lessons import figures
+from colab_lessons import exercises, reference
 
 # %% tags=["parameters"]
 # @title Sizes: small ones for checks {{ display-mode: "form" }}
@@ -85,7 +87,7 @@ _JUDGES = '''\
 
 from __future__ import annotations
 
-from colab_helpers.lessons.exercises import NotYet, close, exercise, number
+from colab_lessons.exercises import NotYet, close, exercise, number
 
 
 @exercise("{nn}.first", hint="Each of the nine results adds up three products.")

@@ -1,4 +1,4 @@
-"""Are a stored notebook's outputs those of the run that made them?
+"""Digests of stored outputs: whether they are those of the run that made them.
 
 `make notebooks` writes, beside the notebooks, a digest of each cell's outputs. A number, a record or a
 picture that was changed by hand no longer fits.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -53,3 +55,18 @@ def _read(course: Course) -> dict[str, dict[str, str]]:
             f"notebooks/{path(course).name} cannot be read ({error}). Restore it (git checkout), or run "
             "`make notebooks`."
         ) from error
+
+
+def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
+    """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [
+        (o["data"]["image/png"].replace("\n", ""), _alt_text(o))
+        for o in outputs
+        if isinstance(o.get("data", {}).get("image/png"), str)
+    ]
+
+
+def _alt_text(output: Mapping[str, Any]) -> str:
+    told = output.get("metadata", {}).get("image/png")
+    return str(told.get("alt", "")) if isinstance(told, Mapping) else ""

@@ -1,14 +1,12 @@
-"""Which parts of README and docs are written by the course itself, and what do they say?
+"""The parts of README and docs that are generated.
 
-A part between `<!-- NAME: ... -->` and `<!-- end NAME -->` is generated: edit the course table or
-the timings, not the page.
+A part between `<!-- NAME: ... -->` and `<!-- end NAME -->` is written from the course table, the timings
+and the records: edit those, not the page.
 """
 
 from __future__ import annotations
 
 import base64
-import functools
-import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -16,13 +14,10 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from colab_helpers import _files, doctor, facts, hardware, preflight
-from colab_helpers.doctor import clues
-from colab_helpers.lessons import reference
-from course.run import execute
+from colab_helpers import _files, hardware
+from colab_lessons import reference
 from course.table import Course, CourseError, Lesson
-from course.write import assemble, parts, planner
-from course.write import doctor as doctor_page
+from course.write import assemble, outputs, parts, planner
 from course.write.tables import table
 
 
@@ -55,12 +50,12 @@ def read_timings(course: Course) -> dict[str, Timing]:
         ) from error
 
 
-def write_timing(course: Course, outcome: execute.Outcome) -> None:
-    """Keep the run time of a lesson that ran to its end at full size."""
+def write_timing(course: Course, slug: str, seconds: float) -> None:
+    """Keep the seconds of a lesson that ran to its end at full size."""
     device = hardware.list_devices().main.short_name
     kept = {slug: vars(timing) for slug, timing in read_timings(course).items()}
-    taken = Timing(round(outcome.seconds, 1), device, date.today().isoformat())
-    text = json.dumps({**kept, outcome.name: vars(taken)}, indent=1, sort_keys=True)
+    taken = Timing(round(seconds, 1), device, date.today().isoformat())
+    text = json.dumps({**kept, slug: vars(taken)}, indent=1, sort_keys=True)
     _files.write(timings_path(course), text + "\n")
 
 
@@ -78,19 +73,9 @@ def render(course: Course) -> dict[Path, str]:
             "own": own_lines(course),
         }
     }
-    pages[course.root / doctor.PAGE] = {"problems": problem_list()}
-    for place, text in problem_pages().items():
-        pages[course.root / place] = {"problems": text}
     pages[course.root / "docs" / "doctor.md"] = {
         "own": own_lines(course),
         "action": action_lines(course),
-        "short": doctor_page.short(),
-        "unrelated": doctor_page.unrelated(),
-        "words": doctor_page.words(),
-        "judged": doctor_page.judged_table(),
-        "categories": doctor_page.categories_table(),
-        "mismatches": doctor_page.mismatches_table(),
-        "sessions": doctor_page.sessions_table(),
     }
     pages[course.root / "docs" / "planner.md"] = {
         "trials": planner.trials_table(),
@@ -110,7 +95,7 @@ def render(course: Course) -> dict[Path, str]:
 
 def recorded_outputs(course: Course) -> list[Path]:
     """The files with outputs of cells that not every machine can run."""
-    folder = course.root / "colab_helpers" / "lessons" / "reference" / "outputs"
+    folder = course.root / "colab_lessons" / "reference" / "outputs"
     return sorted(folder.glob("*.json"))
 
 
@@ -128,7 +113,7 @@ def write_picture(course: Course, path: Path) -> Path | None:
     """Write the first race plot of the stored notebooks to `path`: the README's picture."""
     stored = [course.notebook(lesson) for lesson in course.lessons]
     for notebook in (notebook for notebook in stored if notebook.exists()):
-        for png, alt in execute.pictures(assemble.read(notebook)):
+        for png, alt in outputs.pictures(assemble.read(notebook)):
             if alt.startswith("Log-log plot"):
                 return _files.write(path, base64.b64decode(png))
     return None
@@ -155,6 +140,7 @@ def site_line(course: Course) -> str:
     pages = {
         "the lessons with their outputs": "",
         "what does my error mean?": "explain.html",
+        "known problems": "problems/",
         "will my model fit?": "fits.html",
         "chips side by side": "chips.html",
     }
@@ -183,86 +169,6 @@ def action_lines(course: Course) -> str:
         "    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v7\n"
         f'      - uses: {action}\n        with:\n          notebooks: "notebooks/*.ipynb"\n```'
     )
-
-
-def problem_list() -> str:
-    """Every known problem by group, with a place for its id and the way to its page."""
-    lines = []
-    for group, rows in problem_groups().items():
-        lines += [f"## {group}", ""]
-        for row in rows:
-            page = row.page.removeprefix("docs/")
-            lines.append(f'- <a name="{row.id}"></a>[{row.title}]({page}#{row.id})')
-        lines.append("")
-    return "\n".join(lines).strip()
-
-
-def problem_pages() -> dict[str, str]:
-    """The page of each group by its place: what each problem means, the way out, who says so."""
-    pages = {}
-    for rows in problem_groups().values():
-        lines = [*(f"- [{row.title}](#{row.id})" for row in rows), ""]
-        for row in rows:
-            place = f'<a name="{row.id}"></a>'
-            lines += [place, "", f"## {row.title}", "", *problem_lines(row), ""]
-        pages[rows[0].page] = "\n".join(lines).strip()
-    return pages
-
-
-@functools.cache
-def problem_groups() -> Mapping[str, tuple[doctor.Problem, ...]]:
-    """Return the known problems by group, in the order of the list."""
-    known = doctor.known_problems().values()
-    rows = itertools.groupby(known, key=lambda problem: problem.group)
-    return {group: tuple(problems) for group, problems in rows}
-
-
-def problem_lines(problem: doctor.Problem) -> list[str]:
-    """What a page says of a problem below its title, as lines of Markdown."""
-    quoted = facts.quote(*problem.facts).facts
-    return [
-        problem.text,
-        "",
-        f"**On Colab:** {problem.remedy}" if problem.elsewhere else f"**Do:** {problem.remedy}",
-        "",
-        *([f"**Elsewhere:** {problem.elsewhere}", ""] if problem.elsewhere else []),
-        *(["If the error shows more, the cause may be:", ""] if problem.cases else []),
-        *(f"- {case.seen} {_case(case)}" for case in problem.cases),
-        *([""] if problem.cases else []),
-        *(f"> {fact.text} ([{fact.source}]({fact.url}), {fact.seen})\n" for fact in quoted),
-        f"<sub>`{problem.id}` · {_found_by(problem)} · {', '.join(map(_source, problem.sources))} "
-        f"· {facts.CONFIDENCE[problem.confidence]}, {problem.seen}</sub>",
-    ]
-
-
-def _case(case: doctor.Case) -> str:
-    elsewhere = f" *Elsewhere:* {case.elsewhere}" if case.elsewhere else ""
-    sources = f" <sub>{', '.join(map(_source, case.sources))}</sub>" if case.sources else ""
-    return f"{case.remedy}{elsewhere}{sources}"
-
-
-def _found_by(problem: doctor.Problem) -> str:
-    """How somebody who has this problem can learn of it."""
-    checks = {check.__name__.replace("_", "-") for check in preflight.CHECKS}
-    ways = [
-        "card" if problem.lessons and problem.id in checks else "",
-        "doctor" if problem.id in checks - set(preflight.ON_THE_CARD_ONLY) else "",
-        "doctor --error" if problem.errors else "",
-        "doctor --notebook" if problem.id in doctor.IN_NOTEBOOKS else "",
-        "the card below an error" if problem.id in clues.ONLY_HERE else "",
-    ]
-    named = ", ".join(way for way in ways if way)
-    return f"found by: {named}" if named else "nothing on the machine shows it"
-
-
-def _source(source: str) -> str:
-    """A link to a source: an issue as owner/name#number, or an address."""
-    repository, hash_, number = source.partition("#")
-    if hash_ and not source.startswith("https://"):
-        name = repository.partition("/")[2]
-        return f"[{name} #{number}](https://github.com/{repository}/issues/{number})"
-    host, _, path = source.removeprefix("https://").partition("/")
-    return f"[{host}, {path.rstrip('/').rpartition('/')[2]}]({source})"
 
 
 def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]) -> str:
@@ -303,7 +209,7 @@ def parts_table(course: Course, lesson: Lesson) -> str:
 
 def measured_table(course: Course, lesson: Lesson) -> str:
     """What full runs of a lesson measured: a row a value, a column a reference machine."""
-    folder = course.root / "colab_helpers" / "lessons" / "reference"
+    folder = course.root / "colab_lessons" / "reference"
     records = reference.load(lesson.slug, folder)
     if not records:
         return "No full run of this lesson has been recorded yet."

@@ -1,4 +1,4 @@
-"""Into which parts does a lesson fall, how long is each, and what does the teacher ask there?
+"""The parts of a lesson, how long each is, and what the teacher asks there.
 
 A part is what stands under a heading of the second level. Its minutes are tags of the cell with that
 heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ. A cell

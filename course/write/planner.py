@@ -1,4 +1,4 @@
-"""The planner's page: how far are its plans from the truth, and what does it add to a rehearsal?"""
+"""The planner's page: how far its plans are from the truth, and what it adds to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a table look in Markdown?"""
+"""Tables in Markdown."""
 
 from __future__ import annotations
 

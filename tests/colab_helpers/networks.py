@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers.lessons.models import GPT, GPTConfig
-from course.prove.networks import Network, Sentences, Tied, images, token_ids
+from colab_lessons.models import GPT, GPTConfig
+from course.check.networks import Network, Sentences, Tied, images, token_ids
 
 
 class Twice(nn.Module):

@@ -6,9 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from colab_helpers import doctor, facts, hardware, preflight, runtime
-from colab_helpers.doctor.problems import Finding
-from colab_helpers.lessons import exercises, reference
+import colab_doctor
+from colab_helpers import facts, hardware, preflight, runtime
+from colab_helpers.problems import Finding
+from colab_lessons import exercises, reference
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
 TAGS = {
@@ -81,13 +82,10 @@ SHOWN = {
     "card": lambda: preflight.StatusCard(
         HOSTILE, state(), (Finding("id", "stop", HOSTILE, HOSTILE, HOSTILE),)
     )._repr_html_(),
-    "explanation": lambda: doctor.Explanation(
+    "explanation": lambda: colab_doctor.Explanation(
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
-        clues=(doctor.Clue("little-disk", HOSTILE, HOSTILE),),
-    )._repr_mimebundle_()["text/html"],
-    "unknown error": lambda: doctor.Explanation(
-        None, nearest=((HOSTILE, HOSTILE),)
+        diagnoses=(colab_doctor.Diagnosis("little-disk", HOSTILE, HOSTILE),),
     )._repr_mimebundle_()["text/html"],
     "facts": lambda: facts.Quotes(
         (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
@@ -115,10 +113,11 @@ def test_every_html_form_is_tried():
     """A new class with HTML of its own belongs above."""
     from pathlib import Path
 
-    package = Path(facts.__file__).parent
+    root = Path(facts.__file__).parents[1]
     forms = [
         path.name
-        for path in package.rglob("*.py")
+        for package in ("colab_helpers", "colab_doctor", "colab_lessons")
+        for path in (root / package).rglob("*.py")
         for line in path.read_text("utf-8").splitlines()
         if line.strip().startswith(("def _repr_html_", "def _repr_mimebundle_"))
     ]

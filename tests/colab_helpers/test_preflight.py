@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from colab_helpers import doctor, hardware, preflight, runtime
+import colab_doctor
+from colab_helpers import hardware, preflight, problems, runtime
 from colab_helpers.__main__ import main
 from colab_helpers._traces import Traces
-from colab_helpers.doctor import problems
 from colab_helpers.preflight import checks
 
 GIB = 2**30
@@ -128,7 +128,7 @@ FIRES = {
             machine(packages=packages(torch="2.11.0+cu128")),
             (dataclasses.replace(T4, name="Tesla V100-SXM2-16GB", capability="7.0"), CPU),
         ),
-        "a T4 or a newer one",
+        "a T4 or newer",
         state(machine(packages=packages(torch="2.11.0+cu128"))),  # a T4 has 7.5
     ),
     "replaced-build": (
@@ -160,7 +160,7 @@ FIRES = {
                 CPU,
             )
         ),
-        "get_device_properties",
+        "the slice's own",
         state(),
     ),
     "apple-gpu": (
@@ -168,7 +168,7 @@ FIRES = {
             mac("arm64"),
             (hardware.Device("GPU", "Apple M3 GPU", ""), CPU),
         ),
-        "Where a lesson speaks of CUDA",
+        "Where a lesson needs CUDA",
         state(mac("x86_64"), (CPU,)),
     ),
     "amd-gpu": (
@@ -176,7 +176,7 @@ FIRES = {
             without_nvidia(paths=("/dev/kfd",)),
             (hardware.Device("GPU", "AMD GPU", "platform"), CPU),
         ),
-        "build for ROCm",
+        "with ROCm",
         state(LAPTOP, (CPU,)),
     ),
     "tpu-without-tensorflow": (
@@ -186,7 +186,7 @@ FIRES = {
     ),
     "tpu-plain-tensorflow": (
         state(changed(TPU, packages={"tensorflow": "2.20.0"}), (V5E, CPU)),
-        "needs the package tensorflow-tpu",
+        "Use JAX, or Keras",
         state(changed(TPU, packages={"tensorflow-tpu": "2.20.0"}), (V5E, CPU)),
     ),
     "tpu-in-use": (
@@ -208,7 +208,7 @@ FIRES = {
     "other-helper": (
         state(helper_from="ada/fork"),
         "Disconnect and delete runtime",
-        state(helper_from=problems.repository().upper()),
+        state(helper_from="/".join(problems.repository().split("/")[-2:]).upper()),
     ),
     "old-torch": (
         state(machine(packages=packages(torch="2.5.1+cu121"))),
@@ -227,7 +227,7 @@ FIRES = {
     ),
     "torchao-peft": (
         state(machine(packages=packages(peft="0.20.0", torchao="0.10.0"))),
-        "%pip install --no-deps -U",
+        "%pip uninstall -y torchao",
         state(machine(packages=packages(peft="0.20.0", torchao="0.16.0"))),
     ),
     "uv-environment": (
@@ -271,8 +271,8 @@ def ids(state):
 def test_check_fires_on_its_recorded_state(id):
     seen, remedy, _ = FIRES[id]
     [finding] = [f for f in preflight.run_checks(seen) if f.id == id]
-    assert remedy in finding.remedy
-    assert finding.seen and finding.link.endswith(f"#{id}")
+    assert remedy in finding.fix
+    assert finding.observation and finding.link.endswith(f"#{id}")
 
 
 @pytest.mark.parametrize("id", FIRES)
@@ -295,14 +295,14 @@ def test_a_check_that_fails_is_told_and_the_others_go_on():
     seen = state(NO_GPU, (CPU,))
     found = preflight.run_checks(seen, (breaks, *preflight.CHECKS))
     assert {finding.id for finding in found} == {"no-accelerator", "check-failed"}
-    assert "breaks (IndexError: tuple index" in found[-1].seen
+    assert "breaks (IndexError: tuple index" in found[-1].observation
 
 
 def test_what_could_not_be_looked_for_is_told():
     broken = machine(problems=("cublas (OSError: File name too long)",))
     seen = state(broken, (L4, CPU), chip="L4")
     [finding] = preflight.run_checks(seen)
-    assert finding.id == "check-failed" and "File name too long" in finding.seen
+    assert finding.id == "check-failed" and "File name too long" in finding.observation
 
 
 @pytest.mark.parametrize("version", ["main", "", "2", "unknown-1"])
@@ -351,7 +351,7 @@ def test_a_card_for_a_newer_lesson_is_refused():
 def test_no_check_takes_200_ms_or_starts_a_framework():
     """All checks on every recorded machine, in an interpreter that has not imported anything."""
     seen = [case for _, states in FIRES.items() for case in (states[0], states[2])]
-    doctor.known_problems()  # read once a session
+    colab_doctor.known_problems()  # read once a session
     for check in preflight.CHECKS:
         start = time.perf_counter()
         for one in seen:
@@ -381,15 +381,15 @@ def test_findings_come_worst_first():
 def test_no_gpu_outside_colab_says_where_one_is():
     seen = state(machine(nvidia_smi=False, paths=(), env={}, shell=""), (CPU,))
     [finding] = preflight.run_checks(seen)
-    assert finding.remedy.startswith("For one, open the notebook in Colab, then Runtime >")
+    assert finding.fix.startswith("For one, open the notebook in Colab, then Runtime >")
 
 
 def test_remedies_outside_colab_do_not_speak_of_colabs_menu():
     """Where the way out differs, the row has both."""
     there = changed(NO_GPU, env={}, shell="", ram_available=GIB)
     [finding] = [f for f in preflight.run_checks(state(there, (CPU,))) if f.id == "little-ram"]
-    assert "Runtime >" not in finding.remedy
-    for problem in doctor.known_problems().values():
+    assert "Runtime >" not in finding.fix
+    for problem in colab_doctor.known_problems().values():
         assert "Runtime >" not in problem.elsewhere
 
 
@@ -409,7 +409,7 @@ def test_a_suffix_alone_asks_for_no_restart(loaded, installed, restart):
 def test_without_a_lesson_a_machine_without_an_accelerator_is_told():
     seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Wants())
     [finding] = preflight.run_checks(seen)
-    assert finding.id == "no-accelerator" and "GPU or TPU" in finding.seen
+    assert finding.id == "no-accelerator" and "GPU or TPU" in finding.observation
 
 
 def test_what_only_the_card_can_know_is_not_found_without_wishes():
@@ -421,13 +421,13 @@ def test_what_only_the_card_can_know_is_not_found_without_wishes():
 def test_a_tpu_machine_is_not_told_to_install_plain_tensorflow():
     seen = state(TPU, (V5E, CPU), accelerator="TPU", optional=("tensorflow",))
     [part] = [f for f in preflight.run_checks(seen) if f.id == "part-missing"]
-    assert "pip install" not in part.remedy
+    assert "pip install" not in part.fix
 
 
 def test_no_gpu_on_kaggle_speaks_of_kaggles_menu():
     kaggle = {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}
     [finding] = preflight.run_checks(state(machine(nvidia_smi=False, paths=(), env=kaggle), (CPU,)))
-    assert finding.remedy.startswith("Settings > Accelerator > GPU")
+    assert finding.fix.startswith("Settings > Accelerator > GPU")
 
 
 def test_two_gpus_are_counted():
@@ -473,25 +473,25 @@ def test_notes_do_not_make_a_machine_unfit():
 
 
 def test_doctor_prints_the_card(capsys):
-    assert main(["doctor"]) == 0
+    assert main(["card"]) == 0
     assert "You are on" in capsys.readouterr().out
 
 
 def test_doctor_speaks_json(capsys):
-    main(["doctor", "--json"])
+    main(["card", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["runtime"]["cores"] >= 1 and isinstance(told["findings"], list)
 
 
 def test_doctor_ends_with_1_on_a_machine_that_does_not_fit(capsys, monkeypatch):
     monkeypatch.setattr(checks.session, "MIN_DISK", 2**60)
-    assert main(["doctor"]) == 1
+    assert main(["card"]) == 1
     assert "Delete downloads" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("seen", "since"), [(TPU, True), (changed(TPU, env={}, shell=""), False)])
 def test_when_colab_took_tensorflow_out_is_said_on_colab_only(seen, since):
-    found = {f.id: f.seen for f in preflight.run_checks(state(seen, (V5E, CPU), accelerator="TPU"))}
+    found = {f.id: f.observation for f in preflight.run_checks(state(seen, (V5E, CPU), accelerator="TPU"))}
     assert ("2025-03-07" in found["tpu-without-tensorflow"]) == since
 
 

@@ -5,7 +5,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from colab_helpers import figures, hardware, published
+from colab_helpers import hardware, published
+from colab_lessons import figures
 
 ROWS = published.everything().values()
 
@@ -127,7 +128,7 @@ def test_hollow_marks_are_hollow():
 
 
 def test_measurements_of_others_never_enter_a_record():
-    from colab_helpers.lessons import reference
+    from colab_lessons import reference
 
     row = published.get("copy-t4")
     with pytest.raises((TypeError, AttributeError, ValueError)):

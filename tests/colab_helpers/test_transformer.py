@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import hardware, transformer
-from colab_helpers.lessons import models
 from colab_helpers.plan import rehearse
 from colab_helpers.transformer import Transformer
+from colab_lessons import models
 from tests import slow
 
 GPT2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=8)

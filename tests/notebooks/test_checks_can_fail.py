@@ -6,8 +6,8 @@ import nbformat
 import pytest
 
 from course import table
-from course.prove import comparison, runs, static
-from course.run import execute
+from course.check import comparison, static
+from course.run import execute, sound
 from course.table import CourseError
 from course.write import assemble
 from tests.toy import edit_lesson, publish_toy, run_toy
@@ -28,19 +28,18 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     assert problems_of(toy_course) == []
     assert comparison.compare_stored_outputs(path) == []
     outcome = run_toy(toy_course, assemble.SOLVED)
-    assert runs.run_problems(outcome) == []
-    assert comparison.compare_with_run(path, outcome.path) == []
+    assert sound.run_problems(outcome) == []
 
 
 def test_lesson_that_raises(toy_course):
     edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
-    [problem] = runs.run_problems(run_toy(toy_course))
+    [problem] = sound.run_problems(run_toy(toy_course))
     assert "cell 7 (total = 1 / 0) raised ZeroDivisionError" in problem
 
 
 def test_lesson_that_warns(toy_course):
     edit_lesson(toy_course, "total = sum(", "import warnings\nwarnings.warn('old')\ntotal = sum(")
-    [problem] = runs.run_problems(run_toy(toy_course))
+    [problem] = sound.run_problems(run_toy(toy_course))
     assert "wrote to stderr" in problem and "UserWarning: old" in problem
 
 
@@ -48,7 +47,7 @@ def test_missing_record(toy_course):
     edit_lesson(
         toy_course, 'reference.record("01_toy"', 'str("01_toy") or reference.record("01_toy"'
     )
-    [problem] = runs.run_problems(run_toy(toy_course))
+    [problem] = sound.run_problems(run_toy(toy_course))
     assert "no record of its measurements" in problem
 
 
@@ -78,13 +77,13 @@ def test_stored_cell_that_the_run_did_not_have(toy_course):
 
 def test_solution_that_is_wrong(toy_course):
     edit_lesson(toy_course, "224 * 4 / 2**20", "224 / 2**20")
-    [problem] = runs.run_problems(run_toy(toy_course, assemble.SOLVED))
+    [problem] = sound.run_problems(run_toy(toy_course, assemble.SOLVED))
     assert "the solution is judged ['wrong']" in problem
 
 
 def test_stub_that_is_not_open(toy_course):
     edit_lesson(toy_course, "mib = ...", "mib = 1")
-    [problem] = runs.run_problems(run_toy(toy_course))
+    [problem] = sound.run_problems(run_toy(toy_course))
     assert "the untouched stub is judged ['wrong']" in problem
 
 
@@ -106,7 +105,7 @@ def test_metadata_edited_by_hand(toy_course, quiet_shape):
 
 def test_unknown_parameter(toy_course):
     settings = execute.Settings(parameters={"FASTER": True})
-    [problem] = runs.run_problems(run_toy(toy_course, settings=settings))
+    [problem] = sound.run_problems(run_toy(toy_course, settings=settings))
     assert "no parameter FASTER; the parameters cell has FAST" in problem
 
 
@@ -191,7 +190,7 @@ def test_replayed_output_is_not_recorded_again_and_not_published(
     edit_lesson(
         toy_course,
         "from colab_helpers import",
-        "from colab_helpers.lessons import replay\nfrom colab_helpers import",
+        "from colab_lessons import replay\nfrom colab_helpers import",
     )
     edit_lesson(
         toy_course,

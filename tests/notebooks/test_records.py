@@ -2,8 +2,8 @@
 
 import pytest
 
-from colab_helpers.lessons import reference
-from course.prove.promises import PROMISES, broken
+from colab_lessons import reference
+from course.check.promises import PROMISES, broken
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):

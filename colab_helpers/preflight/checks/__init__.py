@@ -1,4 +1,4 @@
-"""Which problems can be seen from here? One small check each.
+"""The checks, one small function each.
 
 A check looks at a `State`, starts nothing, and returns a `Finding` or None. Its words are in
 `problems.toml`; it adds what was seen.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.checks import gpu, packages, session, tpu
 from colab_helpers.preflight.state import State
+from colab_helpers.problems import Finding
 
 Check = Callable[[State], Finding | None]
 

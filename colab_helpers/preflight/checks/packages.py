@@ -1,13 +1,13 @@
-"""Are the packages there, in versions that go together?"""
+"""Checks of packages and their versions."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers.doctor.imports import distribution
-from colab_helpers.doctor.problems import Finding, repository, way_out
-from colab_helpers.preflight.state import State
+from colab_helpers._distributions import distribution
+from colab_helpers.preflight.state import State, known
+from colab_helpers.problems import Finding, fix_on, repository
 
 #: What every notebook of this kind depends on.
 _FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
@@ -55,7 +55,7 @@ def part_missing(state: State) -> Finding | None:
 
 def other_helper(state: State) -> Finding | None:
     """The helper that is installed comes from another repository than the lesson."""
-    wanted, ours = state.wants.helper_from, repository()
+    wanted, ours = state.wants.helper_from, "/".join(repository().split("/")[-2:])
     if not wanted or not ours or wanted.lower() == ours.lower():
         return None
     return state.report("other-helper", f"The helper here is {ours}'s; this lesson is {wanted}'s.")
@@ -119,9 +119,9 @@ def uv_environment(state: State) -> Finding | None:
 
 
 def _naming(id: str, state: State, imports: list[str]) -> str:
-    """The remedy, with the distributions of these imports in it."""
+    """The fix, with the distributions of these imports in it."""
     names = " ".join(distribution(name) for name in imports)
-    return way_out(id, state.runtime.platform).replace("NAME", names)
+    return fix_on(state.runtime.platform, known()[id]).replace("NAME", names)
 
 
 def _is_installed(name: str, state: State) -> bool:

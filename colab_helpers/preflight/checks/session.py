@@ -1,11 +1,11 @@
-"""Are there memory, disk and time left, and is Google Drive still there?"""
+"""Checks of memory, disk, time and Google Drive."""
 
 from __future__ import annotations
 
 from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
-from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
+from colab_helpers.problems import Finding
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free

@@ -1,9 +1,9 @@
-"""Can this machine's TPU be used, and by whom?"""
+"""Checks of this machine's TPU, and of who uses it."""
 
 from __future__ import annotations
 
-from colab_helpers.doctor.problems import Finding
 from colab_helpers.preflight.state import State
+from colab_helpers.problems import Finding
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:

@@ -19,43 +19,29 @@ async function link(id, words) {
   return address ? element("a", { href: address }, ...withCode(words)) : words;
 }
 
-async function card(finding) {
+async function card({ id, title, meaning, fix }, also) {
+  const more = [await link(id, "More about this problem, and who says so")];
+  if (also) more.push(" · Also: ", await link(also.id, also.title));
   return element(
     "section",
-    { class: "answer", "data-id": finding.id },
-    element("h2", {}, ...withCode(finding.title)),
-    paragraph(...withCode(finding.seen)),
-    paragraph(element("strong", {}, "What to do: "), ...withCode(finding.remedy)),
-    paragraph(await link(finding.id, "More about this problem, and who says so")),
+    { class: "answer", "data-id": id },
+    element("h2", {}, ...withCode(title)),
+    paragraph(...withCode(meaning)),
+    paragraph(element("strong", {}, "Fix: "), ...withCode(fix)),
+    paragraph(...more),
   );
 }
 
-const clue = ({ seen, remedy }) =>
-  element(
-    "section",
-    { class: "answer" },
-    paragraph(element("strong", {}, "In this case: "), ...withCode(seen)),
-    paragraph(element("strong", {}, "What to do in this case: "), ...withCode(remedy)),
-  );
-
-async function explained({ finding, clues, also, nearest, asking }) {
-  if (finding) {
-    const second = also ? [paragraph("The text shows a second problem:"), await card(also)] : [];
-    return [...clues.map(clue), await card(finding), ...second];
-  }
-  const titles = await Promise.all(nearest.map(({ id, title }) => link(id, title)));
-  const near = titles.length
-    ? [paragraph("Possibly related:"), element("ul", {}, ...titles.map((one) => element("li", {}, one)))]
-    : [];
-  return [paragraph(element("strong", {}, "This error is not in the table.")), ...near, paragraph(...withCode(asking))];
-}
+const explained = async ({ card: found, also, asking }) => [
+  found ? await card(found, also) : paragraph(...withCode(asking)),
+];
 
 function judged(name, { refused, findings }) {
   if (refused) return [paragraph(element("strong", {}, name), ": ", refused)];
   if (!findings.length) return [paragraph(element("strong", {}, name), ": nothing found that is gone.")];
   const groups = new Map();
   for (const one of findings) {
-    const key = `${one.severity}\n${one.remedy}`;
+    const key = `${one.severity}\n${one.fix}`;
     groups.set(key, [...(groups.get(key) ?? []), one]);
   }
   const cards = [...groups.values()].map((several) =>
@@ -63,8 +49,8 @@ function judged(name, { refused, findings }) {
       "section",
       { class: "answer" },
       element("h2", {}, MARKS[several[0].severity] ?? several[0].severity),
-      paragraph(...withCode(several[0].remedy)),
-      element("ul", {}, ...several.map((one) => element("li", {}, element("code", {}, one.seen)))),
+      paragraph(...withCode(several[0].fix)),
+      element("ul", {}, ...several.map((one) => element("li", {}, element("code", {}, one.observation)))),
     ),
   );
   return [paragraph(element("strong", {}, name), ": cell numbers include text cells."), ...cards];

@@ -1,4 +1,4 @@
-"""What do the site's pages ask of the helper? Text goes in, JSON comes out.
+"""What the site's pages ask of the helper. Text goes in, JSON comes out.
 
 This runs in the reader's browser, by Pyodide, beside the helper's own files: the same answers as in a
 notebook, and nothing leaves the page.
@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from colab_helpers import doctor, transformer
-from colab_helpers.doctor import explain, raised
+import colab_doctor
+from colab_doctor import explain, log
+from colab_helpers import transformer
 
 
 def error(text: str, platform: str = "") -> str:
     """Say what an error means; `platform` is "colab", "kaggle" or "local", or "" for what paths tell."""
-    explained = doctor.explain_error(text, platform or raised.place(text) or "colab")
-    return json.dumps(
-        {
-            "finding": _told(explained.finding),
-            "also": _told(explained.also),
-            "clues": [asdict(clue) for clue in explained.clues],
-            "nearest": [{"title": title, "id": _id(link)} for title, link in explained.nearest],
-            "asking": "" if explained else explain.ASKING,
-        }
-    )
+    told = colab_doctor.explain_error(text, platform or log.platform(text) or "colab")
+    also = told.also and {
+        "id": told.also.id,
+        "title": colab_doctor.known_problems()[told.also.id].title,
+    }
+    card = {"id": told.id, "title": told.title, "meaning": told.meaning, "fix": told.fix}
+    return json.dumps({"card": card if told else None, "also": also, "asking": explain.ASKING})
 
 
 def notebook(text: str) -> str:
@@ -36,7 +34,7 @@ def notebook(text: str) -> str:
         return _refused(f"This is not a notebook: no valid JSON{where}.")
     if not isinstance(read, dict) or not isinstance(read.get("cells"), list):
         return _refused("This is not a notebook: it has no list of cells.")
-    findings = doctor.explain_notebook(read)
+    findings = colab_doctor.explain_notebook(read)
     return json.dumps({"findings": [asdict(one) for one in findings]})
 
 
@@ -76,16 +74,6 @@ def _room(model: transformer.Transformer, room: transformer.Room) -> dict:
         for way in transformer.ways_to_fit(model, room.chip)
     ]
     return {"ways": ways, **{name: getattr(room, name) for name in names}}
-
-
-def _told(finding: doctor.Finding | None) -> dict | None:
-    if finding is None:
-        return None
-    return {**asdict(finding), "title": doctor.known_problems()[finding.id].title}
-
-
-def _id(link: str) -> str:
-    return link.rpartition("#")[2]
 
 
 def _refused(why: str) -> str:

@@ -4,8 +4,8 @@ import time
 import pytest
 
 from colab_helpers import benchmark
-from course.prove.simulated import AsynchronousDevice
 from tests import slow
+from tests.simulated import AsynchronousDevice
 
 
 @pytest.mark.parametrize("waiting", [5e-6, 10e-6, 20e-6, 40e-6])

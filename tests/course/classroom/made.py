@@ -8,10 +8,10 @@ import random
 from dataclasses import dataclass, field
 
 from colab_helpers._output import RECORD_MIME
-from colab_helpers.lessons import exercises
+from colab_lessons import exercises
 from course.table import load
 from course.write import assemble
-from tests.colab_helpers.lessons.test_exercises import CASES
+from tests.colab_lessons.test_exercises import CASES
 
 COURSE = load()
 PYTORCH = "03_pytorch_on_gpu"
@@ -195,7 +195,7 @@ def everything():
             "05-t4.ipynb", said={"times_up": 3}, answers={"03.hidden_stops": {3, 5, 7}}, **t4
         ),
         submission("06-a100.ipynb", times=20.0, **a100),
-        submission("07-stand-in.ipynb", platform="stand-in", **t4),
+        submission("07-fake-gpu.ipynb", platform="fake-gpu", **t4),
         submission("08-fast.ipynb", fast=True),
         submission("09-memory.ipynb", errors=[OUT_OF_MEMORY]),
         submission("10-zero.ipynb", errors=[UNKNOWN, OUT_OF_MEMORY], **t4),

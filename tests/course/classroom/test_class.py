@@ -110,13 +110,13 @@ def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
     assert wrong == sum(id == "03.move_less" for id, _ in made.WRONG) + 1  # and the hostile one
 
 
-def test_chips_stand_beside_their_data_sheets_and_nothing_is_measured_on_a_stand_in(read):
+def test_chips_stand_beside_their_data_sheets_and_nothing_is_measured_on_a_fake_gpu(read):
     machines = {machine.name: machine for machine in read[1].machines}
     assert (
         machines["Tesla T4"].sheet.startswith("8.10 TFLOP/s in fp32")
         and len(machines["Tesla T4"].students) == 3
     )
-    assert machines["Tesla T4 (stand-in: nothing measured)"].measured == ()
+    assert machines["Tesla T4 (fake GPU: nothing measured)"].measured == ()
     assert any("ladder" in meaning for meaning, _ in machines["NVIDIA A100-SXM4-40GB"].measured)
     assert "Tesla T4" in {machine.name for machine in read[1].measuring} and read[1].compared
     assert any(" to " in text for machine in machines.values() for _, text in machine.measured)

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from colab_helpers.lessons import reference
+from colab_lessons import reference
 from course import table
 from course.__main__ import main
 from course.gpu import leg, wheels
@@ -79,7 +79,7 @@ def test_an_unknown_step_is_an_error(there):
 def test_steps_run_with_the_wheels_and_this_checkout_and_no_package_of_ours(there):
     assert there.environment()["PYTHONPATH"].split(":") == [str(there.root), str(there.site)]
     rehearsed = leg.Leg(there.root, there.wheels, "T4").environment()
-    assert rehearsed["STAND_IN"] == "T4" and len(rehearsed["PYTHONPATH"].split(":")) == 3
+    assert rehearsed["FAKE_GPU"] == "T4" and len(rehearsed["PYTHONPATH"].split(":")) == 3
     with pytest.raises(KeyError):
         leg.Leg(there.root, there.wheels, "V9000").environment()
 
@@ -166,12 +166,12 @@ def test_an_archive_brings_notebooks_records_and_logs_home(there, tmp_path, monk
 
 
 def test_what_was_rehearsed_is_refused_and_kept_nowhere(there, tmp_path, monkeypatch, capsys):
-    executed(there, "01_enable_gpu", record("01_enable_gpu", "stand-in", x=1.0))
+    executed(there, "01_enable_gpu", record("01_enable_gpu", "fake-gpu", x=1.0))
     archive = leg.pack(there)
     kept = tmp_path / "kept"
     monkeypatch.setattr(reference.write, "__defaults__", (kept,))
     assert main(["reference", "--from", str(archive)]) == 1
-    assert "is refused: 01_enable_gpu ran on a stand-in" in capsys.readouterr().out
+    assert "is refused: 01_enable_gpu ran on a fake" in capsys.readouterr().out
     assert not kept.exists()
 
 

@@ -6,7 +6,7 @@ import subprocess
 import nbformat
 import pytest
 
-from course.prove import static
+from course.check import static
 from course.publish import retarget
 from course.table import CourseError, load
 from course.write import assemble, pages

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from colab_helpers import doctor, transformer
-from colab_helpers.doctor import raised
+import colab_doctor
+from colab_helpers import transformer
 from tests import slow
-from tests.colab_helpers.doctor import test_clues_of_machines, test_errors
+from tests.colab_doctor import test_clues_of_machines, test_errors
 from tests.course.accessible import violations
 
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -189,7 +189,7 @@ def ask(page, question, *given):
 
 def expected(text):
     """What Python here answers for a text, where nothing but the text tells the place."""
-    found = doctor.explain_error(text, raised.place(text) or "colab")
+    found = colab_doctor.explain_error(text, log.platform(text) or "colab")
     return (
         found.id,
         found.finding.remedy if found else "",
@@ -238,7 +238,7 @@ def test_the_doctor_by_keyboard_alone(python, address, page):
     assert page.evaluate("document.activeElement.textContent") == "What does it mean?"
     page.keyboard.press("Enter")
     said = answered(page)
-    assert doctor.known_problems()["no-accelerator"].title.replace("`", "") in said
+    assert colab_doctor.known_problems()["no-accelerator"].title.replace("`", "") in said
     link = page.locator("#doctor-said a").get_attribute("href")
     page.goto(link)
     assert page.locator("#no-accelerator").count() == 1
@@ -297,7 +297,7 @@ OLD = notebook(
 
 def test_a_notebook_by_file_and_by_paste(doctors, tmp_path):
     page = doctors
-    wanted = [finding.seen for finding in doctor.explain_notebook(OLD)]
+    wanted = [finding.seen for finding in colab_doctor.explain_notebook(OLD)]
     assert len(wanted) >= 2
     file = tmp_path / "<img src=x>.ipynb"
     file.write_text(json.dumps(OLD), "utf-8")

@@ -10,7 +10,8 @@ import zipfile
 
 import pytest
 
-from colab_helpers import doctor, facts, published
+import colab_doctor
+from colab_helpers import facts, published
 from colab_helpers.hardware import catalogue
 from course.publish import retarget
 from course.site import api, building, chips, lesson_pages, python, staging
@@ -76,7 +77,7 @@ def test_links_to_the_repository_lead_to_its_files_and_not_to_pages_of_the_site(
     assert [path for path in named if not (COURSE.root / path).exists()] == []
     # A card in a stored output leads to the page on problems as it is read beside the notebook.
     pages = {path for path in named if path in staging._places(COURSE)}
-    assert all(map(doctor.PAGES.fullmatch, pages))
+    assert all(map(colab_doctor.PAGES.fullmatch, pages))
 
 
 def test_the_front_page_leads_to_pages_of_the_site(links, site):
@@ -106,14 +107,14 @@ def test_each_lesson_has_its_page_with_its_outputs(site):
 
 
 def test_each_problem_has_an_address(site, links):
-    for id in doctor.known_problems():
+    for id in colab_doctor.known_problems():
         page, _, place = problem_pages.place(id).partition(".md#")
         assert place in links[site / f"{page}.html"].places
 
 
 def test_problems_are_there_as_data(site):
     rows = json.loads((site / "problems.json").read_text("utf-8"))["problems"]
-    assert [row["id"] for row in rows] == list(doctor.known_problems())
+    assert [row["id"] for row in rows] == list(colab_doctor.known_problems())
     assert all(row["address"].startswith(COURSE.repository.site) for row in rows)
 
 
@@ -234,7 +235,7 @@ def test_the_helper_for_browsers_is_the_same_each_time(tmp_path):
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = archive.namelist()
-    assert "colab_helpers/doctor/problems.toml" in names
+    assert "colab_doctor/problems.toml" in names
     assert not [name for name in names if "lessons" in name or "pycache" in name]
 
 

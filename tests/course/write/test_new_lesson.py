@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from course.prove import runs
-from course.run import execute
+from course.run import execute, sound
 from course.table import CourseError, load
 from course.write import assemble, new_lesson, pages
 
@@ -20,7 +19,7 @@ def laid(toy_course):
 def test_it_has_a_row_a_text_judges_and_a_page(laid):
     course, written = laid
     assert written == [
-        "lessons/98_next.py", "colab_helpers/lessons/exercises/lesson_98.py",
+        "lessons/98_next.py", "colab_lessons/exercises/lesson_98.py",
         "docs/teaching/98_next.md", "course/course.toml",
     ]  # fmt: skip
     [_, lesson] = course.lessons
@@ -32,11 +31,11 @@ def test_it_has_a_row_a_text_judges_and_a_page(laid):
 def test_it_runs_and_its_solution_is_right(laid, monkeypatch, tmp_path):
     course, _ = laid
     judges = course.root / "colab_helpers" / "lessons" / "exercises" / "lesson_98.py"
-    name = "colab_helpers.lessons.exercises.lesson_98"
+    name = "colab_lessons.exercises.lesson_98"
     spec = importlib.util.spec_from_file_location(name, judges)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    from colab_helpers.lessons import exercises
+    from colab_lessons import exercises
 
     monkeypatch.setitem(sys.modules, name, module)
     assert exercises.check("98.first", 54).status == "right"
@@ -48,7 +47,7 @@ def test_it_runs_and_its_solution_is_right(laid, monkeypatch, tmp_path):
     # The kernel has no such judges: it reaches its exercise, which is the last but one cell.
     outcome = execute.run(source, tmp_path / "out.ipynb", execute.Settings({"FAST": True}))
     assert "No exercise '98.first'" in outcome.problem
-    assert runs.run_problems(outcome)
+    assert sound.run_problems(outcome)
     del exercises._registry["98.first"]
 
 

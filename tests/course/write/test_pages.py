@@ -3,9 +3,9 @@ import re
 import nbformat
 import pytest
 
-from colab_helpers.lessons import reference
+from colab_lessons import reference
 from course.__main__ import main
-from course.prove import static
+from course.check import static
 from course.table import CourseError, load
 from course.write import assemble, pages
 from tests.toy import publish_toy

@@ -1,0 +1,65 @@
+"""What an error, and the session it was raised in, show beyond the table.
+
+The table has what many people met. A diagnosis is drawn from this one case: the numbers in the message,
+the packages that are installed and loaded, the files that are there, the values in the failing line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from colab_doctor.diagnosis import chips, files, memory, mistakes, packages, values
+from colab_doctor.diagnosis.base import Diagnosis, Failure, frames
+from colab_doctor.table import known_problems
+from colab_helpers.problems import fix_on
+
+__all__ = ["Diagnosis", "Failure", "diagnose"]
+
+_LOOKS: tuple[Callable[[Failure], Iterable[Diagnosis]], ...] = (
+    mistakes.of_the_line,
+    mistakes.of_calls,
+    memory.of_numbers,
+    values.of_tensors,
+    files.of_files,
+    mistakes.of_keys,
+    packages.of_modules,
+    packages.of_libraries,
+    packages.of_pairs,
+    packages.of_tracebacks,
+    chips.of_chips,
+)
+
+
+def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
+    """Return what is seen of `failure`, the surest first; () where nothing is.
+
+    A look that fails leaves the others alone: the reader has an error already.
+    """
+    found = [one for look in _LOOKS for one in _try(look, failure)]
+    if not found:
+        found = _try(values.of_values, failure)
+    of_the_text = _try(_cases, failure)  # the session, if it shows anything, says more
+    return tuple(dict.fromkeys([*_try(values.of_sizes, failure), *found, *of_the_text]))
+
+
+def _cases(failure: Failure) -> Iterator[Diagnosis]:
+    """The first case of the known problem that the text, or the functions it came through, show."""
+    known = known_problems().get(failure.known)
+    if known is None or not known.cases:
+        return
+    called = [frame.f_code.co_name for error in failure.chain for frame in frames(error)]
+    functions = "\n".join(f"in {name}" for name in reversed(called))
+    text = f"{functions}\n{failure.text}".lower()
+    for case in known.cases:
+        if case.is_shown_by(text):
+            yield Diagnosis(failure.known, case.meaning, fix_on(failure.platform, case))
+            return
+
+
+def _try(look: Callable[[Failure], Iterable[Diagnosis]], failure: Failure) -> list[Diagnosis]:
+    found: list[Diagnosis] = []
+    try:
+        found.extend(look(failure))
+    except Exception:  # what it had found before stays
+        return found
+    return found

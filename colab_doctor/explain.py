@@ -1,0 +1,218 @@
+"""What an error means, and what fixes it."""
+
+from __future__ import annotations
+
+import html
+import re
+import string
+import traceback
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from colab_doctor import log
+from colab_doctor.diagnosis import Diagnosis, Failure, diagnose
+from colab_doctor.table import known_problems, patterns
+from colab_helpers import runtime
+from colab_helpers._distributions import distribution
+from colab_helpers._output import bundle, edged, error_text, with_code
+from colab_helpers.problems import Finding, Problem, fix_on
+
+#: How to ask, where nothing is known.
+ASKING = (
+    "This error is not in the table. If you ask for help, include the last line of the traceback and the "
+    "ten above it, the smallest cell that still fails, and what `!colab-doctor` prints."
+)
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of an error: a `finding`, or None; a second one in `also`.
+
+    `diagnoses` are what this error, and the session that raised it, show beyond the table, the surest
+    first. It is falsy for an unknown error.
+    """
+
+    finding: Finding | None
+    also: Finding | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.finding is not None
+
+    @property
+    def id(self) -> str:
+        """The known problem's id; "" for an unknown error."""
+        return self.finding.id if self.finding else ""
+
+    @property
+    def title(self) -> str:
+        """The known problem's title; "" for an unknown error."""
+        return known_problems()[self.id].title if self else ""
+
+    @property
+    def meaning(self) -> str:
+        """What the card says it means: this case, where it was diagnosed; else the table."""
+        exact = next((each for each in self.diagnoses if each.fix), None)
+        values = next((each for each in self.diagnoses if not each.fix), None)
+        told = exact.observation if exact else self.finding.observation if self.finding else ""
+        return f"{told} Here: {values.observation}" if values else told
+
+    @property
+    def fix(self) -> str:
+        """What the card says to do."""
+        exact = next((each for each in self.diagnoses if each.fix), None)
+        return exact.fix if exact else self.finding.fix if self.finding else ""
+
+    def __str__(self) -> str:
+        if self.finding is None:
+            return ASKING
+        lines = [self.title, "", self.meaning, "", f"Fix: {self.fix}", f"More: {self.finding.link}"]
+        if self.also:
+            lines += [f"Also: {known_problems()[self.also.id].title}: {self.also.link}"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return bundle(str(self), self._html(), {"kind": "explained", **asdict(self)})
+
+    def _html(self) -> str:
+        if self.finding is None:
+            return _card(with_code(ASKING))
+        also = (
+            f" · Also: {_linked(known_problems()[self.also.id].title, self.also.link)}"
+            if self.also
+            else ""
+        )
+        return _card(
+            f"<b>{with_code(self.title)}</b><br>{with_code(self.meaning)}<br>"
+            f"<b>Fix:</b> {with_code(self.fix)} {_linked('More', self.finding.link)}{also}"
+        )
+
+
+def explain_error(error: str | BaseException, platform: str | None = None) -> Explanation:
+    """Say what an error means and what fixes it; a falsy explanation for one that is not known.
+
+    `error` is an exception, or a text: a line, a traceback, a whole log. What was raised last counts
+    before what was raised earlier, and both before the log around them. An exception is also looked at
+    together with the session that raised it; of a group, the first one that is known counts.
+    `platform` is where it was raised, as `runtime.describe` names it; when left out, where its paths
+    say, or here.
+
+    >>> explain_error("The TPU is already in use by process with pid 42.").id
+    'tpu-in-use'
+    """
+    if isinstance(error, BaseExceptionGroup):
+        each = (explain_error(inner, platform) for inner in error.exceptions)
+        return next(filter(None, each), Explanation(None))
+    exceptions = [] if isinstance(error, str) else _led_to(error)
+    text = log.plain(error if isinstance(error, str) else "\n".join(map(_as_printed, exceptions)))
+    known = _known(text)
+    here = platform or log.platform(text) or runtime.describe().platform
+    findings = [_finding(problem, caught, here) for problem, caught in known[:2]]
+    causes = tuple(each for each in exceptions if each is error or _is_cause(each, exceptions))
+    diagnoses = diagnose(Failure(text, here, causes, findings[0].id if findings else ""))
+    return _explanation(findings, diagnoses, here)
+
+
+def _known(text: str) -> list[tuple[Problem, str]]:
+    """Problems that a text shows, the one to name first, with what was caught of each."""
+    messages = log.raised(text)
+    if not messages:
+        places = [text]
+    elif log.only_wraps(messages[0], text):
+        places = [text.replace(messages[0], ""), *messages]
+    else:
+        places = messages
+    known = _without_superseded(match for place in places for match in _matches(place))
+    if not known:
+        return []
+    hidden = _matches(text, [known_problems()[id] for id in known[0][0].in_log])[:1]
+    found = [problem for problem, _ in hidden]
+    return [*hidden, *(row for row in known if row[0] not in found)]
+
+
+def _explanation(
+    findings: list[Finding], diagnoses: tuple[Diagnosis, ...], platform: str
+) -> Explanation:
+    """What the table says and what was seen here, in the order in which to read them."""
+    first = findings[0].id if findings else ""
+    proven = [each for each in diagnoses if _goes_before(each, first)]
+    if diagnoses and (not findings or proven):
+        shown = (proven or diagnoses)[0]  # the table does not know it, or means something else
+        problem = known_problems()[shown.id]
+        other = problem.finding(shown.observation, platform, shown.fix, severity="stop")
+        findings = [other, *([] if shown.replaces else findings)]
+        diagnoses = tuple(each for each in diagnoses if each != shown and not (proven and each.fix))
+    if not findings:
+        return Explanation(None)
+    return Explanation(findings[0], findings[1] if len(findings) > 1 else None, diagnoses)
+
+
+def _goes_before(diagnosis: Diagnosis, first: str) -> bool:
+    """Whether what was seen here means more than what the table says of the text."""
+    if known_problems()[diagnosis.id].diagnosis == "first":
+        return first != diagnosis.id
+    general = not first or known_problems()[first].diagnosis == "general"
+    return diagnosis.id == "name-not-there" and general and diagnosis.replaces
+
+
+def _led_to(error: BaseException) -> list[BaseException]:
+    """An exception and those that led to it, the oldest first."""
+    found: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and all(one is not each for each in found) and len(found) < 20:
+        found.append(one)
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return found[::-1]
+
+
+def _is_cause(error: BaseException, exceptions: list[BaseException]) -> bool:
+    """Whether somebody raised another exception from it, and not only while it was handled."""
+    return any(each.__cause__ is error for each in exceptions)
+
+
+def _as_printed(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(type(error), error))
+    except Exception:  # an exception whose text cannot be made
+        return error_text(error)
+
+
+def _matches(text: str, problems: Iterable[Problem] | None = None) -> list[tuple[Problem, str]]:
+    """Problems, of all or of those given, that a text shows, in its order, with what was caught."""
+    lowered = text.translate(_LOWER)  # of the same length
+    met: list[tuple[int, Problem, str]] = []
+    for problem in known_problems().values() if problems is None else problems:
+        for pattern in patterns(problem.id):
+            if match := pattern.search(lowered):
+                caught = text[slice(*match.span(1))] if pattern.groups else ""
+                met.append((match.start(), problem, caught))
+                break
+    return [(problem, caught) for _, problem, caught in sorted(met, key=lambda row: row[0])]
+
+
+def _without_superseded(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Problem, str]]:
+    """Each problem once, without those that a more exact one supersedes."""
+    met: dict[str, tuple[Problem, str]] = {}
+    for problem, caught in matches:
+        met.setdefault(problem.id, (problem, caught))
+    exact = [row for row in met.values() if not row[0].is_general] or list(met.values())
+    left = [row for row in exact if not met.keys() & set(row[0].superseded_by)]
+    return sorted(left, key=lambda row: row[0].severity == "note")  # what stops comes first
+
+
+def _finding(problem: Problem, caught: str, platform: str) -> Finding:
+    fix = fix_on(platform, problem)
+    if caught:
+        fix = re.sub(r"\bNAME\b", distribution(caught), fix)
+    return problem.finding(problem.meaning, platform, fix, severity="stop")
+
+
+def _linked(text: str, address: str) -> str:
+    return f"<a href='{html.escape(address)}'>{with_code(text)}</a>"
+
+
+def _card(inside: str) -> str:
+    return f"<div style='max-width:46em'>{edged(inside, 'note')}</div>"

@@ -1,0 +1,88 @@
+"""Imports of a notebook that Colab's image does not bring, and that it installs nowhere."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import resources
+
+from colab_doctor.notebook.cells import Cell
+from colab_doctor.notebook.names import uses
+from colab_helpers._distributions import distribution, normal
+
+#: What a notebook does that may bring modules from anywhere: then nothing can be said.
+_FROM_ANYWHERE = re.compile(
+    r"git\+|\bgit\s{1,9}clone|install\s.{0,90}(-r|-e|\.)(\s|$)|setup\.py|sys\.path|%%writefile|\.whl|\.zip|\.tar"
+    r"|requirements|conda|mamba|%cd|os\.chdir|PYTHONPATH|\bwget\b|\bcurl\b|uv (sync|run)|import_module"
+)
+_INSTALLED = re.compile(r"install\s{1,9}(.{1,2000})")
+#: Import names whose modules come with several distributions, or with Colab itself.
+NAMESPACES = {
+    "google",
+    "azure",
+    "nvidia",
+    "mpl_toolkits",
+    "opentelemetry",
+    "ruamel",
+    "sphinxcontrib",
+    "backports",
+}
+
+
+def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, int, int]]:
+    """Yield (module, cell, line), from 1, of imports that would fail on a fresh Colab machine.
+
+    `read` are the cells; `runtime` is "cpu", "gpu" or "tpu". What stands behind a guard is left out, and
+    all of it where the notebook brings modules from files or repositories.
+    """
+    read = list(read)
+    if _FROM_ANYWHERE.search("\n".join(cell.text for cell in read)):
+        return
+    there = colab_brings(runtime)
+    if _installed(read) - there:  # what else that brings along cannot be told from here
+        return
+    seen: set[str] = set()
+    for cell in read:
+        for tree in cell.trees:
+            for use in uses(tree, {}):
+                first = use.name.partition(".")[0]
+                if use.kind == "name" and not use.guarded and first not in seen:
+                    seen.add(first)
+                    if not _is_there(use.name, there):
+                        yield first, cell.number, use.line
+
+
+def _is_there(module: str, there: set[str]) -> bool:
+    first = module.partition(".")[0]
+    if first in sys.stdlib_module_names or first in NAMESPACES:
+        return True
+    return bool({normal(first), normal(distribution(module)), normal(distribution(first))} & there)
+
+
+def _installed(read: Iterable[Cell]) -> set[str]:
+    """Names of the notebook's own install lines."""
+    found: set[str] = set()
+    for cell in read:
+        for _, command in cell.commands:
+            if match := _INSTALLED.search(command.replace("\n", " ")):
+                words = re.split(r"[\s,;&|]{1,9}", match[1])
+                found |= {
+                    normal(re.split(r"[=<>~!\[@]", w.strip("'\""))[0])
+                    for w in words
+                    if w[:1] != "-"
+                }
+    return found
+
+
+@functools.cache
+def colab_brings(runtime: str) -> set[str]:
+    """Return the packages of Colab's image, by their normal names; `runtime` is "cpu", "gpu" or "tpu".
+
+    >>> "scikit-learn" in colab_brings("cpu")
+    True
+    """
+    text = resources.files("colab_doctor").joinpath("colab_packages.toml").read_text("utf-8")
+    return {*tomllib.loads(text)[runtime], "google-colab", "colab-helpers", "ipython", "ipykernel"}

@@ -1,0 +1,187 @@
+"""The names that code uses, by their full address, and whether a guard stands around them.
+
+A name is told by its full address: `tf.Session` is `tensorflow.Session` after `import tensorflow as tf`,
+and something else after `import tensorflow.compat.v1 as tf`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+#: What short names stand for where a notebook does not say so.
+_USUAL = {
+    "jnp": "jax.numpy",
+    "keras": "keras",
+    "np": "numpy",
+    "pl": "pytorch_lightning",
+    "plt": "matplotlib.pyplot",
+    "tf": "tensorflow",
+    "torch": "torch",
+    "jax": "jax",
+    "xm": "torch_xla.core.xla_model",
+    "xmp": "torch_xla.distributed.xla_multiprocessing",
+}
+#: Exceptions whose handler says: this name may be absent; those that say so only of an import.
+_ABSENT = {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "KeyError"}
+_ANYTHING = {"Exception", "BaseException"}
+#: Words in a condition that ask for a version, a module or a variable before using it.
+_ASKED = (
+    "version",
+    "hasattr",
+    "find_spec",
+    "environ",
+    "getenv",
+    "is_available",
+    "importlib",
+    "modules",
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a name: `kind` is "name", "call", "method", "keyword", "variable", "hook" or
+    "string".
+
+    `name` is a full address, of a "call" one that is called without naming a local device; of a keyword
+    "address:keyword", of a method the bare name, of a variable that of the environment.
+    `guarded`: code around it says what to do without.
+    """
+
+    kind: str
+    name: str
+    line: int
+    guarded: bool
+
+
+def aliases(trees: Iterable[ast.AST]) -> dict[str, str]:
+    """Return what each imported name stands for, with the usual short ones where none is imported.
+
+    `trees` are syntax trees of all cells of a notebook.
+
+    >>> aliases([ast.parse("import tensorflow.compat.v1 as tf")])["tf"]
+    'tensorflow.compat.v1'
+    """
+    found: dict[str, str] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    first = alias.name.partition(".")[0]
+                    found[alias.asname or first] = alias.name if alias.asname else first
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return {**_USUAL, **found}
+
+
+def uses(tree: ast.AST, known: dict[str, str]) -> Iterator[Use]:
+    """Yield every use in a syntax tree; `known` is from `aliases`."""
+    reader = _Reader(known)
+    reader.visit(tree)
+    yield from reader.found
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, known: dict[str, str]) -> None:
+        self.known = known
+        self.found: list[Use] = []
+        self.guards = 0
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._add("name", alias.name, alias)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module and not node.level:
+            for alias in node.names:
+                self._add("name", f"{node.module}.{alias.name}", alias)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        address = self._address(node)
+        if address:
+            self._add("name", address, node)
+        else:
+            self.generic_visit(node)
+        self._add("method", node.attr, node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load) and "." in self.known.get(node.id, ""):
+            self._add("name", self.known[node.id], node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        address = self._address(node.func) or (
+            node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        )
+        for keyword in node.keywords:
+            if keyword.arg and address:
+                self._add("keyword", f"{address}:{keyword.arg}", keyword)
+        if address and "local" not in ast.unparse(node):
+            self._add("call", address, node)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if self._address(node.value) == "os.environ":
+            self._variable(node.slice, node)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if any(self._address(other) == "os.environ" for other in node.comparators):
+            self._variable(node.left, node)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and len(node.value) < 500:
+            self._add("string", node.value, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._add("hook", node.name, node)
+        self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        imports = any(isinstance(part, ast.Import | ast.ImportFrom) for part in node.body)
+        asked = _ABSENT | _ANYTHING if imports else _ABSENT
+        asks = any(_caught(handler) & asked for handler in node.handlers)
+        self.guards += asks
+        for part in (*node.body, *node.handlers, *node.orelse):
+            self.visit(part)
+        self.guards -= asks
+        for part in node.finalbody:
+            self.visit(part)
+
+    def visit_If(self, node: ast.If) -> None:
+        test = ast.unparse(node.test)
+        asks = any(word in test for word in _ASKED) and " not in os.environ" not in test
+        self.guards += asks
+        self.generic_visit(node)
+        self.guards -= asks
+
+    def _address(self, node: ast.AST) -> str:
+        """The full address of a dotted name; "" where it does not begin with an import."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        first = self.known.get(node.id, "os" if node.id == "os" else "")
+        address = ".".join([first, *reversed(parts)]) if first else ""
+        return address.replace("tensorflow.compat.v2", "tensorflow", 1)
+
+    def _variable(self, node: ast.AST, place: ast.expr) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self._add("variable", node.value, place)
+
+    def _add(
+        self, kind: str, name: str, node: ast.stmt | ast.expr | ast.alias | ast.keyword
+    ) -> None:
+        self.found.append(Use(kind, name, node.lineno, self.guards > 0))
+
+
+def _caught(handler: ast.ExceptHandler) -> set[str]:
+    """The names of the exceptions that a handler takes; a bare one takes all."""
+    if handler.type is None:
+        return {"BaseException"}
+    listed = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(one).rpartition(".")[2] for one in listed}

@@ -1,0 +1,221 @@
+"""What in a notebook's code is gone, and what to write today."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any
+
+from colab_doctor.notebook.cells import Cell
+from colab_doctor.notebook.names import Use, aliases, uses
+from colab_helpers._distributions import normal
+from colab_helpers.colab_images import is_older
+
+#: Fields of a row that name something, and those that have patterns.
+BY_NAME = ("names", "below", "calls", "methods", "hooks", "keywords", "keywords_below", "variables")
+BY_PATTERN = ("magics", "commands", "lines", "strings")
+#: A requirement as somebody writes it to pip: name, extras, comparison, version.
+_REQUIREMENT = re.compile(r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})")
+#: A wheel by its file name: of which Python it is.
+_WHEEL = re.compile(r"[\w.+%-]{1,120}-cp(\d)(\d{1,2})-[\w.-]{1,80}\.whl")
+_INSTALLS = re.compile(r"\b(pip3?|uv|conda|mamba)\b.{0,200}\binstall\b")
+
+
+@dataclass(frozen=True)
+class Removed:
+    """One row of `removed.toml`; the file says what each field means."""
+
+    id: str
+    effect: str
+    why: str
+    instead: str
+    source: str
+    names: tuple[str, ...] = ()
+    exactly: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    keywords_below: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    magics: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+    today: Mapping[str, str] = field(default_factory=dict, compare=False)
+    stub: bool = False
+    guards: bool = True
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something retired, where it was met first: cell and line count from 1, `code` is what is there.
+
+    `names` are what it is, all on that line; `cells` has further cells; `note` says more of a version.
+    """
+
+    row: Removed
+    cell: int
+    line: int
+    code: str
+    names: tuple[str, ...]
+    cells: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def instead(self) -> str:
+        """What to write today: for these names, where the table has that; else for all of the row."""
+        told = [
+            f"`{self.row.today[name]}` for `{name}`"
+            for name in self.names
+            if name in self.row.today
+        ]
+        return "; ".join(dict.fromkeys(told)) or self.row.instead
+
+
+@functools.cache
+def rows() -> Sequence[Removed]:
+    """Return every row of the table, in its order.
+
+    >>> rows()[0].effect in ("fails", "misleads", "warns")
+    True
+    """
+    return tuple(_row(row) for row in _table()["retired"])
+
+
+def find(read: Iterable[Cell]) -> list[Place]:
+    """Return what is retired in the cells of a notebook, each name once, in the order of the cells.
+
+    `read` are the cells, as `cells.cells` yields them.
+    """
+    read = list(read)
+    known = aliases(tree for cell in read for tree in cell.trees)
+    met: dict[tuple[str, str], tuple[str, int, int]] = {}  # a name -> the place where it is told
+    places: dict[tuple[str, int, int], Place] = {}
+    for cell in read:
+        for row, line, what, note in _in_cell(cell, known):
+            code = cell.lines[line - 1].strip() if 0 < line <= len(cell.lines) else what
+            where = met.setdefault((row.id, what), (row.id, cell.number, line))
+            place = places.setdefault(where, Place(row, cell.number, line, code, ()))
+            names = (*place.names, *(() if what in place.names else (what,)))
+            notes = f"{place.note} {note}".strip() if note not in place.note else place.note
+            others = sorted({*place.cells, cell.number} - {place.cell})
+            places[where] = replace(place, names=names, note=notes, cells=tuple(others))
+    return list(places.values())
+
+
+def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Removed, int, str, str]]:
+    """Every retired thing in a cell: its row, the line of the cell from 1, what it is, and a note."""
+    for tree in cell.trees:
+        told: set[tuple[str, int]] = set()  # a method is told only where its full address was not
+        for use in uses(tree, known):
+            for row in _of(use):
+                again = use.kind == "method" and (row.id, use.line) in told
+                if not again and not (use.guarded and row.guards):
+                    told.add((row.id, use.line))
+                    yield row, use.line, use.name.replace(":", "(…, ", 1), ""
+    for line, command in cell.commands:
+        yield from ((row, line, what, note) for row, what, note in _in_command(command))
+    for row in rows():
+        for name, rest in cell.magics:
+            if _first(row.magics, f"{name} {rest}"):
+                yield row, _line_of(cell, f"%{name}"), f"%{name} {rest}".strip(), ""
+        if cell.unread and _first(row.lines, cell.unread):
+            yield row, _line_of(cell, cell.unread), cell.unread, ""
+
+
+def _of(use: Use) -> Iterable[Removed]:
+    """The rows that a use of a name belongs to."""
+    if use.kind == "keyword":
+        address, _, keyword = use.name.partition(":")
+        short = f"{address.rpartition('.')[2]}:{keyword}"
+        found = [
+            *_by_name().get(("keywords", use.name), ()),
+            *_by_name().get(("keywords", short), ()),
+        ]
+        parts = address.split(".")
+        modules = (".".join(parts[:count]) for count in range(1, len(parts)))
+        return [
+            *found,
+            *(
+                row
+                for m in modules
+                for row in _by_name().get(("keywords_below", f"{m}:{keyword}"), ())
+            ),
+        ]
+    if use.kind == "string":
+        return [row for row in rows() if _first(row.strings, use.name)]
+    if use.kind != "name":
+        return _by_name().get((f"{use.kind}s", use.name), ())
+    parts = use.name.split(".")
+    above = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    inside = (row for one in above for row in _by_name().get(("below", one), ()))
+    return dict.fromkeys([*_by_name().get(("names", use.name), ()), *inside])
+
+
+def _in_command(command: str) -> Iterator[tuple[Removed, str, str]]:
+    for row in rows():
+        if match := _first(row.commands, command):
+            yield row, match.group().strip(), ""
+    yield from _pins(command)
+
+
+def _first(patterns: Iterable[str], text: str) -> re.Match[str] | None:
+    return next((match for one in patterns if (match := re.search(one, text))), None)
+
+
+def _line_of(cell: Cell, text: str) -> int:
+    """The first line that begins with a text, or else has it."""
+    begins = [at for at, line in enumerate(cell.lines, 1) if line.strip().startswith(text)]
+    return next(iter([*begins, *(at for at, line in enumerate(cell.lines, 1) if text in line)]), 1)
+
+
+@functools.cache
+def _by_name() -> Mapping[tuple[str, str], tuple[Removed, ...]]:
+    """(field, name) -> rows. What is in keras is in tensorflow.keras too, but for `exactly`."""
+    found: dict[tuple[str, str], tuple[Removed, ...]] = {}
+    for row in rows():
+        for kind in BY_NAME:
+            for name in getattr(row, kind):
+                for one in (name, f"tensorflow.{name}") if name.startswith("keras.") else (name,):
+                    found[kind, one] = (*found.get((kind, one), ()), row)
+        for name in row.exactly:
+            found["names", name] = (*found.get(("names", name), ()), row)
+    return found
+
+
+def _pins(command: str) -> Iterator[tuple[Removed, str, str]]:
+    """Versions that were never built for the Python of today's image."""
+    if not _INSTALLS.search(command):
+        return
+    table = _table()["pins"]
+    row = next(row for row in rows() if row.id == "old-pin")
+    for name, comparison, version in _REQUIREMENT.findall(command):
+        first = table["first"].get(normal(name))
+        given = version.rstrip(".")  # of 2.20.*, say
+        limit = given + ".0" * (2 - given.count("."))
+        if first and (is_older(limit, first) or (comparison == "<" and limit == first)):
+            note = f"{name}: the first with a build for Python {table['python']} is {first}."
+            yield row, f"{name}{comparison}{version}", note
+    python = int(table["python"].partition(".")[2])
+    for match in _WHEEL.finditer(command):
+        if (int(match[1]), int(match[2])) < (3, python) and "abi3" not in match.group():
+            yield row, match.group(), f"The file is for Python {match[1]}.{match[2]}."
+
+
+@functools.cache
+def _table() -> Mapping:
+    text = resources.files("colab_doctor.notebook").joinpath("removed.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _row(row: Mapping[str, Any]) -> Removed:
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
+    }
+    return Removed(**fields)

@@ -1,0 +1,52 @@
+"""The table of known problems: what checks find, and what errors show, by id."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib import resources
+
+from colab_helpers import problems
+from colab_helpers.problems import Problem
+
+#: The topics, in the order in which the pages list them.
+TOPICS = {
+    "gpu": "GPU and driver",
+    "tpu": "TPU",
+    "memory": "Memory",
+    "precision": "Precision",
+    "python": "Python",
+    "packages": "Packages",
+    "training": "Training code",
+    "keras": "Keras and TensorFlow",
+    "jax": "JAX",
+    "huggingface": "Hugging Face",
+    "data": "Data, arrays and tables",
+    "files": "Session and files",
+    "downloads": "Downloads",
+    "colab": "Colab's page",
+    "processes": "Several processes",
+    "compilers": "Compilers and kernels",
+}
+
+
+@functools.cache
+def known_problems() -> Mapping[str, Problem]:
+    """Return every known problem by id, topic by topic.
+
+    >>> known_problems()["out-of-memory"].topic
+    'memory'
+    """
+    folder = resources.files("colab_doctor").joinpath("problems")
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
+    found = [*problems.read("colab_helpers", "preflight/problems.toml")]
+    found += [row for file in files for row in problems.read("colab_doctor", f"problems/{file}")]
+    order = list(TOPICS)
+    return {row.id: row for row in sorted(found, key=lambda row: order.index(row.topic))}
+
+
+@functools.cache
+def patterns(id: str) -> tuple[re.Pattern[str], ...]:
+    """Return the compiled error patterns of the problem `id`."""
+    return tuple(re.compile(pattern) for pattern in known_problems()[id].errors)

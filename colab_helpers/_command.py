@@ -1,0 +1,48 @@
+"""What the package's commands share: exit codes, and an output that may go away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from colab_helpers._files import UnreadableError
+
+
+def run(answer: Callable[[], int]) -> int:
+    """Return the exit code of `answer`, which prints; 2 where its input or output fails, in one line."""
+    try:
+        code = answer()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has seen enough
+        _let_go_of_output()
+        return 0
+    except UnreadableError as why:
+        print(why, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{error.filename or 'The output'}: {error.strerror or error}.", file=sys.stderr)
+        _let_go_of_output()
+        return 2
+    return code
+
+
+def standard_input() -> str:
+    """Return what stands on standard input. Raises `UnreadableError` where it is closed."""
+    try:
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        return sys.stdin.read()
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"Standard input cannot be read: {error}.") from error
+
+
+def _let_go_of_output() -> None:
+    """At exit Python would try to write what is left, and fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # captured, or closed
+        pass
+    finally:
+        os.close(nowhere)

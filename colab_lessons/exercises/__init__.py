@@ -1,0 +1,260 @@
+"""The judges of exercises: whether an answer is right, and what to look at if not.
+
+`check` never raises on an answer, whatever it is: an untouched stub gets the hint, a wrong answer
+gets the misconception behind it, and Run all always reaches the end.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from colab_helpers import _units, benchmark
+from colab_helpers._output import bundle, error_text
+from colab_lessons import session
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` says. `status` is "open" (not tried yet), "wrong" or "right"."""
+
+    exercise: str
+    status: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"Exercise {self.exercise} · {_WORDS[self.status]}: {self.message}"
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, **_: Any) -> dict:
+        shown = (
+            f"<div style='max-width:46em;padding:0.4em 0.8em;border-left:0.3em solid "
+            f"{_EDGES[self.status]}'><b>{_WORDS[self.status]}.</b> {html.escape(self.message)}</div>"
+        )
+        data = {"kind": "exercise", **asdict(self)}
+        return bundle(str(self), shown, data)
+
+
+_WORDS = {"open": "Your turn", "wrong": "Not yet", "right": "Right"}
+_MOST_ITEMS = 1000  # an answer may be endless
+_LONGEST = 120  # characters of an answer or an error that a verdict repeats
+_EDGES = {"open": "#6b7280", "wrong": "#d55e00", "right": "#0b7a5e"}
+
+
+class NotYet(Exception):
+    """Raised inside a judge: the answer is wrong, and the message names the misconception."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: its id, the hint for an untouched stub, and the judge of an answer.
+
+    The judge takes the answer and what the lesson passes along; it returns the words for a right
+    answer and raises `NotYet` with the words for a wrong one.
+    """
+
+    id: str
+    hint: str
+    judge: Callable[..., str]
+
+
+_registry: dict[str, Exercise] = {}
+
+
+def exercise(id: str, hint: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Register the judge below as exercise `id`.
+
+    `hint` is what an untouched stub gets.
+    """
+
+    def register(judge: Callable[..., str]) -> Callable[..., str]:
+        _registry[id] = Exercise(id, hint, judge)
+        return judge
+
+    return register
+
+
+def get(id: str) -> Exercise:
+    """Return the exercise `id`, such as "01.speedup"; raises KeyError with the ids there are."""
+    lesson = id.split(".")[0]
+    try:
+        importlib.import_module(f"{__name__}.lesson_{lesson}")
+    except ModuleNotFoundError:
+        raise KeyError(f"No exercise {id!r}: lesson {lesson!r} has none.") from None
+    if id not in _registry:
+        known = ", ".join(sorted(name for name in _registry if name.startswith(f"{lesson}.")))
+        raise KeyError(f"No exercise {id!r}. Lesson {lesson} has {known}.")
+    return _registry[id]
+
+
+def check(id: str, answer: Any, **context: Any) -> Verdict:
+    """Judge `answer` to exercise `id`; `context` is what the lesson measured and the judge needs.
+
+    >>> check("02.tensor_bytes", ...).status
+    'open'
+    """
+    verdict = _judge(get(id), answer, context)
+    session.note(id, verdict.status, verdict.message)
+    return verdict
+
+
+def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
+    try:
+        if _untouched(answer):
+            return Verdict(known.id, "open", known.hint)
+        return Verdict(known.id, "right", known.judge(answer, **context))
+    except NotYet as reason:
+        return Verdict(known.id, "wrong", str(reason))
+    except (Exception, SystemExit) as error:  # an answer is the learner's own code
+        told = f"This answer cannot be read ({told_of(error)}). {known.hint}"
+        return Verdict(known.id, "wrong", told)
+
+
+def told_of(error: BaseException) -> str:
+    """Return an error as its name and its first line, whatever its own text does.
+
+    >>> told_of(IndexError("list index out of range"))
+    'IndexError: list index out of range'
+    """
+    return error_text(error).partition("\n")[0][:_LONGEST]
+
+
+def shown(answer: Any) -> str:
+    """Return an answer as Python writes it, cut off where it is long; its type where it cannot be.
+
+    >>> shown("T4"), len(shown("x" * 1000))
+    ("'T4'", 120)
+    """
+    try:
+        text = repr(answer)
+    except Exception:
+        return f"a {type(answer).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def number(answer: Any) -> float:
+    """Return the answer as a number, or raise `NotYet` in words.
+
+    >>> number(3)
+    3.0
+    """
+    try:
+        return float(answer)
+    except (TypeError, ValueError, OverflowError):
+        raise NotYet(f"A number is wanted here, and this is {shown(answer)}.") from None
+
+
+def items(answer: Any) -> list:
+    """Return what an answer holds as a list, or raise `NotYet` where that is too much for one.
+
+    >>> items((3, 4))
+    [3, 4]
+    """
+    found = list(itertools.islice(answer, _MOST_ITEMS))
+    if len(found) == _MOST_ITEMS:
+        raise NotYet("That is far too long: a short list is wanted here.")
+    return found
+
+
+def close(a: float, b: float, tolerance: float = 0.02) -> bool:
+    """Say whether two numbers agree within a fraction `tolerance` of the second.
+
+    `a` is judged; `b` is what is right.
+
+    >>> close(101, 100), close(103, 100)
+    (True, False)
+    """
+    return abs(a - b) <= tolerance * abs(b)
+
+
+def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str]) -> None:
+    """Judge a mapping of questions to choices; raise `NotYet` at the first wrong one.
+
+    `whys` maps (question, wrong choice) to the misconception behind it. `answer` maps questions to
+    choices; `wanted` has the right ones.
+    """
+    given = {name: str(value).strip().lower() for name, value in dict(answer).items()}
+    still_open = [name for name in wanted if given.get(name, "...") in ("...", "ellipsis", "")]
+    if still_open:
+        raise NotYet(f"Still without an answer: {', '.join(still_open)}.")
+    for name, right in wanted.items():
+        if given[name] != right.lower():
+            why = whys.get((name, given[name]), "Read that one again.")
+            raise NotYet(f"{name} = {shown(answer[name])}: {why}")
+
+
+def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
+    """Time both, and return how many times as fast `quick` is; raise `NotYet` below 2, with `advice`.
+
+    `slow` and `quick` take nothing and do the same work. They are timed in turns, at least twice and up
+    to five times, and the best of each counts: a moment in which the machine is slow decides nothing.
+    Before an answer counts as right, `slow` gets two more chances: it may have had the slow moments.
+    """
+    before = after = math.inf
+    for turn in range(5):
+        before = min(before, _best(slow))
+        after = min(after, _best(quick))
+        if turn and after <= before / 2:
+            before = min(before, _best(slow), _best(slow))
+            if after <= before / 2:
+                break
+    gain = _units.times(before / after)
+    if after > before / 2:
+        raise NotYet(f"{gain} as fast. Half the time is 2×: {advice}")
+    return f"{gain} as fast"
+
+
+def _best(function: Callable[[], Any]) -> float:
+    return min(benchmark.measure(function, budget=0.1).times)
+
+
+def told(answer: Any, name: str) -> Any:
+    """Return what a mapping answers to `name`, or raise `NotYet` when that is still open.
+
+    `answer` is a mapping, in which dots stand for what is open.
+
+    >>> told({"rows": 3, "parts": ...}, "rows")
+    3
+    """
+    value = dict(answer).get(name, ...)
+    if value is ...:
+        raise NotYet(f"Still without an answer: {name}.")
+    return value
+
+
+def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, str]]) -> None:
+    """Judge a list that puts five `steps` in order; raise `NotYet` at the first rule it breaks.
+
+    A rule is (early, late, why): `why` is said when `early` does not stand before `late`. `answer` is
+    the learner's list; `rules` are tried in their order.
+    """
+    if isinstance(answer, str):
+        raise NotYet("Give a list of five words, not one text.")
+    given = [str(step).strip().lower() for step in items(answer)]
+    if sorted(given) != sorted(steps):
+        raise NotYet(f"Use each of these once: {', '.join(sorted(steps))}.")
+    place = {step: position for position, step in enumerate(given)}
+    for early, late, why in rules:
+        if place[early] > place[late]:
+            raise NotYet(why)
+
+
+def _untouched(answer: Any) -> bool:
+    if isinstance(answer, dict):
+        return bool(answer) and all(value is ... for value in answer.values())
+    if inspect.isfunction(answer):
+        return _returns_dots(answer)
+    return answer is ... or answer is None
+
+
+def _returns_dots(function: Callable) -> bool:
+    """A stub `def f(…): return ...` that nobody has filled in."""
+    code = function.__code__
+    return ... in code.co_consts and len(set(code.co_names)) == 0

@@ -1,0 +1,133 @@
+"""The judges of lesson 02."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from colab_lessons.exercises import NotYet, choices, close, exercise, half_the_time, number
+
+_ELEMENTS = 64 * 3 * 224 * 224
+
+
+@exercise(
+    "02.tensor_bytes",
+    hint="Multiply the sides, multiply by the bytes of one float32, divide by 2**20.",
+)
+def tensor_bytes(answer: float) -> str:
+    """MiB of 64 colour images of 224 by 224 pixels in float32."""
+    right, given = _ELEMENTS * 4 / 2**20, number(answer)
+    if close(given, right, 0.005):
+        return f"{right:.2f} MiB for one batch, before the network has done anything with it."
+    if close(given, _ELEMENTS * 4 / 1e6, 0.005):
+        raise NotYet("That is in MB (10**6). nvidia-smi counts in MiB (2**20).")
+    if close(given, _ELEMENTS / 2**20, 0.005):
+        raise NotYet("That counts elements. A float32 takes 4 bytes.")
+    if close(given, _ELEMENTS * 32 / 2**20, 0.005):
+        raise NotYet("That is in bits. 32 bits are 4 bytes.")
+    if close(given, _ELEMENTS * 8 / 2**20, 0.005):
+        raise NotYet("That is for float64, NumPy's default. PyTorch's is float32: 4 bytes.")
+    if close(given, _ELEMENTS * 4, 0.005):
+        raise NotYet("That is in bytes. Divide by 2**20 for MiB.")
+    raise NotYet("64 × 3 × 224 × 224 elements, 4 bytes each, 2**20 bytes a MiB.")
+
+
+@exercise(
+    "02.limits",
+    hint='Answer "compute" or "bandwidth". Divide operations by bytes moved and compare with the '
+    "ridge of the T4 in float32, about 25 FLOP a byte.",
+)
+def limits(answer: Mapping[str, str]) -> str:
+    """What limits four operations on a T4 in float32."""
+    wanted = {
+        "a * b + c": "bandwidth",
+        "sum(a * b)": "bandwidth",
+        "A @ B, n = 128": "bandwidth",
+        "A @ B, n = 4096": "compute",
+    }
+    whys = {
+        ("a * b + c", "compute"): "two operations for 16 bytes: 1/8 FLOP a byte.",
+        ("sum(a * b)", "compute"): "two operations for 8 bytes: 1/4 FLOP a byte.",
+        (
+            "A @ B, n = 128",
+            "compute",
+        ): "the same operation, but n/6 is 21 FLOP a byte here, left of 25.",
+        ("A @ B, n = 4096", "bandwidth"): "n/6 is 683 FLOP a byte, far right of 25.",
+    }
+    choices(answer, wanted, whys)
+    return "The ratio decides, not the name of the operation."
+
+
+@exercise(
+    "02.read_smi",
+    hint="Read the printout above: 'Memory-Usage', 'Processes', 'CUDA Version'. The last answer is "
+    '"yes", "no" or "cannot tell".',
+)
+def read_smi(answer: Mapping[str, object]) -> str:
+    """Three readings of somebody else's nvidia-smi: 7532 of 23034 MiB, process 3485, CUDA 13.0."""
+    given = dict(answer)
+    names = ("MiB not in use", "PID", "CUDA 13.0 toolkit")
+    left = [name for name in names if given.get(name, ...) is ...]
+    if left:
+        raise NotYet(f"Still without an answer: {', '.join(left)}.")
+    _unused(number(given["MiB not in use"]))
+    _process(number(given["PID"]))
+    _toolkit(str(given["CUDA 13.0 toolkit"]).strip().lower())
+    return "You can read a stranger's machine."
+
+
+def _unused(mib: float) -> None:
+    if mib == 23034 - 7532:
+        return
+    if mib == 7532:
+        raise NotYet("MiB not in use: 7532 MiB is what is used. Subtract it from the total.")
+    if mib == 23034:
+        raise NotYet("MiB not in use: 23034 MiB is the total. Subtract what is used.")
+    if mib == 23034 - 7524:
+        raise NotYet("MiB not in use: 7524 MiB is one process. The line above it counts all.")
+    raise NotYet("MiB not in use: total minus used, both in the column Memory-Usage.")
+
+
+def _process(pid: float) -> None:
+    if pid == 3485:
+        return
+    if pid == 0:
+        raise NotYet("PID: 0 is the number of the GPU. The process has its own column.")
+    if pid == 7524:
+        raise NotYet("PID: 7524 is MiB, what the process holds.")
+    raise NotYet("PID: look at the last line, column PID.")
+
+
+def _toolkit(word: str) -> None:
+    if word == "cannot tell":
+        return
+    if word == "yes":
+        raise NotYet(
+            "CUDA 13.0 toolkit: 'CUDA Version' is the newest that this driver can run, not what "
+            "is installed. Ask nvcc for that."
+        )
+    raise NotYet("CUDA 13.0 toolkit: the printout speaks of the driver only. Can it tell?")
+
+
+@exercise(
+    "02.fewer_passes",
+    hint="Replace the dots. Each operation goes over all of memory. Can you work in pieces that fit into a "
+    "cache, write into what is there already, or do fewer passes?",
+)
+def fewer_passes(answer: Callable, many_passes: Callable, numbers: Any) -> str:
+    """Whether a function gives the same numbers in half the time: both are run and timed here."""
+    import torch
+
+    own = numbers.clone()  # whatever an answer does to it, the lesson's numbers stay
+    given = answer(own)
+    if given is ...:
+        raise NotYet("fewer_passes returns the dots. Replace them.")
+    if not torch.equal(numbers, own):
+        raise NotYet("The numbers that came in were overwritten. Work on a copy, or on new memory.")
+    if not torch.is_tensor(given) or given.shape != numbers.shape:
+        raise NotYet(f"A tensor of shape {tuple(numbers.shape)} is wanted.")
+    if not torch.allclose(given, many_passes(numbers), rtol=1e-4):
+        raise NotYet("The numbers differ from those of the slow version.")
+    advice = "pieces of 32,768 numbers, in place, stay in the cache."
+    gain = half_the_time(lambda: many_passes(numbers), lambda: answer(own), advice)
+    return f"{gain}, for the same numbers."

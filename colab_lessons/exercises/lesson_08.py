@@ -1,0 +1,124 @@
+"""The judges of lesson 08."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from colab_lessons.exercises import NotYet, choices, exercise, number, told
+
+
+@exercise(
+    "08.forgotten",
+    hint="Four things are kept. Which of them is not a number for each parameter?",
+)
+def forgotten(answer: Mapping[str, Any]) -> str:
+    """What sixteen bytes for each parameter leave out, and what it grows with."""
+    part = str(told(answer, "part")).strip().lower()
+    grows = str(told(answer, "grows with")).strip().lower()
+    if part in ("parameters", "gradients"):
+        raise NotYet(f"The {part} are in it: 4 bytes for each parameter.")
+    if part == "optimiser state":
+        raise NotYet("It is in it: AdamW keeps two numbers, 8 bytes, for each parameter.")
+    if part != "activations":
+        raise NotYet("Choose one of the four parts, as they are written above.")
+    if grows == "steps":
+        raise NotYet("Every step lets go of them: the thousandth needs what the first one did.")
+    if grows != "rows":
+        raise NotYet("A learning rate is one number. What makes the results of a layer larger?")
+    return "Activations grow with the rows. That is why the batch decides whether it fits."
+
+
+@exercise(
+    "08.rows",
+    hint="From 8 rows to 16 the step grew by 3.2 GiB. What does a row take? What is there without any?",
+)
+def rows(answer: float) -> str:
+    """Rows that fit, from two rehearsals: a straight line with an offset."""
+    given = number(answer)
+    if given == 31:
+        return "0.4 GiB for a row, on 1.8 that are always there."
+    if 31 < given < 32:
+        raise NotYet("Whole rows, please, and round down: 32 would not fit.")
+    if 23 <= given < 23.1:
+        raise NotYet("That takes 5.0 GiB for 8 rows as if nothing stood there without rows.")
+    if 28 <= given <= 28.1:
+        raise NotYet("That takes 8.2 GiB for 16 rows as if nothing stood there without rows.")
+    if given in (35, 36):
+        raise NotYet("14.4 over 0.4: and the 1.8 GiB that are there without any row?")
+    if given == 32:
+        raise NotYet("Round down: 32 rows need 14.6 GiB.")
+    raise NotYet("Two points give a line: so much for each row, and so much without any.")
+
+
+@exercise(
+    "08.cheapest",
+    hint="Units of a job: hours times units an hour. Which ones end in time?",
+)
+def cheapest(answer: Mapping[str, Any]) -> str:
+    """The chip that burns fewest units and is in time, for three deadlines."""
+    late = "it is not ready: it takes 10."
+    choices(
+        answer,
+        {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"},
+        {
+            ("12 hours", "t4"): "its hour is the cheapest, but 10 of them burn 12 units.",
+            ("12 hours", "a100"): "2 hours burn 10.8 units; another one fewer.",
+            ("8 hours", "t4"): late,
+            ("8 hours", "a100"): "2 hours burn 10.8 units; another one is in time with fewer.",
+            ("3 hours", "t4"): "it takes 10.",
+            ("3 hours", "l4"): "it takes 6.",
+        },
+    )
+    return "The cheapest hour (T4) never wins here: the job is what you pay for."
+
+
+def _loss(way: Callable, network: Any, rows: int) -> Any:
+    import torch
+
+    return way(network, torch.rand(rows, 64), torch.randint(10, (rows,)))
+
+
+@exercise(
+    "08.modest",
+    hint="Replace the dots. What is kept for the backward pass, and must all of it be?",
+)
+def modest(answer: Callable, hungry: Callable) -> str:
+    """Whether a loss is had with half of the memory beyond the weights: both ways are rehearsed and run."""
+    import torch
+    from torch import nn
+
+    from colab_helpers import memory
+
+    torch.manual_seed(0)
+    wide = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)]
+    network = nn.Sequential(*wide, nn.Linear(64, 10))
+    x, y = torch.rand(16, 64), torch.randint(10, (16,))
+    if answer(network, x, y) is ...:
+        raise NotYet("modest returns the dots. Replace them.")
+    found, needs = [], []
+    for way in (hungry, answer):
+        network.zero_grad()
+        loss = way(network, x, y)
+        loss.backward()
+        found.append(
+            torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+        )
+        step = memory.footprint(
+            network,
+            partial(_loss, way, network),
+            1024,
+            torch.optim.SGD(network.parameters()),
+        )
+        needs.append(step.peak - step.parameters)
+    if found[0].shape != found[1].shape or not torch.allclose(found[1], found[0], atol=1e-6):
+        raise NotYet(
+            "The gradients differ from hungry's. The same loss of the same rows is wanted."
+        )
+    share = needs[1] / needs[0]
+    if share > 0.5:
+        raise NotYet(
+            f"It needs {share:.0%} of what hungry does. Half is wanted: keep less, compute again."
+        )
+    return f"The same gradients, with {share:.0%} of the memory."

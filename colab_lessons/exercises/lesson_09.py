@@ -1,0 +1,109 @@
+"""The judges of lesson 09."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from colab_lessons.exercises import NotYet, choices, exercise, number
+
+
+@exercise(
+    "09.missing",
+    hint="Look at the small pictures again. Which piece decides whether the weights change at all?",
+)
+def missing(answer: Mapping[str, Any]) -> str:
+    """The piece that was forgotten, from what it does to a curve."""
+    choices(
+        answer,
+        {"A": "optimizer", "B": "scaler", "C": "position"},
+        {
+            ("A", "scheduler"): "a schedule that warms up again begins with small steps.",
+            ("A", "scaler"): "a scaler only skips steps: nothing jumps.",
+            ("B", "scheduler"): "a small learning rate still changes the weights.",
+            ("B", "optimizer"): "without its averages it steps at once, and too far.",
+            ("C", "random"): "that decides on dropout, not on which pictures come.",
+            ("C", "noise"): "that changes pictures, not which ones come.",
+        },
+    )
+    return "Two of them you would see in the curve. The third one only a count finds."
+
+
+@exercise("09.interval", hint="Young's formula, with both times in seconds.")
+def interval(answer: float) -> str:
+    """The interval by Young's formula, in seconds."""
+    given = number(answer)
+    if 840 <= given <= 857:
+        return "14 minutes: 4.7 % of the time goes into saving, and as much into repeating."
+    if 599 <= given <= 601:
+        raise NotYet("The 2 below the root is missing.")
+    if 14 <= given <= 14.3:
+        raise NotYet(
+            "Are those minutes, or are hours below the root? Seconds are wanted, of seconds."
+        )
+    raise NotYet("The root of twice the cost times the time between, both in seconds.")
+
+
+def _put_back(run: Any, state: Mapping[str, Any]) -> None:
+    """Give a fresh run the state, as a checkpoint does."""
+    for name, kept in state.items():
+        part: Any = getattr(run, name, None)
+        if hasattr(part, "load_state_dict"):
+            part.load_state_dict(kept)
+        elif hasattr(part, "set_state"):
+            part.set_state(kept)
+        else:
+            setattr(run, name, kept)
+
+
+def _found(run: Any) -> dict[str, Any]:
+    """Everything that a step changes, as plain numbers."""
+    return {
+        "model": [p.tolist() for p in run.model.parameters()],
+        "average": [p.tolist() for p in run.average.parameters()],
+        "optimizer": str(run.optimizer.state_dict()["state"]),
+        "generator": run.generator.get_state().tolist(),
+        "best": run.best,
+    }
+
+
+def _fresh(run_class: Callable, seed: int) -> Any:
+    import torch
+
+    torch.manual_seed(seed)
+    return run_class()
+
+
+@exercise(
+    "09.keep",
+    hint="What does `step` change? Five attributes. And does `state_dict` return copies?",
+)
+def keep(answer: Callable, run_class: Callable) -> str:
+    """Whether a state holds all that a run changes, and is a copy: kept, put back and compared."""
+    run = _fresh(run_class, 0)
+    for _ in range(5):
+        run.step()
+    state, wanted = answer(run), _found(run)
+    if state is ...:
+        raise NotYet("keep returns the dots. Replace them.")
+    if not isinstance(state, Mapping):
+        raise NotYet("A dict is wanted: the name of each attribute, and its state.")
+    for _ in range(5):
+        run.step()
+    resumed = _fresh(run_class, 1)
+    _put_back(resumed, state)
+    found = _found(resumed)
+    missing = [name for name in wanted if name not in state]
+    if missing:
+        raise NotYet(f"{len(missing)} of five attributes would begin anew. One is {missing[0]}.")
+    changed = [name for name in wanted if found[name] != wanted[name]]
+    if changed:
+        raise NotYet(
+            f"The state of {changed[0]} is not that of the moment when it was kept: it went on with the run. "
+            "Keep a copy."
+        )
+    for _ in range(5):
+        resumed.step()
+    if _found(resumed) != _found(run):
+        raise NotYet("It resumes, and then goes another way than the uninterrupted run.")
+    return "Kept, put back, and the same to the last bit five steps later."

@@ -1,0 +1,51 @@
+"""Figures for lessons: those of `colab_helpers.figures`, and those that one lesson uses."""
+
+from __future__ import annotations
+
+from colab_helpers.figures import (
+    COLOURS,
+    MARKERS,
+    Picture,
+    Roof,
+    bars,
+    canvas,
+    finish,
+    lines,
+    roofline,
+    timeline,
+)
+from colab_lessons.figures.activity import activity
+from colab_lessons.figures.diagrams import blocks, systolic
+from colab_lessons.figures.grouped import grouped
+from colab_lessons.figures.lanes import lanes
+from colab_lessons.figures.numbers import bit_layout, histogram
+from colab_lessons.figures.race import race
+from colab_lessons.figures.ranges import ranges
+from colab_lessons.figures.ratios import ratios, trade
+from colab_lessons.figures.resumes import lives, resumes
+
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "Picture",
+    "Roof",
+    "activity",
+    "bars",
+    "bit_layout",
+    "blocks",
+    "canvas",
+    "finish",
+    "grouped",
+    "histogram",
+    "lanes",
+    "lines",
+    "lives",
+    "race",
+    "ranges",
+    "ratios",
+    "resumes",
+    "roofline",
+    "systolic",
+    "timeline",
+    "trade",
+]

@@ -1,0 +1,51 @@
+"""Bars beside each other: for each name one bar a series."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from matplotlib.ticker import FuncFormatter
+
+from colab_helpers.figures.bars import HOLLOW, fit_numbers
+from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, look, with_unit
+
+
+def grouped(
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    title: str,
+    unit: str,
+    hollow: Collection[str] = (),
+) -> Picture:
+    """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
+
+    Series in `hollow` were not measured: they are drawn hollow. `values` maps a name to series and
+    numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
+    """
+    names, series = list(values), list(next(iter(values.values())))
+    height = 0.8 / len(series)
+    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
+        numbers = {}
+        for j, kind in enumerate(series):
+            fill = HOLLOW if kind in hollow else {"color": look(j)["color"]}
+            for i, name in enumerate(names):
+                number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
+                label = kind if i == 0 else None
+                axes.barh(y, number, height=0.9 * height, label=label, **fill)
+                text = axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
+                numbers[text] = number
+        top = max(max(row.values()) for row in values.values())
+        axes.set_yticks(range(len(names)), names)
+        axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+        axes.legend(ncols=len(series), **above)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        fit_numbers(numbers, figure, axes)
+        axes.grid(axis="y", visible=False)
+        readings = "; ".join(
+            f"{name}: " + ", ".join(f"{kind} {with_unit(v, unit)}" for kind, v in row.items())
+            for name, row in values.items()
+        )
+        return finish(figure, f"Grouped bars. {title}. {readings}.")

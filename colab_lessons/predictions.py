@@ -1,0 +1,79 @@
+"""What the learner predicted, beside what came out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+_LONGEST = 120  # characters of an answer that a record keeps
+
+
+def said(value: Any, unit: str = "") -> str:
+    """Return what a title adds once a prediction was entered, and "" before.
+
+    `value` is the form field's, None while it is empty; `unit` stands behind a number.
+
+    >>> said(1000), said("bf16"), said(50, " %"), said(None)
+    (' (you said 1,000)', ' (you said bf16)', ' (you said 50 %)', '')
+    """
+    if value is None or value == "":
+        return ""
+    text = (
+        f"{value:,g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else value
+    )
+    return f" (you said {text}{unit})"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A prediction beside what was measured, both in `unit`; `said` is None where none was entered.
+
+    Numbers stay numbers, and everything else becomes a short text: a record has to be plain data.
+
+    >>> Prediction(10, 1.7, "×"), Prediction(None, "run").made
+    (Prediction(said=10, measured=1.7, unit='×'), False)
+    """
+
+    said: float | str | None
+    measured: float | str | None
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("said", "measured"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+
+    @property
+    def made(self) -> bool:
+        """Whether somebody entered one."""
+        return self.said is not None
+
+    @property
+    def times_off(self) -> float | None:
+        """How many times too much was said: 10 is ten times too much, 0.1 a tenth; None for words and zeros.
+
+        >>> Prediction(100, 10).times_off, Prediction(0, 10).times_off
+        (10.0, None)
+        """
+        if isinstance(self.said, str) or isinstance(self.measured, str):
+            return None
+        if not self.said or not self.measured or self.said * self.measured < 0:
+            return None
+        ratio = self.said / self.measured
+        return ratio if 0 < ratio < math.inf else None
+
+
+def _plain(value: Any) -> float | str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, int) and abs(value) < 2**53:
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return str(value)[:_LONGEST]
+    return number if math.isfinite(number) else str(number)

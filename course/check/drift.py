@@ -1,0 +1,143 @@
+"""Colab's package lists against those tested, and the lessons that feel a change.
+
+Compares a runtime's present package list (what `pip freeze` prints there) with the versions that the
+course was tested against, in `colab_helpers/colab_images.toml`. A lesson is at risk when something it
+imports is gone, moved by a major version, or fell below what the course needs.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from colab_helpers import colab_images
+from colab_helpers._distributions import distribution, normal
+from course.table import Course, CourseError
+
+#: What every lesson uses, through the helper or the notebook itself.
+_EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")
+#: Below these the lessons do not work.
+_LEAST = {"torch": "2.6", "keras": "3", "jax": "0.4.34", "numpy": "1.26", "ipython": "7.34"}
+
+
+class NoListError(CourseError):
+    """Colab's lists could not be read: nothing is known about drift."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Change:
+    """One package that differs: versions ("" where absent), the lessons that use it, and the risk."""
+
+    package: str
+    old: str
+    new: str
+    lessons: tuple[str, ...]
+    risk: str = ""
+
+    def __str__(self) -> str:
+        moved = f"{self.package} {self.old or 'absent'} -> {self.new or 'absent'}"
+        used = f"; used by {', '.join(self.lessons)}" if self.lessons else ""
+        return f"{moved}{used}" + (f"; AT RISK: {self.risk}" if self.risk else "")
+
+
+def tested(runtime: str) -> dict[str, str]:
+    """Return the versions that the course was tested against, by normalised name."""
+    table = colab_images.images()[colab_images.LATEST].runtimes
+    if runtime not in table:
+        raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
+    return {normal(name): version for name, version in table[runtime].items()}
+
+
+def read_freeze(text: str) -> dict[str, str]:
+    """Return name and version of each package in a list as `pip freeze` prints it.
+
+    >>> read_freeze("# a list\\nscikit-learn==1.6.1\\ntorch @ https://x/torch-2.11.0%2Bcpu-cp313.whl")
+    {'scikit-learn': '1.6.1', 'torch': '2.11.0+cpu'}
+    """
+    found = {}
+    for line in text.splitlines():
+        pinned = re.match(r"([\w.-]+)==(\S+)", line)
+        linked = re.match(r"([\w.-]+) @ \S*?-(\d[\w.%]*)-", line)
+        if match := pinned or linked:
+            found[normal(match[1])] = match[2].replace("%2B", "+")
+    return found
+
+
+def which_runtime(versions: Mapping[str, str]) -> str:
+    """Say whose list this is, from what only one runtime has.
+
+    >>> which_runtime({"libtpu": "0.0.21"}), which_runtime({"torch": "2.11.0+cu130"})
+    ('tpu', 'gpu')
+    """
+    if "libtpu" in versions:
+        return "tpu"
+    return "gpu" if "+cu" in versions.get("torch", "") else "cpu"
+
+
+def download(runtime: str) -> str:
+    """Return Colab's present list of a runtime. Raises `NoListError` in words without a network."""
+    address = colab_images.list_address(runtime)
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.read().decode()
+    except OSError as error:
+        raise NoListError(
+            f"Colab's list could not be read ({error}). Save {address} and run "
+            "`make drift FREEZE=that-file`."
+        ) from error
+
+
+def compare(course: Course, old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
+    """Return what differs among the packages that the course touches, risks first."""
+    users = _users(course)
+    changes = [
+        Change(
+            name,
+            old.get(name, ""),
+            new.get(name, ""),
+            users.get(name, ()),
+            _risk(name, old, new) if name in users else "",
+        )
+        for name in sorted({*old, *(users.keys() & new.keys())})
+        if old.get(name) != new.get(name)
+    ]
+    return sorted(changes, key=lambda change: (not change.risk, change.package))
+
+
+def report(changes: Sequence[Change], runtime: str) -> str:
+    """Return the lines to print, or to open an issue with."""
+    risks = sum(bool(change.risk) for change in changes)
+    head = f"{runtime} runtime: {len(changes)} of the course's packages changed, {risks} at risk."
+    return "\n".join([head, *(f"- {change}" for change in changes)])
+
+
+def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    if name not in new:
+        return "it is gone"
+    if name not in old:
+        return ""
+    before, now = colab_images.numbers(old[name]), colab_images.numbers(new[name])
+    if now < colab_images.numbers(_LEAST.get(name, "0")):
+        return f"the course needs {_LEAST[name]} or newer"
+    if before[0] != now[0]:
+        return "a major version moved"
+    # Before 1.0 the second number is the one that breaks things, jax's excepted: it moves monthly.
+    if before[0] == 0 and name not in ("jax", "jaxlib", "libtpu") and before[1:2] != now[1:2]:
+        return "a version below 1.0 moved"
+    return ""
+
+
+def _users(course: Course) -> dict[str, tuple[str, ...]]:
+    """Distribution -> the lessons that import it."""
+    users: dict[str, list[str]] = {}
+    for lesson in course.lessons:
+        for name in (*lesson.packages, *lesson.optional):
+            users.setdefault(normal(distribution(name)), []).append(lesson.slug[:2])
+    everyone = tuple(lesson.slug[:2] for lesson in course.lessons)
+    return {name: tuple(found) for name, found in users.items()} | dict.fromkeys(
+        _EVERYWHERE, everyone
+    )

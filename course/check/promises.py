@@ -1,0 +1,134 @@
+"""Result assertions: what each lesson's record must hold, at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+INFINITY = float("inf")
+
+#: lesson -> {value: (at least, at most)}
+PROMISES: dict[str, dict[str, tuple[float, float]]] = {
+    "05_tpu_strategy": {
+        "weights_gap": (0, 1e-4),  # eight devices and one
+        "one_row_gap": (1e-4, INFINITY),  # so that the tolerance tells them apart
+        "strategy_gap": (0, 1e-5),
+        "loss_wrong": (1.9, INFINITY),  # WRONG really goes wrong
+        "recompiling": (2, INFINITY),
+        "shapes_wrong": (6, INFINITY),
+        "shapes_right": (1, 4),
+        "all_reduces": (1, INFINITY),
+    },
+    "06_memory_management": {
+        "rehearsal_left": (0, 0),
+        "peak_off": (0, 1),  # per cent
+        "rule_right": (0, 4),  # the rule of thumb must not do for all
+        "kept_by_out": (2**26, INFINITY),
+        "held_growing": (150, 200),
+        "held_largest_first": (28, 28),
+        "bytes_a_parameter": (15.9, 16.1),
+        "freed_by_gc": (2**26, 2**26),
+        "held_inside": (10**6, INFINITY),  # WRONG: inside except
+        "retry_wrong": (0, 0),
+        "left_after": (0, 0),
+        "retry_right": (1, 1),
+        "leak": (10**6, INFINITY),
+        "no_leak": (0, 100),
+        "mean_wrong": (0.01, INFINITY),
+        "norm_wrong": (0.01, INFINITY),
+        "accumulated_right": (0, 1e-5),
+        "kept_between": (10**5, INFINITY),  # the gradients of the first half
+        "checkpoint_saved": (10, 100),
+        "adafactor": (0, 1),
+    },
+    "07_mixed_precision": {
+        "bf16_weight": (1, 1),  # WRONG: no update arrives
+        "fp32_weight": (1.999, 2.001),
+        "backward_inside": (1e-4, INFINITY),
+        "backward_outside": (0, 1e-6),
+        "unscaled_loss": (2.29, 2.32),  # ln 10: it guesses
+        "scaled_learned": (1, 1),
+        "lost_unscaled": (50, 100),  # per cent
+        "lost_scaled": (0, 5),
+        "skipped": (1, 19),
+        "forgotten": (1, 20),
+        "remembered": (0, 0),
+        "scaled_twice": (60_000, 70_000),
+        "clipped_early": (0, 1e-3),
+        "clipped_right": (0.49, 0.51),
+        "softmax_wrong": (1, 1),
+        "softmax_right": (0, 0),
+        "fp8_plain": (99, 100),
+        "fp8_one_factor": (90, 100),
+        "fp8_scaled": (0, 5),
+    },
+    "08_plan": {
+        "peak_off": (0, 2),  # per cent
+        "time_ratio": (0.2, 5),  # a machine that is shared drifts; the docs have the table
+        "least_factor": (1, 2),
+        "most_factor": (1, 5),
+        "rows_on_t4": (1, 256),
+        "checkpoint_saved": (1, 90),
+        "seven_seconds": (0, 60),
+    },
+    "09_survive": {
+        "differ": (0, 0),  # a kill changes not one bit
+        "differ_after": (0, 0),
+        "weights_differ": (0, 0),
+        "forgot_most": (1.3, INFINITY),
+        "forgot_optimizer": (1.2, INFINITY),
+        "apart_scheduler": (1.1, INFINITY),  # each is seen in its curve
+        "apart_scaler": (1.05, INFINITY),
+        "apart_noise": (1.05, INFINITY),
+        "apart_random": (1.05, INFINITY),
+        "apart_position": (1.05, INFINITY),
+        "left_over": (0, 0),
+        "left_beside": (1, 1),
+        "flipped": (30, 39),  # powers of ten: torch.load says nothing
+        "went_on_from": (10, 10),
+    },
+}
+
+
+#: Values that a framework measures: where it is missing, and only there, they may be missing too.
+_MEASURED_BY = {
+    "05_tpu_strategy": {
+        **dict.fromkeys(PROMISES["05_tpu_strategy"], "jax"),
+        "loss_wrong": "tensorflow",
+        "strategy_gap": "tensorflow",
+    }
+}
+
+
+def broken(
+    lesson: str, values: Mapping[str, float], versions: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Name each promise that these values do not keep.
+
+    `versions` are those of the frameworks that were there; None for all of them.
+    """
+    measured_by = _MEASURED_BY.get(lesson, {})
+
+    def may_be_missing(name: str) -> bool:
+        return versions is not None and name in measured_by and not versions.get(measured_by[name])
+
+    return [
+        f"{lesson}: {name} is {values.get(name)}, promised from {low} to {high}"
+        for name, (low, high) in PROMISES.get(lesson, {}).items()
+        if not low <= values.get(name, float("nan")) <= high
+        if name in values or not may_be_missing(name)
+    ]
+
+
+def broken_in(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name each promise that the record among what a notebook handed out does not keep."""
+    return [
+        text
+        for record in records
+        if record["kind"] == "record"
+        for text in broken(
+            record["lesson"],
+            {name: value["number"] for name, value in record["values"].items()},
+            record["versions"],
+        )
+    ]

@@ -1,0 +1,89 @@
+"""A fake GPU: PyTorch, NVML, TensorFlow and JAX answer as a machine with one would.
+
+For running lessons as a T4, two of them, an A100, an H200 or an Apple GPU would: PyTorch, NVML and
+nvidia-smi, TensorFlow and JAX answer as that machine does; memory is counted and refused as CUDA's
+caching allocator does; mixing devices is refused. What it cannot show, and must not be used for:
+
+* speed, and whether a clock waited: every call is done when it returns;
+* numerics: results are the CPU's, also under autocast, whose lists of operations are the CPU's;
+* what compilers and libraries of a card do: torch.compile returns the function itself, and attention,
+  convolutions and the like take the CPU's ways, with the CPU's memory;
+* pinned memory, streams, several processes on one card; fragmentation between threads.
+
+Records made under it name it as their platform, and are refused as reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from course.fake_gpu import driver
+from course.fake_gpu.machines import Machine, machines
+from course.fake_gpu.after_import import after_import
+
+__all__ = ["VARIABLE", "environment", "install", "machines"]
+
+VARIABLE = "FAKE_GPU"
+_PATHS = str(Path(__file__).parents[1] / "run" / "conditions")
+
+#: Where PyTorch's tensors lie, once it is imported.
+torch_places: Any = None
+
+
+def environment(key: str, folder: Path) -> dict[str, str]:
+    """Return what a process needs to be that machine; `folder` gets its nvidia-smi. Raises KeyError."""
+    machine = machines()[key]
+    # TensorFlow's CPU counts its memory only with oneDNN, which not every processor turns on.
+    given = {VARIABLE: key, "PYTHONPATH": _PATHS, "TF_ENABLE_ONEDNN_OPTS": "1"}
+    if machine.is_nvidia:
+        driver.write_nvidia_smi(folder, machine)
+        given["PATH"] = driver.path_with(folder)
+    return given
+
+
+def install(key: str) -> None:
+    """Let this process be that machine: what is imported from here on answers as it."""
+    machine = machines()[key]
+    answers: dict[str, Callable[[ModuleType], None]] = {
+        "torch": lambda _: _install_torch(machine),
+        "colab_helpers.runtime.evidence": lambda module: driver.answer_evidence(module, machine),
+        "colab_helpers._traces": lambda module: driver.answer_traces(module, machine),
+        "colab_lessons.exercises": _leave_speed_out,
+    }
+    if machine.is_nvidia:
+        answers["pynvml"] = lambda module: driver.answer_nvml(module, machine)
+        answers["tensorflow"] = lambda module: _install_tensorflow(module, machine)
+        answers["jax"] = lambda module: _install_jax(module, machine)
+    after_import(answers)
+
+
+def _leave_speed_out(exercises: ModuleType) -> None:
+    """Tasks that ask for speed are run and not timed: the fake GPU's own work would be timed."""
+
+    def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
+        slow(), quick()
+        return "not timed, since a fake GPU shows no speed"
+
+    exercises.half_the_time = half_the_time  # type: ignore[attr-defined]
+
+
+def _install_torch(machine: Machine) -> None:
+    global torch_places
+    from course.fake_gpu import torch_answers
+
+    torch_places = torch_answers.install(machine)
+
+
+def _install_tensorflow(module: ModuleType, machine: Machine) -> None:
+    from course.fake_gpu import tensorflow_answers
+
+    tensorflow_answers.install(module, machine)
+
+
+def _install_jax(module: ModuleType, machine: Machine) -> None:
+    from course.fake_gpu import jax_answers
+
+    jax_answers.install(module, machine)

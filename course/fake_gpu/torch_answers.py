@@ -1,0 +1,259 @@
+"""What `torch.cuda`, `torch.mps` and `torch.accelerator` answer on that machine.
+
+Work is done when a call returns, so waiting is nothing, and events read the host's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from course.fake_gpu import tensors
+from course.fake_gpu.machines import Machine
+from course.fake_gpu.places import Places
+
+
+def install(machine: Machine) -> Places:
+    """Let PyTorch, which is imported, answer as this machine; return where its tensors lie."""
+    # What is imported late asks for devices while it is; it has to see the truth.
+    import torch._dynamo
+    import torch._inductor.utils
+    import torch.utils.benchmark
+    import torch.utils.checkpoint
+
+    places = Places(machine)
+    _answer_accelerator(places)
+    if machine.is_nvidia:
+        _answer_cuda(places)
+    else:
+        _answer_apple()
+    _answer_generators(places)
+    _answer_autocast(machine)
+    torch.compile = _uncompiled  # there is no Triton, and no card to compile for
+    tensors.install(places)
+    return places
+
+
+def _answer_accelerator(places: Places) -> None:
+    kind = places.machine.kind
+    answers = {
+        "is_available": lambda: True,
+        "current_accelerator": lambda check_available=False: torch.device(kind),
+        "device_count": lambda: places.machine.cards,
+        "synchronize": _wait,
+        "current_device_index": lambda: places.current,
+        "set_device_index": lambda device: _choose(places, device),
+        "current_stream": lambda device=None: Stream(),
+        "empty_cache": lambda: _empty_caches(places),
+    }
+    _replace(torch.accelerator, answers)
+
+
+def _answer_cuda(places: Places) -> None:
+    machine = places.machine
+    major, minor = map(int, machine.capability.split("."))
+    properties = SimpleNamespace(
+        name=machine.name, total_memory=machine.memory, major=major, minor=minor,
+        multi_processor_count=machine.multiprocessors, warp_size=32, is_integrated=0, gcnArchName="",
+    )  # fmt: skip
+    torch.version.cuda = machine.built_for
+    torch.backends.cudnn.version = lambda: 91002
+    answers = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "_is_compiled": lambda: True,
+        "_initialized": True,
+        "_lazy_init": lambda: None,
+        "init": lambda: None,
+        "_is_in_bad_fork": lambda: False,
+        "device_count": lambda: machine.cards,
+        "current_device": lambda: places.current,
+        "set_device": lambda device: _choose(places, device),
+        "device": lambda device: _chosen(places, device),
+        "synchronize": _wait,
+        "get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: (major, minor),
+        "get_device_name": lambda device=None: machine.name,
+        "get_arch_list": lambda: [f"sm_{major}{minor}"],
+        "is_bf16_supported": lambda including_emulation=True: including_emulation or major >= 8,
+        "Stream": Stream,
+        "Event": Event,
+        "stream": lambda stream: contextlib.nullcontext(),
+        "current_stream": lambda device=None: Stream(),
+        "default_stream": lambda device=None: Stream(),
+        "is_current_stream_capturing": lambda: False,
+        "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "set_rng_state": lambda state, device="cuda": None,
+        "get_rng_state_all": lambda: [torch.get_rng_state()] * torch.cuda.device_count(),
+        "set_rng_state_all": lambda states: None,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+    }
+    _replace(torch.cuda, answers)
+    memory = _memory_answers(places)
+    _replace(torch.cuda.memory, memory)
+    _replace(torch.cuda, {name: f for name, f in memory.items() if not name.startswith("_")})
+
+
+def _memory_answers(places: Places) -> dict[str, Any]:
+    def card(device: Any):
+        return places.allocators[_index(places, device)]
+
+    def count(name: str, what: str):
+        return lambda device=None: getattr(card(device).counts[name], what)
+
+    def allow(fraction: float, device: Any = None) -> None:
+        card(device).allowed = int(fraction * card(device).total)
+
+    def record(enabled: str | None = "all", *_: Any, device: Any = None, **__: Any) -> None:
+        card(device).history = [] if enabled else None
+
+    return {
+        "memory_allocated": count("allocated", "current"),
+        "max_memory_allocated": count("allocated", "peak"),
+        "memory_reserved": count("reserved", "current"),
+        "max_memory_reserved": count("reserved", "peak"),
+        "memory_stats": lambda device=None: card(device).stats(),
+        "reset_peak_memory_stats": lambda device=None: card(device).reset_peaks(),
+        "empty_cache": lambda: _empty_caches(places),
+        "mem_get_info": lambda device=None: (card(device).free, card(device).total),
+        "set_per_process_memory_fraction": allow,
+        "get_per_process_memory_fraction": lambda device=None: (
+            card(device).allowed / card(device).total
+        ),
+        "_record_memory_history": record,
+        "_snapshot": lambda device=None, **_: {
+            "device_traces": [list(c.history or ()) for c in places.allocators]
+        },
+    }
+
+
+def _answer_apple() -> None:
+    _replace(torch.backends.mps, {"is_available": lambda: True, "is_built": lambda: True})
+    _replace(
+        torch.mps,
+        {
+            "synchronize": _wait,
+            "empty_cache": lambda: None,
+            "get_rng_state": torch.get_rng_state,
+            "set_rng_state": lambda state: None,
+        },
+    )
+
+
+def _answer_generators(places: Places) -> None:
+    kind = places.machine.kind
+
+    plain: Any = torch.Generator
+
+    class Generator(plain):
+        """A generator of the CPU that says it is the card's."""
+
+        def __new__(cls, device: Any = "cpu") -> Any:
+            made = super().__new__(cls)
+            made.named = torch.device(device)
+            return made
+
+        def __init__(self, device: Any = "cpu"):
+            pass
+
+        @property
+        def device(self) -> torch.device:
+            """What it was asked to be."""
+            return torch.device(kind, 0) if self.named.type == kind else self.named
+
+    _replace(torch, {"Generator": Generator})
+
+
+def _answer_autocast(machine: Machine) -> None:
+    """The CPU's autocast runs, with the card's short format: its lists of operations differ a little."""
+    autocast: Any = torch.amp.autocast_mode.autocast
+    begin = autocast.__init__
+
+    def start(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+        if device_type == machine.kind:
+            device_type, dtype = "cpu", dtype or torch.float16
+        begin(self, device_type, dtype, enabled, cache_enabled)
+
+    autocast.__init__ = start
+
+
+def _uncompiled(model: Any = None, **options: Any) -> Any:
+    return (lambda function: function) if model is None else model
+
+
+class Stream:
+    """The one stream there is: everything in it is done."""
+
+    device_index = stream_id = 0
+
+    def __init__(self, *_: Any, **__: Any):
+        pass
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+    wait_stream = wait_event = record_event = lambda self, *_: None
+    query = lambda self: True  # noqa: E731
+    is_capturing = lambda self: False  # noqa: E731
+
+
+class Event:
+    """A moment on the host's clock."""
+
+    def __init__(self, *_: Any, **__: Any):
+        self.moment = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        """Keep this moment."""
+        self.moment = time.perf_counter()
+
+    def elapsed_time(self, other: Event) -> float:
+        """Milliseconds from this moment to another."""
+        return 1000 * (other.moment - self.moment)
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+    def query(self) -> bool:
+        """Whether the moment has come."""
+        return True
+
+
+def _wait(device: Any = None) -> None:
+    """Everything is done already."""
+
+
+def _empty_caches(places: Places) -> None:
+    for card in places.allocators:
+        card.empty_cache()
+
+
+def _index(places: Places, device: Any) -> int:
+    if device is None:
+        return places.current
+    index = device if isinstance(device, int) else torch.device(device).index
+    return places.current if index is None else index
+
+
+def _choose(places: Places, device: Any) -> None:
+    places.current = _index(places, device)
+
+
+@contextlib.contextmanager
+def _chosen(places: Places, device: Any):
+    before = places.current
+    _choose(places, device)
+    try:
+        yield
+    finally:
+        places.current = before
+
+
+def _replace(module: Any, answers: dict[str, Any]) -> None:
+    for name, answer in answers.items():
+        setattr(module, name, answer)

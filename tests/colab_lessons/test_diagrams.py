@@ -1,0 +1,59 @@
+"""Diagrams and dots: what they tell those who cannot see them, and what they draw."""
+
+import numpy as np
+import pytest
+
+from colab_helpers import memory, published
+from colab_lessons import figures
+
+
+def test_a_field_of_multipliers_tells_how_many_work_in_each_step():
+    line, column = np.indices((2, 2))
+    row = np.arange(4).reshape(-1, 1, 1) - line - column
+    picture = figures.systolic(np.where((row >= 0) & (row < 2), row, -1), title="T")
+    assert "2 × 2 multipliers in 4 steps" in picture.alt
+    assert picture.alt.endswith("At work in each step: 1, 3, 3, 1.")
+
+
+def test_blocks_tell_what_is_used_and_what_is_free():
+    card = memory.Allocator(100 * 2**20)
+    kept, gone = card.take(4 * 2**20), card.take(4 * 2**20)
+    card.give(gone)
+    picture = figures.blocks({"now": card.segments()}, capacity=card.total, title="T")
+    assert "now: 1 segments, 4 MiB used, 16 MiB free in them" in picture.alt
+    assert not kept.free
+
+
+def test_an_emptied_cache_leaves_no_segment():
+    card = memory.Allocator(100 * 2**20)
+    kept, gone = card.take(4 * 2**20), card.take(30 * 2**20)
+    card.give(gone)
+    assert len(card.segments()) == 2
+    card.empty_cache()
+    assert [sum(size for size, _ in segment) for segment in card.segments()] == [20 * 2**20]
+    card.give(kept)
+    card.empty_cache()
+    assert card.segments() == []
+
+
+def test_ratios_tell_each_reading_and_credit_others():
+    row = published.get("matmul-t4-formats")
+    values = {"here": {"bf16": 4.0, "fp16": 0.01}, "T4": {"fp16": 10.0}}
+    picture = figures.ratios(
+        values, title="T", xlabel="x", one="fp32", hollow=("T4",), published=[row]
+    )
+    assert "here: bf16 4.0×, fp16 0.01×; T4: fp16 10×" in picture.alt
+    assert row.credit in picture.alt
+
+
+@pytest.mark.parametrize("dearest", [270.0, 5000.0])
+def test_a_trade_tells_what_is_paid_and_what_is_left(dearest):
+    points = {"plain": (100.0, 100.0), "other": (dearest, 40.0)}
+    picture = figures.trade(points, title="T", xlabel="time", ylabel="peak")
+    assert f"other {dearest:.0f} % and 40 %" in picture.alt
+
+
+def test_activity_tells_how_busy_each_side_was():
+    lanes = {"starved": {"": [(0.0, 1.0, "trains"), (3.0, 4.0, "trains")]}, "idle": {"": []}}
+    picture = figures.activity(lanes, title="T")
+    assert "starved, : busy 50%" in picture.alt and "idle, : idle" in picture.alt

@@ -1,0 +1,537 @@
+"""For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
+
+import copy
+import importlib
+import itertools
+import os
+import pkgutil
+import time
+
+import jax
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import colab_lessons.exercises as exercises
+from colab_helpers.benchmark import Measurement
+from colab_lessons.exercises import lesson_01, lesson_07
+from tests.colab_lessons.odd_answers import inside, values
+
+RACE = {
+    "one lane": [Measurement((3e-6,)), Measurement((2e-3,))],
+    "two lanes": [Measurement((80e-6,)), Measurement((1.25e-3,))],
+}
+CROSSING = {"hand_over": 50e-6, "slow": 100e9, "fast": 400e9}
+CHOICES = lesson_01.RUNTIMES
+PANDAS, GPT, CHAIN, LARGE, JAX = CHOICES
+LIMITS = {
+    "a * b + c": "bandwidth",
+    "sum(a * b)": "bandwidth",
+    "A @ B, n = 128": "bandwidth",
+    "A @ B, n = 4096": "compute",
+}
+STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
+FORGOTTEN = {"part": "activations", "grows with": "rows"}
+CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
+PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
+PART = {"shape": (3, 4), "rows": (6, 9)}
+LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
+FORMATS = lesson_07.FORMATS
+OLD, VOLTA, AMPERE, HOPPER = FORMATS
+ORDER = ["backward", "unscale", "clip", "step", "update"]
+READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
+OPEN = "open", ""
+
+
+def grown(x):
+    for _ in range(20):
+        x = 3.7 * x * (1 - x)
+    return x
+
+
+def slowly(starts):
+    return [grown(x) for x in starts]
+
+
+def quickly(starts):
+    return grown(torch.tensor(starts, dtype=torch.float64)).tolist()
+
+
+def roughly(starts):
+    return grown(torch.tensor(starts))
+
+
+def not_yet(starts):
+    return ...
+
+
+PIECES = [torch.full((16,), float(i)) for i in range(500)]
+
+
+def slow_loop(pieces):
+    return sum((piece * piece).sum().item() for piece in pieces)
+
+
+def quick_loop(pieces):
+    stacked = torch.stack(pieces).double()
+    return (stacked * stacked).sum().item()
+
+
+NUMBERS = torch.rand(2**21)
+
+
+def many_passes(x):
+    for _ in range(20):
+        x = torch.sqrt(x * x + 0.01)
+    return x
+
+
+def one_pass(x):
+    return torch.sqrt(x * x + 0.2)
+
+
+def overwriting(x):
+    return x.mul_(0)
+
+
+def hungry(network, x, y):
+    return torch.nn.functional.cross_entropy(network(x), y)
+
+
+def modest(network, x, y):
+    for block in network[:-1]:
+        x = checkpoint(block, x, use_reentrant=False)
+    return torch.nn.functional.cross_entropy(network[-1](x), y)
+
+
+def half_as_much(network, x, y):
+    return modest(network, x, y) / 2
+
+
+def spendthrift(network, x, y):
+    torch.nn.functional.cross_entropy(network(x), y).backward()
+
+
+def in_parts(network, x, y, weigh=True):
+    for part_x, part_y in zip(x.split(64), y.split(64), strict=True):
+        loss = torch.nn.functional.cross_entropy(network(part_x), part_y)
+        (len(part_x) / len(x) * loss if weigh else loss).backward()
+
+
+def plain_mean_of_parts(network, x, y):
+    in_parts(network, x, y, weigh=False)
+
+
+def stuck(network, optimizer, x, y, steps, scaled=False, mixed=True):
+    scaler = torch.amp.GradScaler("cpu", enabled=scaled)
+    for _ in range(steps):
+        with torch.autocast("cpu", dtype=torch.float16, enabled=mixed):
+            loss = torch.nn.functional.cross_entropy(network(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def with_a_scaler(network, optimizer, x, y, steps):
+    stuck(network, optimizer, x, y, steps, scaled=True)
+
+
+def in_float32(network, optimizer, x, y, steps):
+    stuck(network, optimizer, x, y, steps, mixed=False)
+
+
+class Batches:
+    """Two batches of images and labels, each of which takes its time."""
+
+    def __init__(self, wait, images=3):
+        self.wait, self.images = wait, images
+
+    def __iter__(self):
+        for _ in range(2):
+            time.sleep(self.wait)
+            yield torch.ones(self.images, 2), torch.zeros(3)
+
+
+def slow_batches():
+    return Batches(0.01)
+
+
+def count_devices():
+    return len(jax.devices())
+
+
+#: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
+MISSING = {"A": "optimizer", "B": "scaler", "C": "position"}
+
+
+class Run:
+    """As in the lesson."""
+
+    def __init__(self):
+        self.model, self.average = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9)
+        self.generator = torch.Generator().manual_seed(0)
+        self.best = float("inf")
+
+    def step(self):
+        x = torch.rand(16, 8, generator=self.generator)
+        loss = (self.model(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
+            kept.data.lerp_(new.data, 0.1)
+        self.best = min(self.best, loss.item())
+
+
+def keep(run, copy=copy.deepcopy):
+    state = {name: getattr(run, name).state_dict() for name in ("model", "average", "optimizer")}
+    return copy(state | {"generator": run.generator.get_state(), "best": run.best})
+
+
+CASES = {
+    "01.speedup": (
+        {"race": RACE}, ..., 1.6,
+        [(0.625, "Turn it round"), (0.75e-3, "a difference"), (3 / 80, "smallest size"),
+         (160, "per cent"), (60, "per cent"), (2.9, "divide the first"), ("fast", "A number is wanted")],
+    ),
+    "01.crossover": (
+        CROSSING, ..., 149.4,
+        [(188.2, "2n³ operations"), (3.33e6, "third root"), (135.7, "compare both"), (7, "solve for n")],
+    ),
+    "01.runtimes": (
+        {}, dict.fromkeys(CHOICES, ...), dict(CHOICES),
+        [({**CHOICES, PANDAS: "T4"}, "pandas runs on the CPU"),
+         ({**CHOICES, CHAIN: "A100"}, "one chain"),
+         ({**CHOICES, LARGE: "T4"}, "16 GB"),
+         ({**CHOICES, JAX: "T4"}, "no bf16 units"),
+         ({**CHOICES, GPT: "cpu"}, "hours that you measured"),
+         ({**CHOICES, GPT: "v5e-1"}, "does not run as it stands"),
+         ({**CHOICES, GPT: "abacus"}, "Read that one again"),
+         ({**CHOICES, GPT: ...}, "Still without an answer"),
+         ("T4", "cannot be read")],
+    ),
+    "01.quickly": (
+        {"slowly": slowly}, not_yet, quickly,
+        [(slowly, "Half the time"), (roughly, "64 bits"), (lambda starts: [0.5], "1 come out"),
+         (lambda starts: [7.0] * len(starts), "The numbers differ"), (3, "cannot be read")],
+    ),
+    "02.tensor_bytes": (
+        {}, ..., 36.75,
+        [(38.535, "MB (10**6)"), (9.1875, "4 bytes"), (294, "bits"), (73.5, "float64"),
+         (38535168, "in bytes"), (1, "2**20 bytes a MiB"), (None.__class__, "A number is wanted")],
+    ),
+    "02.limits": (
+        {}, dict.fromkeys(LIMITS, ...), LIMITS,
+        [({**LIMITS, "a * b + c": "compute"}, "16 bytes"), ({**LIMITS, "sum(a * b)": "compute"}, "1/4"),
+         ({**LIMITS, "A @ B, n = 128": "compute"}, "left of 25"),
+         ({**LIMITS, "A @ B, n = 4096": "bandwidth"}, "683")],
+    ),
+    "02.read_smi": (
+        {}, dict.fromkeys(READING, ...), READING,
+        [({**READING, "MiB not in use": 7532}, "what is used"),
+         ({**READING, "MiB not in use": 23034}, "the total"),
+         ({**READING, "MiB not in use": 15510}, "one process"),
+         ({**READING, "MiB not in use": 1}, "total minus used"),
+         ({**READING, "PID": 0}, "number of the GPU"), ({**READING, "PID": 7524}, "is MiB"),
+         ({**READING, "PID": 12}, "last line"),
+         ({**READING, "CUDA 13.0 toolkit": "yes"}, "newest that this driver"),
+         ({**READING, "CUDA 13.0 toolkit": "no"}, "the driver only"),
+         ({**READING, "CUDA 13.0 toolkit": ...}, "Still without")],
+    ),
+    "02.fewer_passes": (
+        {"many_passes": many_passes, "numbers": NUMBERS}, lambda x: ..., one_pass,
+        [(many_passes, "Half the time"), (lambda x: x + 1, "The numbers differ"),
+         (overwriting, "were overwritten"), (lambda x: 3, "A tensor of shape"), (3, "cannot be read")],
+    ),
+    "04.quick_batches": (
+        {"slow_batches": slow_batches}, lambda: ..., lambda: Batches(0.001),
+        [(slow_batches, "Half the time"), (lambda: Batches(0.001, images=4), "Batch 1 differs"),
+         (list, "number of batches"), (3, "cannot be read")],
+    ),
+    "03.quick_loop": (
+        {"slow": slow_loop, "pieces": PIECES}, not_yet, quick_loop,
+        [(slow_loop, "wait once"), (lambda pieces: 1.0, "yours 1"), (3, "cannot be read")],
+    ),
+    "03.beside": (
+        {}, lambda model, x: ..., lambda model, x: x.to(next(model.parameters()).device),
+        [(lambda model, x: x, "returned cpu"), (lambda model, x: x.to("cpu"), "returned cpu"),
+         (lambda model, x: x.to("cuda"), "Did you name a device"), (lambda model, x: None, "returns nothing"),
+         (lambda model, x: (model.to_empty(device="cpu"), x)[1], "You moved the model"),
+         (lambda model, x: model(x.to(next(model.parameters()).device)).sum(), "Return x itself"),
+         (3, "A function is wanted")],
+    ),
+    "03.move_less": (
+        {}, ..., 47.04,
+        [(188.16, "float32"), (44.86, "MiB"), (376.32, "Mbit"), (0, "cross once"), (60, "one byte each")],
+    ),
+    "03.hidden_stops": (
+        {}, ..., {3, 5, 7},
+        [({3, 7}, "line 5"), ({5, 7}, "line 3"), ({3, 5}, "line 7"), ({1, 3, 5, 7}, "line 1 only adds"),
+         ({3, 4, 5, 7}, "nobody asks"), ({2, 3, 5, 7}, "line 2"), ({3, 5, 6, 7}, "line 6"),
+         ({3, 5, 7, 9}, "there is none"), (3, "cannot be read")],
+    ),
+    "04.wrong_device": (
+        {}, ..., 4,
+        [(3, "the CPU's work"), (1, "where it belongs"), (5, "where it belongs"), (9, "1 to 5"),
+         ("four", "A number is wanted")],
+    ),
+    "04.pipeline": (
+        {}, ..., STEPS,
+        [(["cache", "decode", *STEPS[2:]], "decoded again"),
+         (["decode", "shuffle", "cache", *STEPS[3:]], "one order"),
+         (["decode", "cache", "batch", "shuffle", "prefetch"], "whole batches"),
+         (["decode", "cache", "shuffle", "prefetch", "batch"], "stands last"),
+         (STEPS[:4], "each of these once"), ("decode cache", "not one text")],
+    ),
+    "04.fusion": (
+        {}, ..., 5,
+        [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
+         (7, "2 passes each")],
+    ),
+    "05.buckets": (
+        {}, lambda length: ..., lambda length: -(-length // 128) * 128,
+        [(lambda length: length, "as many compilations"), (lambda length: 1024, "adds 100%"),
+         (lambda length: 512, "does not fit"), (128, "A function is wanted"),
+         (lambda length: 2 ** max(4, (length - 1).bit_length()), "Powers of two")],
+    ),
+    "05.global_batch": (
+        {}, PLAN_OPEN, PLAN,
+        [({**PLAN, "global batch": 96}, "There are four"), ({**PLAN, "global batch": 24}, "you divided"),
+         ({**PLAN, "global batch": 100}, "rows each"), ({**PLAN, "learning rate": 0.4}, "had 128 rows"),
+         ({**PLAN, "learning rate": 0.1}, "unchanged"), ({**PLAN, "learning rate": 0.2}, "old batch"),
+         ({**PLAN, "learning rate": ...}, "Still without"), (384, "cannot be read")],
+    ),
+    "05.shard": (
+        {}, dict.fromkeys(PART, ...), PART,
+        [({**PART, "shape": (12, 8)}, "whole matrix"), ({**PART, "shape": (6, 2)}, "swapped"),
+         ({**PART, "shape": (4, 4)}, "divide each side"), ({**PART, "rows": (9, 12)}, "begins with 0"),
+         ({**PART, "rows": (6, 8)}, "behind the last"), ({**PART, "rows": (3, 6)}, "behind two shards"),
+         ({**PART, "rows": ...}, "Still without"), ({**PART, "shape": 3}, "cannot be read")],
+    ),
+    "05.repair": (
+        {}, lambda: ..., count_devices,
+        [(lambda: 8, "written down"), (lambda: jax.devices(), "list of devices"),
+         (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
+         (lambda: jax.no_such_thing(), "does not run"),
+         (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
+    ),
+    "06.thrifty": (
+        {"spendthrift": spendthrift}, lambda network, x, y: ..., in_parts,
+        [(spendthrift, "60 % are wanted"), (plain_mean_of_parts, "The gradients differ"),
+         (lambda network, x, y: None, "no gradient"), (3, "cannot be read")],
+    ),
+    "06.adam_bytes": (
+        {}, ..., 1.8543,
+        [(1.991, "10**9"), (0.4636, "parameters alone"), (0.9272, "state is missing"),
+         (1.3907, "One of the four"), (124_439_808 * 16, "Those are bytes"), (14.83, "not bits"),
+         (3.7086, "8 bytes for each"), (7.0, "Count the numbers"), ("much", "A number is wanted")],
+    ),
+    "06.leak": (
+        {}, {"line": ..., "instead": ...}, LEAK,
+        [({**LEAK, "line": 2}, "overwrites its name"), ({**LEAK, "line": 4}, "A length"),
+         ({**LEAK, "line": 1}, "outlives the loop"), ({**LEAK, "instead": "del loss"}, "the list holds"),
+         ({**LEAK, "instead": "with torch.no_grad():"}, "around the whole loop"),
+         ({**LEAK, "instead": "history.append(loss)"}, "Put a number"),
+         ({**LEAK, "instead": "loss.item()"}, "still fill"), ({**LEAK, "line": ...}, "Still without"),
+         (3, "cannot be read")],
+    ),
+    "06.fit": (
+        {}, {"rows": ..., "parts": ...}, FIT,
+        [({**FIT, "rows": 131}, "forgot the 3.0 GiB"), ({**FIT, "rows": 105}, "round down"),
+         ({**FIT, "rows": 104.5}, "round down"), ({**FIT, "rows": 50}, "whole rows"),
+         ({**FIT, "parts": 2}, "128 rows each"), ({**FIT, "parts": 2.46}, "parts of parts"),
+         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": 1}, "as few as"),
+         ({**FIT, "parts": ...}, "Still without")],
+    ),
+    "07.formats": (
+        {}, dict.fromkeys(FORMATS, ...), FORMATS,
+        [({**FORMATS, VOLTA: "bf16"}, "emulated"), ({**FORMATS, VOLTA: "fp32"}, "idle"),
+         ({**FORMATS, AMPERE: "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, HOPPER: "fp32"}, "idle"),
+         ({**FORMATS, OLD: "bf16"}, "8.0"), ({**FORMATS, OLD: "fp16 with scaler"}, "begin with 7.0"),
+         ({**FORMATS, OLD: ...}, "Still without"), ("bf16", "cannot be read")],
+    ),
+    "07.rescue": (
+        {}, ..., ORDER,
+        [(["unscale", "backward", *ORDER[2:]], "before backward has made"),
+         (["backward", "clip", "unscale", "step", "update"], "65,536 times too long"),
+         (["backward", "unscale", "step", "clip", "update"], "taken already"),
+         (["backward", "step", "unscale", "clip", "update"], "taken already"),
+         ([*ORDER[:3], "update", "step"], "when the step is done"),
+         (ORDER[:4], "each of these once"), ("backward", "not one text")],
+    ),
+    "07.learns": (
+        {"stuck": stuck}, lambda network, optimizer, x, y, steps: ..., with_a_scaler,
+        [(stuck, "guessing has 2.303"), (in_float32, "keep the autocast"), (3, "cannot be read")],
+    ),
+    "07.saved": (
+        {}, ..., 40,
+        [(0.4, "times 100"), (50, "were halved too"), (60, "what remains"), (3.2, "Those are GB"),
+         (10, "over all GB"), ("half", "A number is wanted")],
+    ),
+    "08.forgotten": (
+        {}, dict.fromkeys(FORGOTTEN, ...), FORGOTTEN,
+        [({**FORGOTTEN, "part": "gradients"}, "are in it"),
+         ({**FORGOTTEN, "part": "optimiser state"}, "two numbers"),
+         ({**FORGOTTEN, "part": "tokens"}, "one of the four"),
+         ({**FORGOTTEN, "grows with": "steps"}, "lets go"),
+         ({**FORGOTTEN, "grows with": "learning rate"}, "one number"),
+         ({**FORGOTTEN, "part": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "08.rows": (
+        {}, ..., 31,
+        [(31.5, "round down"), (23, "5.0 GiB for 8"), (28, "8.2 GiB for 16"), (36, "over 0.4"),
+         (32, "14.6 GiB"), (12, "give a line"), ("many", "A number is wanted")],
+    ),
+    "08.cheapest": (
+        {}, dict.fromkeys(CHEAPEST, ...), CHEAPEST,
+        [({**CHEAPEST, "12 hours": "T4"}, "burn 12 units"), ({**CHEAPEST, "12 hours": "A100"}, "10.8"),
+         ({**CHEAPEST, "8 hours": "T4"}, "takes 10"), ({**CHEAPEST, "8 hours": "A100"}, "in time with fewer"),
+         ({**CHEAPEST, "3 hours": "L4"}, "takes 6"), ({**CHEAPEST, "3 hours": "T4"}, "takes 10"),
+         ({**CHEAPEST, "3 hours": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "08.modest": (
+        {"hungry": hungry}, lambda network, x, y: ..., modest,
+        [(hungry, "Half is wanted"), (half_as_much, "differ"), (3, "cannot be read")],
+    ),
+    "09.missing": (
+        {}, dict.fromkeys(MISSING, ...), MISSING,
+        [({**MISSING, "A": "scheduler"}, "small steps"), ({**MISSING, "A": "scaler"}, "nothing jumps"),
+         ({**MISSING, "B": "optimizer"}, "too far"), ({**MISSING, "B": "scheduler"}, "still changes"),
+         ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "which ones come"),
+         (3, "cannot be read")],
+    ),
+    "09.interval": (
+        {}, ..., 849,
+        [(600, "2 below the root"), (14.14, "hours below the root"), (60, "The root of twice"),
+         ("often", "A number is wanted")],
+    ),
+    "09.keep": (
+        {"run_class": Run}, lambda run: ..., keep,
+        [(lambda run: {"model": run.model.state_dict()}, "4 of five attributes"),
+         (lambda run: keep(run, copy=lambda state: state), "The state of model is not that of the moment"),
+         (lambda run: {**keep(run), "best": 0.0}, "The state of best"),
+         (lambda run: 3, "A dict is wanted"), (3, "cannot be read")],
+    ),
+}  # fmt: skip
+
+
+def all_exercises():
+    for module in pkgutil.iter_modules(exercises.__path__, f"{exercises.__name__}."):
+        importlib.import_module(module.name)
+    return sorted(exercises._registry)
+
+
+@pytest.mark.parametrize(
+    ("slow", "quick", "gain"),
+    [
+        ([2.0, 1.0], [1.0], None),  # the machine was slow for the first of all
+        ([2.0, 2.0, 1.0], [1.0], None),  # and here for the slow one alone, in both turns
+        ([2.0], [2.0, 1.0], "2.0×"),  # and here for the quick one
+        ([1.0], [1.0, 0.6], None),
+        ([3.0], [1.0], "3.0×"),
+        ([1.0], [1.0, 1.0, 0.4], "2.5×"),  # something else ran in the first two turns
+    ],
+)
+def test_half_the_time_is_no_luck(monkeypatch, slow, quick, gain):
+    turns = {
+        int: itertools.chain(slow, itertools.repeat(slow[-1])),
+        float: itertools.chain(quick, itertools.repeat(quick[-1])),
+    }
+    measured = lambda call, budget: Measurement((next(turns[call]),), 1)  # noqa: E731
+    monkeypatch.setattr(exercises.benchmark, "measure", measured)
+    if gain is None:
+        with pytest.raises(exercises.NotYet, match="Half the time"):
+            exercises.half_the_time(int, float, "advice.")
+    else:
+        assert gain in exercises.half_the_time(int, float, "advice.")
+
+
+def test_every_exercise_has_cases():
+    assert sorted(CASES) == all_exercises()
+    assert all(len(wrong) >= 2 for *_, wrong in CASES.values())
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_untouched_stub_gets_the_hint(id):
+    context, stub, _, _ = CASES[id]
+    verdict = exercises.check(id, stub, **context)
+    assert (verdict.status, verdict.message) == ("open", exercises.get(id).hint)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_solution_is_right(id):
+    context, _, solution, _ = CASES[id]
+    assert exercises.check(id, solution, **context).status == "right"
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "words"),
+    [(id, answer, words) for id, (*_, wrong) in CASES.items() for answer, words in wrong],
+)
+def test_wrong_answer_names_the_misconception(id, answer, words):
+    verdict = exercises.check(id, answer, **CASES[id][0])
+    assert verdict.status == "wrong"
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.timeout(60)) for id in CASES])
+def test_no_answer_whatsoever_raises_or_is_right_by_chance(id):
+    context, _, solution, _ = CASES[id]
+    counted = 0
+    for answer in (*values(), *inside(solution)):
+        verdict = exercises.check(id, answer, **context)
+        counted += 1
+        assert len(verdict.message) < 600
+        assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
+        if verdict.status == "right":
+            assert _means_the_same(answer, solution), verdict
+    assert counted >= 65
+
+
+def _means_the_same(answer, solution):
+    """The right answer as another type: 40 as a tensor, or a function that works."""
+    if callable(solution):
+        return callable(answer)
+    return float(answer) == solution
+
+
+def test_an_error_in_the_learners_function_is_told_with_its_name():
+    def typo(model, x):
+        return x.to(modle.device)  # noqa: F821
+
+    message = exercises.check("03.beside", typo).message
+    assert "NameError: name 'modle' is not defined" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["history.append(loss.detach())", "history.append(float(loss_function(model(x), y)))",
+     "history.append(loss.cpu().item())", "history += [loss.item()]"],
+)  # fmt: skip
+def test_other_ways_to_mend_the_leak_are_right(line):
+    assert exercises.check("06.leak", {"line": 3, "instead": line}).status == "right"
+
+
+def test_verdict_speaks_to_people_and_machines():
+    verdict = exercises.check("02.tensor_bytes", 9.1875)
+    bundle = verdict._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("Exercise 02.tensor_bytes · Not yet:")
+    assert "Not yet" in bundle["text/html"]
+    assert bundle["application/vnd.colab-helpers.record+json"]["status"] == "wrong"
+
+
+def test_what_the_learner_wrote_is_escaped():
+    verdict = exercises.check("02.tensor_bytes", "<script>")
+    assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize(("id", "said"), [("99.x", "lesson '99' has none"), ("01.x", "01.speedup")])
+def test_unknown_exercise_says_which_there_are(id, said):
+    with pytest.raises(KeyError, match=said):
+        exercises.check(id, 1)
+
+
+def test_a_right_answer_is_told_with_its_number():
+    assert exercises.check("03.move_less", 47.04).message.startswith("47.0 MB.")

@@ -1,0 +1,467 @@
+import base64
+import io
+
+import matplotlib
+import matplotlib.image
+import pytest
+
+from colab_helpers import hardware
+from colab_lessons import figures
+
+PNG = b"\x89PNG\r\n"
+CHIPS = hardware.catalogue()
+CPU = hardware.Device("CPU", "Xeon", "", 2**34, cores=2)
+
+
+def pictures():
+    sizes = [16, 64, 256]
+    curves = {"one": [1e-6, 1e-5, 1e-3], "two": [1e-5, 2e-5, 1e-4]}
+    return {
+        "race": figures.race(
+            sizes, curves, title="Two win", xlabel="n", limits={"T4 limit": [1e-9, 1e-8, 1e-7]},
+            recorded={"old": ([16, 64], [1e-4, 1e-3])}, crossing=100, prediction=64,
+        ),
+        "race without extras": figures.race(sizes, curves, title="Two win", xlabel="n"),
+        "bars": figures.bars({"a": 1.0, "b": 2.0}, title="b", unit="s", limits={"a": 0.5}),
+        "log bars": figures.bars(
+            {"a": 5.0, "b": 5000.0}, title="b", unit="s", log=True, paper=["b"],
+            claims={"2 to 5 min": (120, 300), "more": (3600, float("inf"))},
+        ),
+        "lines": figures.lines([1, 2], {"m": [1, 2]}, title="t", xlabel="x", ylabel="y"),
+        "roofline": figures.roofline(
+            [figures.Roof("T4", 8.1e12, 320e9)], {"a + b": (1 / 12, 1e9)}, title="t"
+        ),
+        "lanes": figures.lanes(CPU, [CHIPS["T4"], CHIPS["v5e"]], title="t"),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return pictures()
+
+
+def test_pictures_have_alt_text_and_size(drawn):
+    for name, picture in drawn.items():
+        data, metadata = picture._repr_mimebundle_()
+        assert data["image/png"].startswith(PNG), name
+        assert len(metadata["image/png"]["alt"]) > 20, name
+        assert 400 < metadata["image/png"]["width"] < 1000, name
+        assert data["text/plain"] == f"[figure] {metadata['image/png']['alt']}", name
+
+
+def test_alt_text_tells_what_is_seen(drawn):
+    assert drawn["race"].alt == (
+        "Log-log plot. Two win. Sizes 16 to 256: one from 1.00 µs to 1.00 ms; "
+        "two from 10.0 µs to 100 µs. Also drawn: T4 limit; old."
+    )
+    assert "b 1.4 h (data sheet)" in drawn["log bars"].alt
+    assert "2,560" in drawn["lanes"].alt
+
+
+def test_pictures_stand_on_white_so_that_both_themes_read_them(drawn):
+    image = matplotlib.image.imread(io.BytesIO(drawn["bars"].png))
+    assert tuple(image[0, 0, :3]) == (1, 1, 1) and image[0, 0, 3] == 1
+
+
+def test_drawing_leaves_global_style_and_pyplot_alone():
+    before = dict(matplotlib.rcParams)
+    pictures()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_picture_without_alt_text_is_refused():
+    with figures.canvas() as (figure, _), pytest.raises(ValueError, match="needs alt text"):
+        figures.finish(figure, alt=" ")
+
+
+def test_no_two_curves_differ_by_colour_alone():
+    assert len(set(figures.MARKERS)) == len(figures.MARKERS) >= len(figures.COLOURS)
+
+
+def test_picture_can_be_saved(tmp_path, drawn):
+    drawn["bars"].save(tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").read_bytes() == drawn["bars"].png
+    assert base64.b64encode(drawn["bars"].png)
+
+
+def test_grouped_bars_say_each_reading():
+    rows = {"weights": {"predicted": 4e6, "measured": 4.1e6}}
+    picture = figures.grouped(rows, title="Close", unit="B", hollow=("predicted",))
+    assert "weights: predicted 4.00 MB, measured 4.10 MB" in picture.alt
+
+
+def test_timeline_names_its_phases_and_its_peak():
+    picture = figures.timeline([1000, 3000, 0], [(0, "forward")], title="T", budget=4000)
+    assert "Phases: forward. Peak 3.00 kB" in picture.alt
+
+
+def test_bits_are_read_out():
+    picture = figures.bit_layout({"bf16": ("0", "01111111", "1000000")}, title="1.5")
+    assert "bf16 0 01111111 1000000" in picture.alt
+
+
+def test_histogram_tells_the_share_that_is_lost():
+    picture = figures.histogram(
+        {"before": [2.0**-30, 2.0**-20, 1.0, 2.0]},
+        title="T", xlabel="gradient", lost_below=2.0**-24, lost="0 in fp16",
+    )  # fmt: skip
+    assert "before: 25% below the limit" in picture.alt
+
+
+@pytest.fixture
+def axes_of(monkeypatch):
+    """Draw a picture and return the axes it was made from."""
+    made = []
+    savefig = matplotlib.figure.Figure.savefig
+
+    def keep(figure, *args, **options):
+        made.append(figure)
+        return savefig(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", keep)
+
+    def draw(function, *args, **options):
+        function(*args, **options)
+        return made[-1].axes
+
+    return draw
+
+
+def by_label(axes):
+    return {line.get_label(): line for line in axes.lines}
+
+
+def test_race_draws_what_was_measured(axes_of):
+    sizes = [16, 64, 256]
+    [axes] = axes_of(
+        figures.race, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n",
+        limits={"limit": [1e-9, 1e-8, 1e-7]}, recorded={"old": ([16, 64], [1e-4, 1e-3])},
+        crossing=100, prediction=64,
+    )  # fmt: skip
+    drawn = by_label(axes)
+    assert list(drawn["one"].get_xdata()) == sizes
+    assert list(drawn["one"].get_ydata()) == [1e-6, 1e-5, 1e-3]
+    assert list(drawn["limit"].get_ydata()) == [1e-9, 1e-8, 1e-7]
+    assert list(drawn["old"].get_xdata()) == [16, 64] and list(drawn["old"].get_ydata()) == [
+        1e-4,
+        1e-3,
+    ]
+    assert drawn["limit"].get_linestyle() == "--" and drawn["one"].get_linestyle() == "-"
+    assert drawn["old"].get_color() == "#9ca3af"
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    marks = {text.get_text(): text.xy[0] for text in axes.texts}
+    assert marks == {"you said: 64": 64, "crossing: 100": 100}
+    upright = sorted(line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_"))
+    assert upright == [64, 100]
+
+
+def test_without_a_prediction_nobody_said_anything(axes_of):
+    [axes] = axes_of(figures.race, [1, 2], {"one": [1, 2]}, title="T", xlabel="n")
+    assert not axes.texts and set(by_label(axes)) == {"one"}
+
+
+@pytest.mark.parametrize("count", [6, 7, 12])
+def test_many_curves_and_records_each_have_their_own_look(axes_of, count):
+    """Four more machines with records once raised an IndexError in lesson 01."""
+    curves = {f"curve {i}": [1.0, 2.0] for i in range(count)}
+    [axes] = axes_of(
+        figures.race, [1, 2], curves, title="T", xlabel="n",
+        recorded={f"old {i}": ([1, 2], [3, 4]) for i in range(count)},
+    )  # fmt: skip
+    looks = {
+        (line.get_color(), line.get_marker(), line.get_linestyle())
+        for name, line in by_label(axes).items()
+        if name in curves
+    }
+    assert len(looks) == count
+    [axes] = axes_of(figures.lines, [1, 2], curves, title="T", xlabel="x", ylabel="y")
+    assert (
+        len({(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines})
+        == count
+    )
+
+
+def test_seven_groups_are_more_than_there_are_colours(axes_of):
+    names = [f"way {i}" for i in range(7)]
+    axes_of(
+        figures.histogram, {name: [1.0, 2.0] for name in names},
+        title="T", xlabel="x", lost_below=0.1, lost="lost",
+    )  # fmt: skip
+    [axes] = axes_of(figures.grouped, {"row": dict.fromkeys(names, 1.0)}, title="T", unit="s")
+    assert len(axes.patches) == 7
+
+
+def test_bars_are_as_long_as_their_values(axes_of):
+    [axes] = axes_of(
+        figures.bars, {"a": 1.0, "b": 2.5}, title="T", unit="s", limits={"a": 0.5}, paper=["b"]
+    )
+    assert [patch.get_width() for patch in axes.patches] == [1.0, 2.5]
+    assert [patch.get_fill() for patch in axes.patches] == [True, False]  # b is from paper
+    assert list(axes.lines[0].get_xdata()) == [0.5, 0.5] and axes.lines[0].get_linestyle() == "--"
+    assert [text.get_text().strip() for text in axes.texts] == ["1.00 s", "2.50 s"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+
+
+def test_log_bars_are_dots_and_claims_are_shaded_where_they_say(axes_of):
+    claims = {"2 to 5 min": (120, 300), "more": (3600, float("inf"))}
+    [axes] = axes_of(
+        figures.bars, {"a": 5.0, "b": 5000.0}, title="T", unit="s", log=True, claims=claims
+    )
+    dots = [line.get_xdata()[0] for line in axes.lines]
+    assert dots == [5.0, 5000.0]
+    spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
+    assert spans[0] == (120, 300) and spans[1][0] == 3600 and spans[1][1] == axes.get_xlim()[1]
+
+
+def test_grouped_bars_stand_in_their_rows(axes_of):
+    rows = {"w": {"predicted": 4.0, "measured": 4.5}, "g": {"predicted": 2.0, "measured": 1.5}}
+    [axes] = axes_of(figures.grouped, rows, title="T", unit="B", hollow=("predicted",))
+    drawn = [
+        (round(p.get_y() + p.get_height() / 2), p.get_width(), p.get_fill()) for p in axes.patches
+    ]
+    assert drawn == [(0, 4.0, False), (1, 2.0, False), (0, 4.5, True), (1, 1.5, True)]
+
+
+def test_roofline_bends_at_the_ridge_and_has_its_points(axes_of):
+    roof = figures.Roof("T4", 8e12, 320e9)
+    [axes] = axes_of(figures.roofline, [roof], {"a + b": (1 / 12, 1e9)}, title="T")
+    drawn = by_label(axes)
+    x, y = (drawn["T4 (data sheet)"].get_data())[0:2]
+    top = dict(zip(map(float, x), map(float, y), strict=True))
+    assert top[25.0] == 8e12 and top[1.0] == 320e9 and max(top.values()) == 8e12
+    assert drawn["T4 (data sheet)"].get_linestyle() == "--"
+    assert (drawn["a + b"].get_xdata()[0], drawn["a + b"].get_ydata()[0]) == (1 / 12, 1e9)
+
+
+def test_lanes_are_as_many_as_the_chips_have(axes_of):
+    axes = axes_of(figures.lanes, CPU, [CHIPS["T4"], CHIPS["v5e"]], title="t")
+    counts = [len(one.collections[0].get_paths()) for one in axes]
+    assert counts == [CPU.lanes, 2560, CHIPS["v5e"].lanes]
+    for one in axes:  # every square stands inside
+        corners = one.collections[0].get_datalim(one.transData)
+        assert one.get_xlim()[0] <= corners.x0 and corners.x1 <= one.get_xlim()[1]
+        assert one.get_ylim()[0] <= corners.y0 and corners.y1 <= one.get_ylim()[1]
+
+
+def test_timeline_steps_through_every_value(axes_of):
+    live = [1000, 3000, 500]
+    [axes] = axes_of(figures.timeline, live, [(0, "forward"), (2, "step")], title="T", budget=4000)
+    assert list(axes.lines[0].get_ydata()) == live
+    assert {text.get_text().strip(): text.get_position()[0] for text in axes.texts} == {
+        "forward": 0, "step": 2
+    }  # fmt: skip
+    assert by_label(axes)["budget"].get_ydata()[0] == 4000
+
+
+def test_bits_are_drawn_one_by_one_in_the_colour_of_their_part(axes_of):
+    [axes] = axes_of(figures.bit_layout, {"fp16": ("0", "01111", "1000000000")}, title="T")
+    assert "".join(text.get_text() for text in axes.texts) == "0011111000000000"
+    colours = [patch.get_facecolor() for patch in axes.patches]
+    assert len(colours) == 16 and len(set(colours)) == 3 and len(set(colours[1:6])) == 1
+
+
+def test_histogram_counts_powers_of_two_and_shades_below_the_limit(axes_of):
+    [axes] = axes_of(
+        figures.histogram, {"g": [2.0**-30, 2.0**-20, 2.0**-20, 1.0]},
+        title="T", xlabel="x", lost_below=2.0**-24, lost="lost",
+    )  # fmt: skip
+    shaded = axes.patches[-1]
+    assert shaded.get_x() + shaded.get_width() == -24
+
+
+def test_grouped_bars_do_not_lie_on_each_other(axes_of):
+    rows = {"w": {"a": 1.0, "b": 2.0}, "g": {"a": 3.0, "b": 4.0}}
+    [axes] = axes_of(figures.grouped, rows, title="T", unit="s")
+    middles = [round(patch.get_y() + patch.get_height() / 2, 3) for patch in axes.patches]
+    assert middles == [-0.2, 0.8, 0.2, 1.2]
+    assert [round(text.get_position()[1], 3) for text in axes.texts] == middles
+    assert [text.get_text().strip() for text in axes.texts] == [
+        "1.00 s",
+        "3.00 s",
+        "2.00 s",
+        "4.00 s",
+    ]
+    assert axes.get_xlim() == (0, 5.0)
+
+
+def test_long_times_have_ticks_at_minutes_and_hours(axes_of):
+    [axes] = axes_of(figures.bars, {"a": 1e-9, "b": 1e5}, title="T", unit="s", log=True)
+    low, high = axes.get_xlim()
+    wanted = [*(10.0**k for k in range(-9, 2)), 60, 600, 3600, 36_000, 360_000]
+    assert list(axes.get_xticks()) == [tick for tick in wanted if low <= tick <= high]
+    shown = axes.xaxis.get_major_formatter()
+    assert [shown(value, 0) for value in (1e-9, 60, 3600)] == ["1 ns", "1 min", "1 h"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "long", "short"),
+    [
+        (1500.0, "s", "25.0 min", "25 min"), (2e9, "B", "2.00 GB", "2 GB"), (1234.0, "", "1,234", "1,234"),
+        (0.5, "%", "0.5 %", "0.5"), (999.0, "steps", "999 steps", "999"),
+        (1000.0, "steps", "1,000 steps", "1,000"),
+        (2.5e12, "FLOP/s", "2.50 TFLOP/s", "2.5 TFLOP/s"), (10.0, "s", "10.0 s", "10 s"),
+    ],
+)  # fmt: skip
+def test_numbers_with_units(value, unit, long, short):
+    from colab_helpers.figures import style
+
+    assert style.with_unit(value, unit) == long
+    assert style.with_unit(value, unit, short=True) == short
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("s", "time"), ("B", "memory"), ("B/s", "bandwidth"), ("FLOP/s", "speed"), ("steps", "steps")],
+)
+def test_an_axis_says_what_it_shows(axes_of, unit, text):
+    [axes] = axes_of(figures.bars, {"a": 1.0}, title="T", unit=unit)
+    assert axes.get_xlabel() == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "beside"),
+    [(2, "left", "you said"), (100, "right", "you said"), (1000, "right", "you said")],
+)
+def test_a_mark_keeps_away_from_the_edges(axes_of, size, text, beside):
+    [axes] = axes_of(
+        figures.race,
+        [1, 10, 100, 1000],
+        {"a": [1, 2, 3, 4]},
+        title="T",
+        xlabel="n",
+        prediction=size,
+    )
+    [mark] = axes.texts
+    assert mark.get_ha() == text and mark.get_text().startswith(beside)
+
+
+def test_sizes_have_ticks_where_something_was_measured(axes_of):
+    sizes = [2**k for k in range(4, 20)]
+    [axes] = axes_of(figures.race, sizes, {"a": sizes}, title="T", xlabel="n")
+    assert list(axes.get_xticks()) == sizes[::2]
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["16", "64"]
+
+
+def test_doubling_counts_on_a_log_axis(axes_of):
+    [axes] = axes_of(
+        figures.lines, [1, 2, 4, 8], {"a": [1, 2, 3, 4]}, title="T", xlabel="x", ylabel="y", doubling=True,
+        ideal={"i": [1, 2, 4, 8]},
+    )  # fmt: skip
+    assert axes.get_xscale() == "log" and list(axes.get_xticks()) == [1, 2, 4, 8]
+    assert by_label(axes)["i"].get_linestyle() == "--" and axes.get_ylim()[0] == 0
+
+
+def size(axes):
+    return tuple(round(float(side), 2) for side in axes.figure.get_size_inches())
+
+
+def test_a_picture_is_as_high_as_it_has_rows(axes_of):
+    rows = {"w": {"a": 1.0, "b": 2.0}, "g": {"a": 3.0, "b": 4.0}}
+    assert size(axes_of(figures.grouped, rows, title="T", unit="s")[0]) == (7.2, 2.15)
+    two = {"a": 1.0, "b": 2.0}
+    assert size(axes_of(figures.bars, two, title="T", unit="s")[0]) == (7.2, 1.74)
+    claims = {"more": (3600, float("inf"))}
+    assert size(axes_of(figures.bars, two, title="T", unit="s", log=True, claims=claims)[0]) == (
+        7.2,
+        2.19,
+    )
+
+
+@pytest.mark.parametrize(
+    ("curves", "ideal", "width"), [(3, 0, 7.2), (2, 1, 7.2), (4, 0, 8.4), (3, 2, 8.4)]
+)
+def test_a_long_legend_stands_beside_the_curves(axes_of, curves, ideal, width):
+    [axes] = axes_of(
+        figures.lines, [1, 2], {f"c{i}": [1, 2] for i in range(curves)}, title="T", xlabel="x", ylabel="y",
+        ideal={f"i{i}": [1, 2] for i in range(ideal)},
+    )  # fmt: skip
+    assert size(axes)[0] == width
+
+
+def test_lanes_fill_their_field(axes_of):
+    axes = axes_of(figures.lanes, CPU, [CHIPS["T4"]], title="t")
+    assert axes[1].get_xlim() == (-0.6, 50.6) and axes[1].get_ylim() == (
+        -50.6,
+        0.6,
+    )  # 51 × 51 ≥ 2,560
+
+
+def test_rows_of_bars_have_no_lines_across(axes_of):
+    for function, rows in ((figures.bars, {"a": 1.0}),):
+        more = {"unit": "s"} if function is figures.bars else {"xlabel": "x"}
+        [axes] = axes_of(function, rows, title="T", **more)
+        assert not any(line.get_visible() for line in axes.get_ygridlines())
+
+
+def test_a_histogram_has_room_on_both_sides(axes_of):
+    [axes] = axes_of(
+        figures.histogram,
+        {"g": [2.0**-30, 8.0]},
+        title="T",
+        xlabel="x",
+        lost_below=2.0**-24,
+        lost="l",
+    )
+    assert axes.get_xlim() == (-31, 4)
+
+
+@pytest.mark.parametrize(("at", "side"), [(2, "left"), (30, "left"), (800, "right")])
+def test_a_crossing_is_named_behind_its_line_unless_the_edge_is_near(axes_of, at, side):
+    [axes] = axes_of(
+        figures.race, [1, 10, 100, 1000], {"a": [1, 2, 3, 4]}, title="T", xlabel="n", crossing=at
+    )
+    assert axes.texts[0].get_ha() == side
+
+
+def test_every_look_is_one_of_the_course():
+    from colab_helpers.figures import style
+
+    looks = [style.look(i) for i in range(30)]
+    assert {look["marker"] for look in looks} <= set(figures.MARKERS)
+    assert {look["color"] for look in looks} == set(figures.COLOURS)
+    assert len({tuple(look.values()) for look in looks}) == 30
+
+
+@pytest.mark.parametrize("draw", [figures.bars, figures.grouped])
+def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
+    values = {"a network with a name that goes on and on and on, on a card": 2.4, "short": 1.0}
+    rows = values if draw is figures.bars else {name: {"x": v} for name, v in values.items()}
+    [axes] = axes_of(draw, rows, title="T", unit="times")
+    axes.figure.draw_without_rendering()
+    right = axes.bbox.x1
+    assert all(text.get_window_extent().x1 <= right for text in axes.texts)
+
+
+def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
+    whole = {step: 2.0**-step for step in range(10)}
+    first, second = dict(list(whole.items())[:6]), dict(list(whole.items())[4:])
+    [axes] = axes_of(figures.lives, whole, {"first": first, "second": second}, title="T")
+    drawn = by_label(axes)
+    assert list(drawn["second"].get_xdata()) == [4, 5, 6, 7, 8, 9]
+    assert list(drawn["killed"].get_xdata()) == [5] and axes.get_yscale() == "log"
+    picture = figures.lives(whole, {"first": first, "second": second}, title="T")
+    assert "first from step 0 to 5; second from step 4 to 9" in picture.alt
+
+
+def test_resumed_curves_say_how_far_they_are_apart(axes_of):
+    whole = [8.0, 4.0, 2.0, 1.0]
+    resumed = {"forgot": [4.0, 1.0], "kept": [2.0, 1.0], "a": [2.0, 2.0], "b": [2.0, 1.5]}
+    luck = [[3.0, 2.0], [1.0, 1.0]]
+    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2, luck=luck)
+    told = [one.get_title(loc="left") for one in axes]
+    # 5 against the 3.5 that runs with other luck have on average; alone, against the 3 of `whole`.
+    assert told[:2] == ["forgot: 1.43 ×", "kept: the same to the bit"]
+    [against] = axes_of(figures.resumes, whole, {"forgot": [4.0, 1.0]}, title="T", since=2)
+    assert against.get_title(loc="left") == "forgot: 1.67 ×"
+    assert list(axes[0].lines[1].get_xdata()) == [2, 3] and len(told) == 4
+    assert axes[0].collections[0].get_paths()[0].get_extents().ymax == 3.0
+    [alone] = axes_of(figures.resumes, whole, {"kept": [2.0, 1.0]}, title="T", since=2)
+    assert len(alone.lines) == 3
+
+
+def test_a_name_stands_where_no_other_dot_is(axes_of):
+    points = {"plain": (100, 100), "a": (102, 68), "b": (121, 70), "far": (5000, 40)}
+    [axes] = axes_of(figures.trade, points, title="T", xlabel="x", ylabel="y")
+    side = {text.get_text(): text.get_ha() for text in axes.texts}
+    assert side == {"plain": "left", "a": "right", "b": "left", "far": "left"}
+    assert axes.get_xscale() == "log" and {100, 200, 6400} <= set(axes.get_xticks())

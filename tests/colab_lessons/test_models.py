@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from colab_lessons import models
+
+SMALL = models.GPTConfig(vocabulary=11, context=8, width=16, heads=2, layers=2)
+
+
+def test_default_has_about_ten_million_parameters():
+    assert 10e6 < models.GPT().parameter_count < 11e6
+
+
+def test_shapes():
+    logits = models.GPT(SMALL)(torch.zeros(3, 5, dtype=torch.long))
+    assert logits.shape == (3, 5, 11)
+
+
+def test_no_position_sees_the_future():
+    torch.manual_seed(0)
+    model = models.GPT(SMALL)
+    ids = torch.randint(11, (1, 8))
+    changed = ids.clone()
+    changed[0, -1] = (ids[0, -1] + 1) % 11
+    before, after = model(ids), model(changed)
+    assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-6)
+    assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-6)
+
+
+def test_it_learns():
+    torch.manual_seed(0)
+    model = models.GPT(SMALL)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    ids = torch.randint(11, (4, 9))
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(
+            model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()
+        )
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 5
+
+
+def test_flops_agree_with_a_count_by_torch():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model, batch = models.GPT(SMALL), 2
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(batch, SMALL.context, dtype=torch.long)).sum().backward()
+    # PyTorch counts the recomputation inside attention's backward too, and causality not at all.
+    assert counter.get_total_flops() == pytest.approx(models.training_flops(SMALL, batch), rel=0.1)

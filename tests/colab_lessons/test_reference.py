@@ -1,0 +1,174 @@
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from colab_helpers import hardware
+from colab_lessons import exercises, reference, session
+
+T4 = hardware.Device("GPU", "Tesla T4", "NVML", 15360 * 2**20, driver="580.82.07")
+
+
+def made(fast=False, lesson="01_enable_gpu"):
+    return reference.record(
+        lesson, fast, device=T4,
+        speedup=reference.Value(83.2, "×", "faster"),
+        matmul=reference.series([1, 2], [0.1, 0.2], "s", "product"),
+    )  # fmt: skip
+
+
+def test_a_record_survives_the_file(tmp_path):
+    record = made()
+    path = reference.write(record, tmp_path)
+    assert path.name == "tesla-t4--01_enable_gpu.json"
+    kept = dataclasses.replace(record, predictions={}, exercises={}, run=reference.Run())
+    assert reference.read(path) == kept  # what a learner said and tried is nobody's reference
+    assert reference.load("01_enable_gpu", tmp_path) == [kept]
+    assert reference.load("02_check_hardware", tmp_path) == []
+
+
+def test_a_record_knows_device_versions_and_date():
+    record = made()
+    assert (record.device, record.kind, record.details["driver"]) == (
+        "Tesla T4",
+        "GPU",
+        "580.82.07",
+    )
+    assert record.versions["python"] and len(record.date) == 10
+    assert record.label == f"Tesla T4, {record.date}"
+
+
+def test_a_record_has_predictions_exercises_and_the_run_that_it_is_of():
+    exercises.check("03.move_less", "?")
+    predicted = {
+        "times_up": reference.Prediction(10, np.float32(2.5), "×"),
+        "left": reference.Prediction(None, "both"),
+    }
+    record = reference.record("03_pytorch_on_gpu", False, device=T4, predicted=predicted)
+    again = reference.Record.from_dict(json.loads(json.dumps(record.to_dict())))
+    assert again == record
+    assert again.predictions["times_up"].times_off == 4 and not again.predictions["left"].made
+    tried = again.exercises["03.move_less"]
+    assert tried.status == "wrong" and tried.tries >= 1 and "number" in tried.message
+    assert set(again.exercises) == {id for id in again.exercises if id.startswith("03.")}
+    later = reference.record("03_pytorch_on_gpu", False, device=T4)
+    assert later.run.id == record.run.id and later.run.began <= record.run.recorded
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (3, 3), (2.5, 2.5), ("", None), (None, None), ("bf16", "bf16"), (True, True),
+        (float("nan"), "nan"), (10**400, "1" + 119 * "0"), ("x" * 500, "x" * 120), ([1], "[1]"),
+    ],
+)  # fmt: skip
+def test_a_prediction_is_plain_data_whatever_was_entered(said, kept):
+    assert reference.Prediction(said, 1).said == kept
+
+
+def test_a_run_has_an_id_that_another_kernel_does_not_have():
+    code = "from colab_lessons import session; print(session.run().id)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(other.stdout.strip()) == 32 and other.stdout.strip() != session.run().id
+
+
+def test_fast_runs_are_no_reference(tmp_path):
+    with pytest.raises(ValueError, match="ran with FAST"):
+        reference.write(made(fast=True), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not a record of schema 1"),
+        ('{"schema": 99}', "schema: 99"),
+        ('{"schema": 1, "kind": "record"}', "lacks something"),
+        ('{"benchmarks": [1, 2]}', "schema: None"),
+    ],
+)
+def test_unreadable_and_foreign_records_are_named_and_left_out(tmp_path, text, said):
+    (tmp_path / "bad.json").write_text(text)
+    good = reference.write(made(), tmp_path)
+    with pytest.raises(reference.RecordError, match=r"bad\.json") as caught:
+        reference.read(tmp_path / "bad.json")
+    assert said in str(caught.value) and "elete it" in str(caught.value)
+    with pytest.warns(UserWarning, match=r"bad\.json"):
+        assert reference.load("01_enable_gpu", tmp_path) == [reference.read(good)]
+
+
+def test_a_record_with_something_unknown_in_it(tmp_path):
+    data = made().to_dict() | {"colour": "blue"}
+    with pytest.raises(reference.RecordError, match="too much"):
+        reference.Record.from_dict(data)
+
+
+def test_missing_file_is_said(tmp_path):
+    with pytest.raises(reference.RecordError, match="cannot be read"):
+        reference.read(tmp_path / "none.json")
+
+
+def test_shipped_records_are_sound():
+    for path in reference.FOLDER.glob("*.json"):
+        record = reference.read(path)
+        assert not record.fast and record.values and record.versions["torch"]
+        assert path.name.endswith(f"--{record.lesson}.json")
+
+
+def test_curves_must_have_a_y_for_each_x():
+    with pytest.raises(ValueError, match="2 x values and 1 y"):
+        reference.series([1, 2], [1], "s", "product")
+    with pytest.raises(ValueError, match="not finite"):
+        reference.series([1], [float("nan")], "s", "product")
+
+
+def test_record_speaks_to_people_and_machines():
+    bundle = made(fast=True)._repr_mimebundle_()
+    assert "faster  83×" in bundle["text/plain"]
+    assert "83×" in bundle["text/html"] and "no reference" in bundle["text/html"]
+    data = bundle["application/vnd.colab-helpers.record+json"]
+    assert data["kind"] == "record" and data["device_kind"] == "GPU"
+    json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (reference.Value(0.00123, "s", ""), "1.23 ms"),
+        (reference.Value(8.1e12, "FLOP/s", ""), "8.10 TFLOP/s"),
+        (reference.Value(180.4, "", ""), "180"),
+        (reference.Value(1.5, "×", ""), "1.5×"),
+        (reference.Value(28.9, "%", ""), "28.9 %"),
+    ],
+)
+def test_values_read_well(value, text):
+    assert str(value) == text
+
+
+def test_a_record_without_a_measurement_is_no_reference(tmp_path):
+    empty = reference.record("01_enable_gpu", False)
+    with pytest.raises(reference.RecordError, match="measured nothing"):
+        reference.write(empty, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_record_nested_without_end_is_named(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text('{"schema": 1, "values": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(reference.RecordError, match=r"deep\.json cannot be read"):
+        reference.read(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((2**26, "bytes"), "67.1 MB"), ((16.0, "bytes"), "16 bytes"), ((999, "bytes"), "999 bytes"),
+        ((1000, "bytes"), "1.00 kB"), ((0.0437, "×"), "0.044×"), ((12.345, "%"), "12.3 %"),
+        ((0.5, "s"), "500 ms"), ((1234.5, ""), "1,234"), ((3e9, "B/s"), "3.00 GB/s"),
+    ],
+)  # fmt: skip
+def test_values_have_fitting_units(value, text):
+    assert str(reference.Value(*value, "x")) == text

@@ -1,0 +1,114 @@
+"""The matrix: what each condition takes away, and what its grid says."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from course.__main__ import main
+from course.check import conditions
+
+
+def denied(code, tmp_path, **variables):
+    """What an interpreter under a condition prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json\n{code}"],
+        env={**os.environ, "PYTHONPATH": conditions.DENIED, **variables},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def test_packages_are_not_there(tmp_path):
+    code = """
+import importlib.metadata, importlib.util
+try:
+    version = importlib.metadata.version("torch")
+except importlib.metadata.PackageNotFoundError:
+    version = None
+print(json.dumps([importlib.util.find_spec("torch") is None, version]))
+"""
+    assert denied(code, tmp_path, WITHOUT="torch jax") == [True, None]
+
+
+def test_an_attempt_to_connect_is_refused_and_written_down(tmp_path):
+    code = """
+import socket
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+    said = "connected"
+except OSError as error:
+    said = str(error)
+print(json.dumps(said))
+"""
+    log = tmp_path / "attempts"
+    assert "unreachable" in denied(code, tmp_path, NO_NETWORK=str(log))
+    assert "192.0.2.1" in log.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be bound here")
+def test_one_core(tmp_path):
+    code = "import os; print(json.dumps(len(os.sched_getaffinity(0))))"
+    assert denied(code, tmp_path, CORES="1") == 1
+
+
+def results(*states):
+    return [
+        conditions.Result("01_a", f"condition {i}", state, 1.0, "why" if state != "ok" else "")
+        for i, state in enumerate(states)
+    ]
+
+
+def test_the_grid_counts_and_gives_reasons():
+    grid = conditions.as_grid(results("ok", "said", "n/a", "FAILED"))
+    assert "4 runs: 1 FAILED, 1 n/a, 1 ok, 1 said" in grid
+    assert "01_a, condition 3: why" in grid and "condition 0: " not in grid
+
+
+@pytest.mark.parametrize(("states", "code"), [(["ok", "said"], 0), (["ok", "FAILED"], 1)])
+def test_the_command_fails_with_a_failed_field(monkeypatch, capsys, states, code):
+    monkeypatch.setattr(conditions, "check_all", lambda *_: iter(results(*states)))
+    assert main(["conditions", "01"]) == code
+
+
+def test_an_unknown_condition_says_which_there_are(capsys):
+    assert main(["conditions", "01", "--only", "on the moon"]) == 1
+    assert "no network" in capsys.readouterr().err
+
+
+def test_the_read_only_folder_cannot_be_written(course, tmp_path):
+    run = conditions.read_only_folder(course.lessons[0], tmp_path)
+    assert not os.access(run.folder, os.W_OK) or str(run.folder) == "/sys"
+    with pytest.raises(OSError):
+        (run.folder / "x").write_text("")
+    assert not conditions._can_write(run.folder) and conditions._can_write(tmp_path)
+
+
+@pytest.mark.timeout(120)
+def test_a_terminal_runs_a_lesson_to_its_end_or_says_where_it_stopped(toy_course, tmp_path):
+    from course.write import assemble
+    from tests.toy import edit_lesson
+
+    source = tmp_path / "toy.ipynb"
+    source.write_text(assemble.dumps(assemble.build(toy_course, toy_course.lessons[0])))
+    assert conditions._in_terminal(source) == []
+    edit_lesson(toy_course, "total = sum(", "raise SystemExit(3)\ntotal = sum(")
+    source.write_text(assemble.dumps(assemble.build(toy_course, toy_course.lessons[0])))
+    [problem] = conditions._in_terminal(source)
+    assert "it stopped before its end" in problem or "ended with" in problem
+
+
+def test_old_records_are_half_of_another_schema_and_half_cut_off(course, tmp_path):
+    run = conditions.old_records(course.lessons[0], tmp_path)
+    copies = sorted((tmp_path / "colab_helpers" / "lessons" / "reference").glob("*.json"))
+    broken = 0
+    for i, path in enumerate(copies):
+        if i % 2:
+            assert json.loads(path.read_text())["schema"] == 0
+        else:
+            with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
+                json.loads(path.read_text())
+            broken += 1
+    assert broken and run.environment["PYTHONPATH"] == str(tmp_path)

@@ -1,0 +1,92 @@
+"""Colab's lists compared with what was tested: nothing changed, something harmless, something that breaks."""
+
+import pytest
+
+from course.__main__ import main
+from course.check import drift
+from course.table import CourseError
+
+RUNTIMES = ("cpu", "gpu", "tpu")
+
+
+def listed(runtime, **changes):
+    versions = {**drift.tested(runtime), **changes}
+    return {name: version for name, version in versions.items() if version}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_tested_list_has_no_drift(course, runtime):
+    assert drift.compare(course, drift.tested(runtime), listed(runtime)) == []
+    assert drift.which_runtime(listed(runtime)) == runtime
+
+
+def test_the_tpu_list_has_no_tensorflow():
+    assert "tensorflow" not in drift.tested("tpu") and "tensorflow" in drift.tested("gpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "risk"),
+    [
+        ({"torch": "2.13.0+cu130"}, ""),
+        ({"jax": "0.11.1"}, ""),
+        ({"torch": "3.0.0"}, "a major version moved"),
+        ({"numpy": "3.0.0"}, "a major version moved"),
+        ({"torch": "2.5.1"}, "2.6 or newer"),
+        ({"keras": "2.15.0"}, "3 or newer"),
+        ({"tensorflow": ""}, "it is gone"),
+        ({"ipython": "9.0.0"}, "a major version moved"),
+    ],
+)
+def test_what_is_a_risk(course, changes, risk):
+    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", **changes))
+    assert risk in change.risk and bool(risk) == bool(change.risk)
+    assert change.lessons
+
+
+def test_a_package_nobody_imports_is_no_risk(course):
+    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", pillow="99.0"))
+    assert not change.risk and not change.lessons
+
+
+def test_a_risk_comes_first_and_names_its_lessons(course):
+    new = listed("gpu", **{"matplotlib": "3.11.0", "scikit-learn": "2.0.0"})
+    first, second = drift.compare(course, drift.tested("gpu"), new)
+    assert (first.package, second.package) == ("scikit-learn", "matplotlib")
+    assert "AT RISK" in str(first) and "03" in first.lessons
+
+
+def freeze(tmp_path, versions):
+    path = tmp_path / "freeze.txt"
+    path.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()))
+    return str(path)
+
+
+def test_command_ends_with_0_or_1(tmp_path, capsys):
+    assert main(["drift", "--freeze", freeze(tmp_path, listed("tpu"))]) == 0
+    assert "tpu runtime: 0 of the course's packages changed" in capsys.readouterr().out
+    assert main(["drift", "--freeze", freeze(tmp_path, listed("cpu", torch="1.13.1"))]) == 1
+    assert "AT RISK: the course needs 2.6" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_list(tmp_path, capsys):
+    path = tmp_path / "page.html"
+    path.write_text("<html>")
+    assert main(["drift", "--freeze", str(path)]) == 1
+    assert "has no package in it" in capsys.readouterr().err
+
+
+def test_without_a_network_it_says_what_to_do(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("unreachable")
+
+    monkeypatch.setattr(drift.urllib.request, "urlopen", refuse)
+    with pytest.raises(CourseError, match="make drift FREEZE="):
+        drift.download("gpu")
+
+
+def test_facts_are_listed_by_age_and_fail_when_due(capsys):
+    assert main(["facts", "--today", "2026-11-21"]) == 0
+    listed = capsys.readouterr().out
+    assert "tensorflow-cuda" in listed and "0 due" in listed
+    assert main(["facts", "--today", "2030-01-01"]) == 1
+    assert "look again" in capsys.readouterr().out
