@@ -75,12 +75,12 @@ def choose_keras_backend(name: str) -> None:
     if keras is not None and keras.backend.backend() != name:
         raise TooLateError(
             f"Keras has started with {keras.backend.backend()} and chooses once a process. "
-            f"Run what needs {name} with devices.run_apart, or restart the session."
+            f"Run what needs {name} with devices.run_in_subprocess, or restart the session."
         )
     os.environ["KERAS_BACKEND"] = name
 
 
-def run_apart(program: str, *, limit: float = 300, **environment: str) -> str:
+def run_in_subprocess(program: str, *, limit: float = 300, **environment: str) -> str:
     """Run Python code in a process of its own, with these settings, and return what it prints.
 
     For settings that one process cannot hold both ways. JAX in it keeps to the CPU unless
@@ -88,7 +88,7 @@ def run_apart(program: str, *, limit: float = 300, **environment: str) -> str:
     not ended after `limit` seconds. `program` is its source; `environment` names variables and their
     values; `limit` is in seconds.
 
-    >>> run_apart("import os; print(os.environ['COLOUR'])", COLOUR="blue")
+    >>> run_in_subprocess("import os; print(os.environ['COLOUR'])", COLOUR="blue")
     'blue\\n'
     """
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", **environment}

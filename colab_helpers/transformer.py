@@ -2,7 +2,7 @@
 
 A GPT as in `lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
 embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
-your own, `plan.rehearse` counts the step itself; a test holds these formulas to it.
+your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
 """
 
 from __future__ import annotations

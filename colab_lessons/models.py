@@ -7,7 +7,7 @@ Simpler than theirs in three places: attention without biases, exact GELU, one s
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -20,11 +20,11 @@ from colab_helpers.transformer import Transformer
 class GPTConfig:
     """The sizes of a GPT. The defaults give about 10 million parameters."""
 
-    vocabulary: int = 96
-    context: int = 256
-    width: int = 384
-    heads: int = 6
-    layers: int = 6
+    block_size: int = 256
+    n_layer: int = 6
+    n_head: int = 6
+    n_embd: int = 384
+    vocab_size: int = 96
 
 
 class Block(nn.Module):
@@ -32,31 +32,33 @@ class Block(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        self.heads = config.heads
-        self.norm_attention = nn.LayerNorm(config.width)
-        self.query_key_value = nn.Linear(config.width, 3 * config.width, bias=False)
-        self.project = nn.Linear(config.width, config.width, bias=False)
-        self.norm_mlp = nn.LayerNorm(config.width)
-        self.expand = nn.Linear(config.width, 4 * config.width)
-        self.contract = nn.Linear(4 * config.width, config.width)
+        self.n_head = config.n_head
+        self.norm_attention = nn.LayerNorm(config.n_embd)
+        self.query_key_value = nn.Linear(config.n_embd, 3 * config.n_embd, bias=False)
+        self.project = nn.Linear(config.n_embd, config.n_embd, bias=False)
+        self.norm_mlp = nn.LayerNorm(config.n_embd)
+        self.expand = nn.Linear(config.n_embd, 4 * config.n_embd)
+        self.contract = nn.Linear(4 * config.n_embd, config.n_embd)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map `x` of shape (batch, context, width) to the same shape."""
-        x = x + self._attend(self.norm_attention(x))
-        return x + self.contract(F.gelu(self.expand(self.norm_mlp(x))))
+        """Map `x` of shape (batch, tokens, n_embd) to the same shape."""
+        x = x + self._attend(self.norm_attention(x))  # (batch, tokens, n_embd)
+        return x + self.contract(F.gelu(self.expand(self.norm_mlp(x))))  # 4 × n_embd in between
 
     def _attend(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
-        query, key, value = split.permute(2, 0, 3, 1, 4)
+        batch, tokens, n_embd = x.shape
+        head_dim = n_embd // self.n_head
+        split = self.query_key_value(x).view(batch, tokens, 3, self.n_head, head_dim)
+        query, key, value = split.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, head_dim)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.project(mixed.transpose(1, 2).reshape(batch, length, width))
+        joined = mixed.transpose(1, 2).reshape(batch, tokens, n_embd)  # the heads side by side again
+        return self.project(joined)
 
 
 class GPT(nn.Module):
-    """A decoder-only transformer: (batch, length) token ids in, (batch, length, vocabulary) out.
+    """A decoder-only transformer: (batch, tokens) ids in, (batch, tokens, vocab_size) logits out.
 
-    >>> model = GPT(GPTConfig(vocabulary=10, context=4, width=8, heads=2, layers=1))
+    >>> model = GPT(GPTConfig(vocab_size=10, block_size=4, n_embd=8, n_head=2, n_layer=1))
     >>> model(torch.zeros(1, 4, dtype=torch.long)).shape
     torch.Size([1, 4, 10])
     """
@@ -64,17 +66,17 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig | None = None):
         super().__init__()
         self.config = config or GPTConfig()
-        self.tokens = nn.Embedding(self.config.vocabulary, self.config.width)
-        self.positions = nn.Embedding(self.config.context, self.config.width)
-        self.blocks = nn.Sequential(*(Block(self.config) for _ in range(self.config.layers)))
-        self.norm = nn.LayerNorm(self.config.width)
+        self.tokens = nn.Embedding(self.config.vocab_size, self.config.n_embd)
+        self.positions = nn.Embedding(self.config.block_size, self.config.n_embd)
+        self.blocks = nn.Sequential(*(Block(self.config) for _ in range(self.config.n_layer)))
+        self.norm = nn.LayerNorm(self.config.n_embd)
         self.apply(_initialise)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the next token at every position."""
-        places = torch.arange(ids.shape[1], device=ids.device)
-        x = self.blocks(self.tokens(ids) + self.positions(places))
-        return self.norm(x) @ self.tokens.weight.T  # tied: the embedding read backwards
+        """Return the logits of the next token at every position of `ids`."""
+        places = torch.arange(ids.shape[1], device=ids.device)  # (tokens,)
+        x = self.blocks(self.tokens(ids) + self.positions(places))  # (batch, tokens, n_embd)
+        return self.norm(x) @ self.tokens.weight.T  # (batch, tokens, vocab_size): tied weights
 
     @property
     def parameter_count(self) -> int:
@@ -82,17 +84,24 @@ class GPT(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
-def training_flops(config: GPTConfig, batch: int) -> float:
+def training_flops(config: GPTConfig, batch_size: int) -> float:
     """Return the floating-point operations of one training step: forward once, backward twice.
 
-    6 per weight and token, plus 12 · layers · context · width per token for attention. Source:
+    6 per weight and token, plus 12 · n_layer · block_size · n_embd per token for attention. Source:
     Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted. `config` has the
-    sizes; `batch` is in rows of `config.context` tokens.
+    sizes; `batch_size` counts sequences of `config.block_size` tokens.
 
-    >>> round(training_flops(GPTConfig(), batch=32) / 1e9)
+    >>> round(training_flops(GPTConfig(), batch_size=32) / 1e9)
     582
     """
-    return Transformer(**asdict(config), rows=batch).flop
+    return Transformer(
+        layers=config.n_layer,
+        width=config.n_embd,
+        heads=config.n_head,
+        context=config.block_size,
+        vocabulary=config.vocab_size,
+        rows=batch_size,
+    ).flop
 
 
 def _initialise(module: nn.Module) -> None:

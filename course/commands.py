@@ -56,7 +56,7 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
 
 def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
-    from course.check import promises
+    from course.check import assertions
     from course.run import execute, lessons, report, sound
 
     lessons.require(options.require)
@@ -77,7 +77,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
     kind = options.require
     beside = [p for o in ran.outcomes for p in sound.device_problems(o, kind)] if kind else []
-    beside += [p for o in ran.outcomes for p in promises.broken_in(execute.records(o.notebook))]
+    beside += [p for o in ran.outcomes for p in assertions.broken_in(execute.records(o.notebook))]
     print(*beside, sep="\n", end="\n" if beside else "")
     return _code(ran.ok and not beside, ran.stopped)
 

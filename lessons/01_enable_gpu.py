@@ -289,7 +289,7 @@ print(f"If adding up took no time at all, the whole would be {amdahl:.2f} times 
 # it learns. Do not run the thousand. Run a few, and multiply.
 
 # %%
-config = models.GPTConfig(layers=LAYERS)
+config = models.GPTConfig(n_layer=LAYERS)
 model = models.GPT(config).to(device)
 flops = models.training_flops(config, BATCH)  # forward and back
 speed = operations(SIZES[-1]) / times[second][-1]  # the best of race 1, at its largest size
@@ -306,7 +306,7 @@ minutes = None  # @param {type:"number"}
 # back through the network, and correct its parameters a little.
 
 # %%
-tokens = torch.randint(config.vocabulary, (BATCH, config.context + 1), device=device)
+tokens = torch.randint(config.vocab_size, (BATCH, config.block_size + 1), device=device)
 optimizer = torch.optim.AdamW(model.parameters())
 
 

@@ -38,7 +38,7 @@ EPOCHS = EPOCHS or (5 if FAST else 30)
 GPT_STEPS = GPT_STEPS or (10 if FAST else 700)
 SHOWN = SHOWN or (50 if FAST else None)
 NUMBERS = NUMBERS or (10**5 if FAST else 10**7)  # for the compiler
-LADDER = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=1 if FAST else 4)
+LADDER = models.GPTConfig(block_size=128, n_embd=64 if FAST else 256, n_head=4, n_layer=1 if FAST else 4)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Nothing moves by itself
@@ -506,7 +506,7 @@ print(*(data.spell(row) for row in sums.train[:4]), sep="   ")
 print(f"{len(sums.train)} to learn from, {len(sums.test)} held out")
 
 # %%
-config = models.GPTConfig(vocabulary=len(data.SUM_ALPHABET), context=8, width=128, heads=4, layers=2)
+config = models.GPTConfig(vocab_size=len(data.SUM_ALPHABET), context=8, width=128, heads=4, layers=2)
 torch.manual_seed(0)
 adder = models.GPT(config).to(device)
 rows, held_out = (torch.from_numpy(part).to(device) for part in (sums.train, sums.test[:SHOWN]))
@@ -549,7 +549,7 @@ for done in checks:
     written = answers(held_out)
     guesses[done + every] = data.spell(written[0].cpu().numpy())
     right_so_far[done + every] = 100 * (written == held_out).all(1).float().mean().item()
-tokens_a_second = len(right_so_far) * every * GPT_BATCH * config.context / busy
+tokens_a_second = len(right_so_far) * every * GPT_BATCH * config.block_size / busy
 
 # %%
 last = [*right_so_far.values()][-1]
@@ -584,7 +584,7 @@ short = torch.float16 if precision.advise(hardware.list_devices().main).format =
 def tokens_per_second(batch, fused=False, dtype=None):
     model = models.GPT(LADDER).to(device)
     adamw = torch.optim.AdamW(model.parameters(), fused=fused)
-    ids = torch.randint(LADDER.vocabulary, (batch, LADDER.context + 1), device=device)
+    ids = torch.randint(LADDER.vocab_size, (batch, LADDER.block_size + 1), device=device)
 
     def step():
         adamw.zero_grad()
@@ -593,7 +593,7 @@ def tokens_per_second(batch, fused=False, dtype=None):
         loss.backward()
         adamw.step()
 
-    return batch * LADDER.context / benchmark.measure(step, budget=3 * SECONDS).median
+    return batch * LADDER.block_size / benchmark.measure(step, budget=3 * SECONDS).median
 
 
 # %% [markdown]

@@ -431,7 +431,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-devices.run_apart(late, XLA_FLAGS="")
+devices.run_in_subprocess(late, XLA_FLAGS="")
 
 # %% [markdown]
 # ### RIGHT: before
@@ -443,7 +443,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 print(jax.devices())
 """
-devices.run_apart(early, XLA_FLAGS="")
+devices.run_in_subprocess(early, XLA_FLAGS="")
 
 # %% [markdown]
 # A *mesh* gives names to the axes along which devices lie. A *sharding* says how an array is laid over it, by a `PartitionSpec`, `P` for

@@ -35,7 +35,7 @@ LARGE_BUDGET = None
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement, and turns that may share it
 TURNS = TURNS or (1 if FAST else 5)
 ROWS = ROWS or 16  # sequences in a batch
-SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
+SMALL = models.GPTConfig(block_size=64, n_embd=64 if FAST else 128, n_head=4, n_layer=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
 BUDGET = BUDGET or (25e6 if FAST else 100e6)  # bytes to stay within, for each
 LARGE_BUDGET = LARGE_BUDGET or (400e6 if FAST else 4e9)
@@ -87,7 +87,7 @@ bytes_per_parameter = None  # @param {type:"integer"}
 # %%
 # @title A batch of random text, and a GPU's maths library warmed up { display-mode: "form" }
 def loss_of(rows):
-    ids = torch.randint(config.vocabulary, (rows, config.context), device=device)
+    ids = torch.randint(config.vocab_size, (rows, config.block_size), device=device)
     return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
 
@@ -150,7 +150,7 @@ class Twice(nn.Module):
 
 
 def text(vocabulary, layers):
-    return models.GPT(models.GPTConfig(vocabulary, context=64, width=128, heads=4, layers=layers))
+    return models.GPT(models.GPTConfig(vocabulary, block_size=64, n_embd=128, n_head=4, n_layer=layers))
 
 
 def images(channels):
@@ -574,8 +574,8 @@ saves_most = None  # @param ["half the batch", "accumulate", "checkpoint", "offl
 
 # %%
 def loss_with_checkpoints(rows):
-    ids = torch.randint(config.vocabulary, (rows, config.context), device=device)
-    x = model.tokens(ids) + model.positions(torch.arange(config.context, device=device))
+    ids = torch.randint(config.vocab_size, (rows, config.block_size), device=device)
+    x = model.tokens(ids) + model.positions(torch.arange(config.block_size, device=device))
     for block in model.blocks:
         x = checkpoint(block, x, use_reentrant=False)
     logits = model.norm(x) @ model.tokens.weight.T
@@ -685,7 +685,7 @@ fits_on_t4 = None  # @param ["all", "all but training all of it", "only what use
 
 # %%
 with torch.device("meta"):
-    seven = models.GPT(models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=32))
+    seven = models.GPT(models.GPTConfig(vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=32))
 n, linear = seven.parameter_count, [m for m in seven.modules() if isinstance(m, nn.Linear)]
 rank, trained = 16, 16  # of an adapter; bytes for each parameter that Adam trains
 adapters = sum(rank * (m.in_features + m.out_features) for m in linear)

@@ -39,7 +39,7 @@ STEPS = STEPS or (110 if FAST else 150)  # of the deep network's training
 SEEDS = SEEDS or (1 if FAST else 3)
 ROWS = ROWS or (128 if FAST else 512)
 BATCHES = BATCHES or ([1, 4] if FAST else [1, 2, 4, 8, 16, 32])  # rows, for the GPT
-SMALL = models.GPTConfig(context=64, width=64 if FAST else 128, heads=4, layers=2 if FAST else 4)  # for a CPU
+SMALL = models.GPTConfig(block_size=64, n_embd=64 if FAST else 128, n_head=4, n_layer=2 if FAST else 4)  # for a CPU
 LARGE = SMALL if FAST else models.GPTConfig()  # for an accelerator
 
 # %%
@@ -279,7 +279,7 @@ model = models.GPT(config).to(device)
 
 
 def gpt_step(rows, mixed):
-    ids = torch.zeros(rows, config.context, dtype=torch.long, device=device)
+    ids = torch.zeros(rows, config.block_size, dtype=torch.long, device=device)
     with torch.autocast(device.type, dtype=short, enabled=mixed):
         loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
     loss.backward()

@@ -37,10 +37,10 @@ HOURS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 ROWS = ROWS or 8  # sequences in a batch
-SMALL = models.GPTConfig(context=128, width=64 if FAST else 256, heads=4, layers=2 if FAST else 4)  # what this machine will run
+SMALL = models.GPTConfig(block_size=128, n_embd=64 if FAST else 256, n_head=4, n_layer=2 if FAST else 4)  # what this machine will run
 DEEP = DEEP or (4 if FAST else 24)  # layers of the one that it times without building it
-GPT2 = models.GPTConfig(vocabulary=50_257, context=1024, width=768, heads=12, layers=2 if FAST else 12)
-SEVEN = models.GPTConfig(vocabulary=32_000, context=2048, width=4096, heads=32, layers=2 if FAST else 32)  # 7 billion parameters
+GPT2 = models.GPTConfig(vocab_size=50_257, block_size=1024, n_embd=768, n_head=12, n_layer=2 if FAST else 12)
+SEVEN = models.GPTConfig(vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=2 if FAST else 32)  # 7 billion parameters
 STEPS = STEPS or 100_000  # of the training that is planned, and its deadline
 HOURS = HOURS or 30
 
@@ -62,7 +62,7 @@ def job(config, where):
 
     def loss(rows):
         at = "cpu" if where == "meta" else where  # numbers for meta's networks: a rehearsal makes them fake
-        tokens = torch.randint(config.vocabulary, (rows, config.context + 1), device=at)
+        tokens = torch.randint(config.vocab_size, (rows, config.block_size + 1), device=at)
         guesses = model(tokens[:, :-1])
         return F.cross_entropy(guesses.flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -70,13 +70,13 @@ def job(config, where):
 
 
 # %% [markdown]
-# `plan.rehearse` runs it with *fake tensors*. They have a shape, a format and a device, and no numbers inside; PyTorch uses them itself
+# `plan.trace_step` runs it with *fake tensors*. They have a shape, a format and a device, and no numbers inside; PyTorch uses them itself
 # when it compiles. A matrix product of two of them takes no time and gives a third one of the right shape. So the whole step can run,
 # backward pass, optimiser and all, while somebody takes notes.
 
 # %%
 model, loss, optimizer = job(SMALL, device)
-work = plan.rehearse(model, loss, ROWS, optimizer)
+work = plan.trace_step(model, loss, ROWS, optimizer)
 work
 
 # %% [markdown]
@@ -150,7 +150,7 @@ def half(some_loss):
 
 
 same, same_loss, same_optimizer = job(SMALL, "meta")
-in_half = plan.rehearse(same, half(same_loss), ROWS, same_optimizer, foreach=True)
+in_half = plan.trace_step(same, half(same_loss), ROWS, same_optimizer, foreach=True)
 call = published.get("call-eager")
 print(in_half)
 f"{in_half.calls} calls; each takes PyTorch about {1e6 * call.value:.1f} µs ({call.credit})"
@@ -193,16 +193,16 @@ times_as_long = None  # @param {type:"number"}
 
 # %%
 took, foretold = {}, {}
-for layers in (SMALL.layers, DEEP):
+for layers in (SMALL.n_layer, DEEP):
     never_built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, layers=layers), "meta")  # no memory for the weights either
-    rehearsed = plan.rehearse(never_built, its_loss, ROWS, its_optimizer)
+    rehearsed = plan.trace_step(never_built, its_loss, ROWS, its_optimizer)
     start = time.perf_counter()
     foretold[layers] = plan.time_alone(rehearsed, "cpu", budget=SECONDS).seconds
     benchmark.synchronize()  # the clock waits for whatever is still running
     took[layers] = time.perf_counter() - start
 
 # %%
-longer, slower = (of[DEEP] / of[SMALL.layers] for of in (took, foretold))
+longer, slower = (of[DEEP] / of[SMALL.n_layer] for of in (took, foretold))
 f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step should take {slower:.1f} times as long"
 
 # %% [markdown]
@@ -284,7 +284,7 @@ for run in runs:
 
 # %%
 large, large_loss, adam = job(GPT2, "meta")
-by_hand = 6 * large.parameter_count * 16 * GPT2.context
+by_hand = 6 * large.parameter_count * 16 * GPT2.block_size
 print(f"{large.parameter_count:,} parameters: {16 * large.parameter_count / 1e9:.1f} GB before the first row")
 print(f"{by_hand / 1e12:.1f} TFLOP a step: {by_hand / chips['T4'].peak['fp16']:.2f} s on a T4, if it reached its data sheet")
 colabs = [chip for chip in chips.values() if chip.where in ("free", "paid")]
@@ -298,10 +298,10 @@ fits_on = None  # @param ["all", "all but one", "all but two", "A100 and larger"
 
 # %%
 start = time.perf_counter()
-big = plan.rehearse(large, half(large_loss), 16, adam, foreach=True)
+big = plan.trace_step(large, half(large_loss), 16, adam, foreach=True)
 benchmark.synchronize()
 took_big = time.perf_counter() - start
-table = plan.offers(big)
+table = plan.estimates(big)
 print(command.show(big, table, STEPS), f"(rehearsed in {took_big:.1f} s)", sep="\n")
 
 # %% [markdown]
@@ -309,7 +309,7 @@ print(command.show(big, table, STEPS), f"(rehearsed in {took_big:.1f} s)", sep="
 # rounds, splits and keeps (lesson 06), and three things that a rehearsal cannot see. They are named, with who says so:
 
 # %% tags=["nbval-check-output"]
-for term in plan.terms():
+for term in plan.overheads():
     print(f"{term.what}: {term.bytes / 1e6:.0f} MB ({term.source}, {term.seen})")
 
 # %% [markdown] tags=["minutes-6", "short-5"]
@@ -366,7 +366,7 @@ facts.quote("compute-units")
 rows_on_t4 = None  # @param {type:"integer"}
 
 # %%
-most = plan.largest_batch(lambda rows: plan.rehearse(large, half(large_loss), rows, adam, foreach=True), chips["T4"])
+most = plan.largest_batch(lambda rows: plan.trace_step(large, half(large_loss), rows, adam, foreach=True), chips["T4"])
 f"on a T4: {most} rows{said(rows_on_t4)}"
 
 # %% [markdown]
@@ -377,8 +377,8 @@ f"on a T4: {most} rows{said(rows_on_t4)}"
 
 # %%
 def checkpointed(rows):
-    tokens = torch.randint(GPT2.vocabulary, (rows, GPT2.context + 1))
-    x = large.tokens(tokens[:, :-1]) + large.positions(torch.arange(GPT2.context))
+    tokens = torch.randint(GPT2.vocab_size, (rows, GPT2.block_size + 1))
+    x = large.tokens(tokens[:, :-1]) + large.positions(torch.arange(GPT2.block_size))
     for block in large.blocks:
         x = checkpoint(block, x, use_reentrant=False)
     guesses = large.norm(x) @ large.tokens.weight.T
@@ -386,8 +386,8 @@ def checkpointed(rows):
 
 
 # %%
-thrifty = plan.rehearse(large, half(checkpointed), 16, adam, foreach=True)
-[on_t4] = plan.offers(thrifty, ["T4"])
+thrifty = plan.trace_step(large, half(checkpointed), 16, adam, foreach=True)
+[on_t4] = plan.estimates(thrifty, ["T4"])
 saved = 100 * (1 - thrifty.footprint.peak / big.footprint.peak)
 more = 100 * (thrifty.flop / big.flop - 1)
 f"16 rows with checkpointing: {on_t4.up_to / 2**30:.1f} of {on_t4.has / 2**30:.1f} GiB; {saved:.0f} % less memory, {more:.0f} % more FLOP"
@@ -418,14 +418,14 @@ optimizers = {
 
 
 def read(rows):  # any number that depends on all weights will do for a loss
-    return seven(torch.zeros(rows, SEVEN.context, dtype=torch.long)).float().logsumexp(-1).mean()
+    return seven(torch.zeros(rows, SEVEN.block_size, dtype=torch.long)).float().logsumexp(-1).mean()
 
 
 # %%
 whole, rehearsal_took = {}, {}
 for name, optimizer in optimizers.items():
     start = time.perf_counter()
-    whole[name] = plan.rehearse(seven, read, 1, optimizer, foreach=True)
+    whole[name] = plan.trace_step(seven, read, 1, optimizer, foreach=True)
     benchmark.synchronize()
     rehearsal_took[name] = time.perf_counter() - start
 took_seven = rehearsal_took["train it, AdamW"]
@@ -434,7 +434,7 @@ f"{seven.parameter_count / 1e9:.1f} billion parameters: {took_seven:.1f} s for a
 # %%
 cards = ("T4", "L4", "A100-40", "A100-80", "G4")
 for name, use in whole.items():
-    verdicts = ", ".join(f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.offers(use, cards))
+    verdicts = ", ".join(f"{offer.chip.key} {'fits' if offer.fits else 'no'}" for offer in plan.estimates(use, cards))
     print(f"{name:>16}: {use.footprint.peak / 2**30:5.1f} GiB of tensors; {verdicts}")
 
 # %% [markdown] tags=["minutes-4", "short-0"]
@@ -570,7 +570,7 @@ reference.record(
     peak_off=value(abs(peak_off), "%", "off: the rehearsed peak of a GPT's step"),
     time_ratio=value(expected.seconds / seconds, "×", "predicted time of that step, the measured being 1"),
     products_here=value(here, "%", "of its time in matrix products"),
-    timing_longer=value(longer, "×", f"time to time {DEEP} layers, {SMALL.layers} being 1"),
+    timing_longer=value(longer, "×", f"time to time {DEEP} layers, {SMALL.n_layer} being 1"),
     step_longer=value(slower, "×", "time of their steps"),
     least_factor=value(min(run.factor for run in runs), "×", "published runs over their ceilings, the best"),
     most_factor=value(accuracy.slack(), "×", "the same, the slowest"),

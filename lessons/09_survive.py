@@ -502,7 +502,7 @@ if USE_DRIVE:
 
     drive.mount("/content/drive")
 place = Path("/content/drive/MyDrive/lesson-09") if USE_DRIVE else work / "drive"
-store = checkpoints.Store(place, keep=3, spare=work / "spare")
+store = checkpoints.Store(place, keep=3, fallback=work / "fallback")
 str(store.folder)
 
 # %% [markdown]
@@ -514,7 +514,7 @@ facts.quote("drive-cache")
 # %% [markdown]
 # So keep more than one checkpoint, and end a run with that call. The second: if the mount is missing when your program starts, `mkdir -p` happily creates a folder of that
 # name on the machine's own disk, the program finds no checkpoint in it, and starts over. A `Store` below `/content/drive` refuses to begin where nothing is mounted. The third: the mount drops in the middle of a run. A failed
-# save should not kill the run as well, so a `Store` warns, goes on, and writes to the `spare` folder if you gave it one. (That folder dies with the machine: copy it back when Drive is there again.) Take the folder away, as a dropped mount
+# save should not kill the run as well, so a `Store` warns, goes on, and writes to the `fallback` folder if you gave it one. (That folder dies with the machine: copy it back when Drive is there again.) Take the folder away, as a dropped mount
 # would:
 
 # %%

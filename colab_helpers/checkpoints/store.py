@@ -73,7 +73,7 @@ class Found:
 class Saved:
     """What became of one attempt to save. `path` is None where it failed, and `problem` says why.
 
-    `problem` also tells of a first folder that failed where the spare one took the file.
+    `problem` also tells of a first folder that failed where the fallback one took the file.
     """
 
     step: int
@@ -106,7 +106,7 @@ class Store:
     """A folder of checkpoints, on a disk or on a mounted Drive; the newest `keep` stay.
 
     `folder` is made where it is missing, but not its parents: they would hide a mount that is not there.
-    `spare`, such as a folder on the machine's own disk, takes what `folder` refuses; both are for one run
+    `fallback`, such as a folder on the machine's own disk, takes what `folder` refuses; both are for one run
     alone. Raises `CheckpointError` where a folder cannot be used at all, and ValueError for `keep` below 1;
     below 2 nothing is left when the newest turns out to be spoilt.
 
@@ -121,12 +121,12 @@ class Store:
     [(120, 0)]
     """
 
-    def __init__(self, folder: str | Path, keep: int = 2, spare: str | Path | None = None):
+    def __init__(self, folder: str | Path, keep: int = 2, fallback: str | Path | None = None):
         if keep < 1:
             raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
         self.keep = keep
         self.folder = _ready(Path(folder))
-        self.spare = _ready(Path(spare)) if spare else None
+        self.fallback = _ready(Path(fallback)) if fallback else None
         self._mount = _mount_of(self.folder)
         self._rejected: set[Path] = set()
 
@@ -136,7 +136,7 @@ class Store:
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
         read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
         they were. `suffix`, such as ".safetensors", says what is in it. A folder that is full, read-only
-        or gone does not raise: the spare one is tried, there is a `CheckpointWarning`, and the result says
+        or gone does not raise: the fallback one is tried, there is a `CheckpointWarning`, and the result says
         what happened. Errors that are not the disk's are raised, and ValueError for a step below 0 or a
         suffix without its dot.
         """
@@ -226,7 +226,7 @@ class Store:
 
     @property
     def _folders(self) -> list[Path]:
-        return [self.folder, *([self.spare] if self.spare else [])]
+        return [self.folder, *([self.fallback] if self.fallback else [])]
 
     def _gone(self) -> str:
         """Say that the folder is not where it was: a mount dropped, or somebody removed it."""

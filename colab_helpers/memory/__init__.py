@@ -10,14 +10,14 @@ from __future__ import annotations
 from colab_helpers.memory.allocator import Allocator
 from colab_helpers.memory.fit import is_out_of_memory, largest_batch, release
 from colab_helpers.memory.footprint import Footprint, footprint
-from colab_helpers.memory.meter import Meter, RehearsalError, tensor_bytes
+from colab_helpers.memory.meter import Meter, TraceError, tensor_bytes
 from colab_helpers.memory.tracking import track
 
 __all__ = [
     "Allocator",
     "Footprint",
     "Meter",
-    "RehearsalError",
+    "TraceError",
     "footprint",
     "is_out_of_memory",
     "largest_batch",

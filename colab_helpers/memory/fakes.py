@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from colab_helpers.memory.meter import RehearsalError
+from colab_helpers.memory.meter import TraceError
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _VALUE = torch.ops.aten._local_scalar_dense.default
@@ -76,7 +76,7 @@ class Outsiders(TorchDispatchMode):
         if not isinstance(thing, torch.Tensor) or isinstance(thing, FakeTensor):
             return thing
         if thing.requires_grad and torch.is_grad_enabled():
-            raise RehearsalError(
+            raise TraceError(
                 f"The step trains a tensor of shape {tuple(thing.shape)} that is not in `model`. Give "
                 "footprint a module that holds all trained parts, such as nn.ModuleList([one, other])."
             )

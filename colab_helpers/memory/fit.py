@@ -53,34 +53,34 @@ def largest_batch(
     known: Any = (),
     limit: int = 2**20,
 ) -> int:
-    """Return the largest number of rows, up to `limit`, for which `step(rows)` stays in `budget` bytes.
+    """Return the largest batch size, up to `limit`, for which `step(batch_size)` stays in `budget` bytes.
 
-    Doubles the rows until memory runs out, then halves the gap. `known` counts as in `track`. Returns
+    Doubles the batch until memory runs out, then halves the gap. `known` counts as in `track`. Returns
     0 when not even one row fits. Other errors than out of memory are raised. `device` is where the
     step computes.
 
-    >>> largest_batch(lambda rows: torch.zeros(rows, 250), budget=100_000)
+    >>> largest_batch(lambda batch_size: torch.zeros(batch_size, 250), budget=100_000)
     100
     """
     fits, fails = 0, limit + 1
-    rows = 1
+    batch_size = 1
     while fails - fits > 1:
-        if _fits(step, rows, budget, device, known):
-            fits = rows
-            rows = min(2 * rows, (fits + fails) // 2 if fails <= limit else limit)
+        if _fits(step, batch_size, budget, device, known):
+            fits = batch_size
+            batch_size = min(2 * batch_size, (fits + fails) // 2 if fails <= limit else limit)
         else:
-            fails = rows
-            rows = (fits + fails) // 2
+            fails = batch_size
+            batch_size = (fits + fails) // 2
     return fits
 
 
 def _fits(
-    step: Callable[[int], Any], rows: int, budget: int, device: torch.device | str, known: Any
+    step: Callable[[int], Any], batch_size: int, budget: int, device: torch.device | str, known: Any
 ) -> bool:
     failed = False
     try:
         with track(device, budget, known):
-            step(rows)
+            step(batch_size)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -16,7 +16,7 @@ from torch import nn
 from torch.func import functional_call
 
 from colab_helpers import _units
-from colab_helpers.memory.meter import RehearsalError, tensor_bytes
+from colab_helpers.memory.meter import TraceError, tensor_bytes
 from colab_helpers.memory.storages import StorageMeter, count_storages
 
 
@@ -53,14 +53,14 @@ class Footprint:
 def footprint(
     model: nn.Module,
     forward: Callable[[int], torch.Tensor],
-    batch: int,
+    batch_size: int,
     optimizer: torch.optim.Optimizer | None,
     watch: Callable[[StorageMeter], AbstractContextManager] | None = None,
     foreach: bool | None = None,
 ) -> Footprint:
-    """Return the bytes of a training step with `batch` rows, without allocating or computing any.
+    """Return the bytes of a training step with a batch of `batch_size`, without allocating or computing any.
 
-    `forward(rows)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
+    `forward(batch_size)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
     `model` alone. None stands for inference: `forward` runs once, without gradients, and may return
     anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(meter)` gives a
     context in which the counted step runs; `meter` counts it, and has seen what was there before.
@@ -69,20 +69,20 @@ def footprint(
 
     All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
     in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
-    value, as `.item()` does, it reads 1. The model, the optimiser and the generators of PyTorch, Python
+    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimiser and the generators of PyTorch, Python
     and NumPy are afterwards as they were. What no framework tells beforehand is not in it: CUDA's
     context, the workspaces of its libraries, rounding to blocks. Raises `ValueError` for a batch below 1,
-    and `RehearsalError` for a step whose shapes depend on values, a loss that is no number, or trained
+    and `TraceError` for a step whose shapes depend on values, a loss that is no number, or trained
     parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward
     Training Trillion Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
-    >>> loss = lambda rows: model(torch.zeros(rows, 100)).sum()
+    >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
     >>> footprint(model, loss, 50, torch.optim.Adam(model.parameters())).parts
     {'parameters': 4040, 'gradients': 4040, 'optimiser state': 8088, 'activations': 20004}
     """
-    if not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"batch is {batch!r}: give a number of rows, 1 or more.")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size!r}: give a whole number, 1 or more.")
     _check(model, optimizer)
     # Not public, so imported where it is used: the other tools work without it.
     from torch._subclasses.fake_tensor import (
@@ -107,16 +107,16 @@ def footprint(
         stage = _Stage(model, forward, twin, device, fakes, outsiders, watch or nullcontext)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
-            return functional_call(stage, named, (batch,), strict=False)
+            return functional_call(stage, named, (batch_size,), strict=False)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise RehearsalError(
+            raise TraceError(
                 f"A shape in this step depends on values ({error}), and a rehearsal has only shapes. "
                 "Leave out boolean masks, nonzero and unique, or measure the step with memory.track."
             ) from error
         except RuntimeError as error:
             if "numpy() is not supported" not in str(error):
                 raise
-            raise RehearsalError(
+            raise TraceError(
                 "The step asks for a NumPy array, and a rehearsal has only shapes. Leave it out, or measure "
                 "the step with memory.track."
             ) from error
@@ -143,12 +143,12 @@ class _Stage(nn.Module):
         self.run, self.optimizer, self.device = run, optimizer, device
         self.fakes, self.outsiders, self.watch = list(fakes.values()), outsiders, watch
 
-    def forward(self, rows: int) -> Footprint:
+    def forward(self, batch_size: int) -> Footprint:
         """Take a first step, which makes the optimiser's state, then count a second one."""
         if self.optimizer is None:
-            return self._infer(rows)
+            return self._infer(batch_size)
         with self.outsiders:
-            self._loss(rows).backward()
+            self._loss(batch_size).backward()
             self.optimizer.step()
         self._forget_gradients()
         state = [list(entry.values()) for entry in self.optimizer.state.values()]
@@ -159,7 +159,7 @@ class _Stage(nn.Module):
         ):
             self.outsiders.meter = meter
             standing = meter.live
-            loss = self._loss(rows)
+            loss = self._loss(batch_size)
             activations = meter.live - standing
             loss.backward()
             gradients = tensor_bytes([fake.grad for fake in self.fakes if fake.grad is not None])
@@ -173,7 +173,7 @@ class _Stage(nn.Module):
             peak=peak,
         )
 
-    def _infer(self, rows: int) -> Footprint:
+    def _infer(self, batch_size: int) -> Footprint:
         with (
             torch.no_grad(),
             count_storages(self.device, known=self.fakes) as meter,
@@ -181,15 +181,15 @@ class _Stage(nn.Module):
             self.outsiders,
         ):
             self.outsiders.meter = meter
-            self.run(rows)
+            self.run(batch_size)
             peak = meter.peak
         return Footprint(tensor_bytes(self.fakes), 0, 0, 0, peak)
 
-    def _loss(self, rows: int) -> torch.Tensor:
-        loss = self.run(rows)
+    def _loss(self, batch_size: int) -> torch.Tensor:
+        loss = self.run(batch_size)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            raise RehearsalError(
-                f"forward({rows}) returned {_describe(loss)}: return the loss, one number that depends "
+            raise TraceError(
+                f"forward({batch_size}) returned {_describe(loss)}: return the loss, one number that depends "
                 "on the model's parameters."
             )
         return loss
@@ -255,11 +255,17 @@ def _group(
 
 
 def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
-    """Raise `RehearsalError` for what cannot be rehearsed at all."""
+    """Raise `TraceError` for what cannot be rehearsed at all."""
+    if not isinstance(model, nn.Module):
+        kind = type(model).__name__
+        raise TraceError(f"`model` is a {kind}. Give one module: nn.ModuleList([one, other]) holds several.")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        kind = type(optimizer).__name__
+        raise TraceError(f"`optimizer` is a {kind}. Give one optimizer that trains all parts, or None.")
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise RehearsalError("LBFGS computes its loss several times a step: use memory.track.")
+        raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise RehearsalError(
+        raise TraceError(
             "A scripted module cannot be rehearsed: use the model it was made from."
         )
     if optimizer is None:
@@ -268,7 +274,7 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     groups = optimizer.param_groups
     outside = sum(p not in inside for group in groups for p in group["params"])
     if outside:
-        raise RehearsalError(
+        raise TraceError(
             f"{outside} parameters of the optimiser are not in `model`. Give footprint a module that holds "
             "all trained parts, such as nn.ModuleList([one, other])."
         )

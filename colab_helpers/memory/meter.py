@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_iter
 from colab_helpers import _units
 
 
-class RehearsalError(ValueError):
+class TraceError(ValueError):
     """A step cannot be rehearsed: what stands in the way, and what to do."""
 
 

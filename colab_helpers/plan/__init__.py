@@ -1,37 +1,37 @@
 """Plans: whether a model fits on a chip, how long it takes, what it costs.
 
-`rehearse` runs your own step with tensors that have no data, and writes down what it does. `time_alone`
-says how long this machine should take for it, `offers` what Colab's machines would say: whether it fits,
+`trace_step` runs your own step with tensors that have no data, and writes down what it does. `time_alone`
+says how long this machine should take for it, `estimates` what Colab's machines would say: whether it fits,
 seconds, compute units; `show` prints it. `cheapest` chooses by a deadline.
 """
 
 from __future__ import annotations
 
-from colab_helpers.hardware.overheads import terms
+from colab_helpers.hardware.overheads import overheads
 from colab_helpers.plan.command import show
-from colab_helpers.plan.offers import (
-    Offer,
+from colab_helpers.plan.estimates import (
+    Estimate,
     ceilings,
     cheapest,
     largest_batch,
-    offers,
+    estimates,
     seconds_on,
 )
 from colab_helpers.plan.timing import Expected, time_alone
-from colab_helpers.plan.work import Operation, Work, rehearse
+from colab_helpers.plan.trace import Operation, StepTrace, trace_step
 
 __all__ = [
     "Expected",
-    "Offer",
+    "Estimate",
     "Operation",
-    "Work",
+    "StepTrace",
     "ceilings",
     "cheapest",
     "largest_batch",
-    "offers",
-    "rehearse",
+    "estimates",
+    "trace_step",
     "seconds_on",
     "show",
-    "terms",
+    "overheads",
     "time_alone",
 ]

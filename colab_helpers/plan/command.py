@@ -13,9 +13,9 @@ import torch
 
 from colab_helpers import _units
 from colab_helpers.hardware import catalogue
-from colab_helpers.memory.meter import RehearsalError
-from colab_helpers.plan.offers import Offer, cheapest, offers
-from colab_helpers.plan.work import Work, rehearse
+from colab_helpers.memory.meter import TraceError
+from colab_helpers.plan.estimates import Estimate, cheapest, estimates
+from colab_helpers.plan.trace import StepTrace, trace_step
 
 #: The name under which a user's file is loaded.
 _LOADED = "_planned"
@@ -25,11 +25,11 @@ class PlanError(ValueError):
     """What was given cannot be planned: what was seen, and what to do."""
 
 
-def plan_file(where: str, rows: int, chips: Sequence[str] = ()) -> tuple[Work, list[Offer]]:
-    """Rehearse the step that `where`, as in "train.py:job", describes, and return it with the offers.
+def plan_file(where: str, batch_size: int, chips: Sequence[str] = ()) -> tuple[StepTrace, list[Estimate]]:
+    """Rehearse the step that `where`, as in "train.py:job", describes, and return it with the estimates.
 
-    The function takes nothing and returns (model, forward, optimizer), as for `rehearse`; an optimiser
-    of None stands for inference. `rows` is the batch, `chips` as in `offers`. The file is run: plan only
+    The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimiser
+    of None stands for inference. `batch_size` is the batch_size, `chips` as in `estimates`. The file is run: plan only
     files that you would run. Raises `PlanError` with one clear line for whatever stands in the way.
     """
     unknown = [key for key in chips if key not in catalogue()]
@@ -37,43 +37,43 @@ def plan_file(where: str, rows: int, chips: Sequence[str] = ()) -> tuple[Work, l
         raise PlanError(f"No chip {unknown[0]!r}. There are: {', '.join(catalogue())}.")
     model, forward, optimizer = _job(where)
     try:
-        work = rehearse(model, forward, rows, optimizer, foreach=True)
-    except (RehearsalError, ValueError) as error:
+        work = trace_step(model, forward, batch_size, optimizer, foreach=True)
+    except (TraceError, ValueError) as error:
         raise PlanError(f"{where} cannot be rehearsed: {error}") from error
     except Exception as error:
         raise PlanError(
-            f"{where}: forward({rows}) raised {type(error).__name__}: {error}. Run one step of it on a small "
+            f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. Run one step of it on a small "
             "batch first."
         ) from error
-    return work, offers(work, chips)
+    return work, estimates(work, chips)
 
 
-def show(work: Work, table: Sequence[Offer], steps: int, deadline: float | None = None) -> str:
-    """Return what `offers` found as lines for a terminal or a cell.
+def show(work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None) -> str:
+    """Return what `estimates` found as lines for a terminal or a cell.
 
-    `work` is the step, `table` its offers, `steps` the length of the training, `deadline` in hours.
+    `work` is the step, `table` its estimates, `steps` the length of the training, `deadline` in hours.
 
-    >>> from colab_helpers.plan import offers
+    >>> from colab_helpers.plan import estimates
     >>> import torch
     >>> model = torch.nn.Linear(1000, 1000)
-    >>> step = rehearse(model, lambda rows: model(torch.zeros(rows, 1000)), 8, None)
-    >>> print(show(step, offers(step, ["T4"]), 1000).splitlines()[2].split()[:3])
+    >>> step = trace_step(model, lambda batch_size: model(torch.zeros(batch_size, 1000)), 8, None)
+    >>> print(show(step, estimates(step, ["T4"]), 1000).splitlines()[2].split()[:3])
     ['T4', 'GPU', 'yes']
     """
     lines = [
-        f"{work.rows:,} rows: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; tensors take "
+        f"{work.batch_size:,} in a batch: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; tensors take "
         f"{_units.gib(work.footprint.peak)} at the worst moment.",
         f"{'':20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
-    for offer in table:
-        units = offer.units(steps)
-        least, most = offer.hours(steps)
-        cost = "free" if offer.free else "not known" if units is None else f"{_span(*units)}"
+    for estimate in table:
+        units = estimate.units(steps)
+        least, most = estimate.hours(steps)
+        cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
         lines.append(
-            f"{offer.choice:20} {'yes' if offer.fits else 'no':>4} {_units.gib(offer.up_to):>10} "
-            f"{_units.gib(offer.has):>10} {_times(offer.low, offer.high):>21} "
-            f"{_times(3600 * least, 3600 * most):>21} {cost:>13}{'  ' + offer.note if offer.note else ''}"
+            f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} {_units.gib(estimate.up_to):>10} "
+            f"{_units.gib(estimate.has):>10} {_times(estimate.low, estimate.high):>21} "
+            f"{_times(3600 * least, 3600 * most):>21} {cost:>13}{'  ' + estimate.note if estimate.note else ''}"
         )
     if deadline is not None:
         best = cheapest(table, steps, deadline)
@@ -85,7 +85,7 @@ def show(work: Work, table: Sequence[Offer], steps: int, deadline: float | None 
     return "\n".join(lines)
 
 
-def to_json(work: Work, table: Sequence[Offer], steps: int, deadline: float | None = None) -> str:
+def to_json(work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None) -> str:
     """Return the same for programs: bytes, seconds, hours, compute units (null where nobody has told).
 
     `work`, `table`, `steps` and `deadline` are as in `show`.
@@ -93,31 +93,31 @@ def to_json(work: Work, table: Sequence[Offer], steps: int, deadline: float | No
     best = cheapest(table, steps, deadline) if deadline is not None else None
     return json.dumps(
         {
-            "rows": work.rows,
+            "batch_size": work.batch_size,
             "flop": work.flop,
             "moved": work.moved,
             "calls": work.calls,
             "peak": work.footprint.peak,
             "parts": work.footprint.parts,
             "cheapest": best.choice if best else None,
-            "offers": [_plain(offer, steps) for offer in table],
+            "estimates": [_plain(estimate, steps) for estimate in table],
         },
         indent=2,
     )
 
 
-def _plain(offer: Offer, steps: int) -> dict[str, Any]:
+def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
     return {
-        "choice": offer.choice,
-        "chip": offer.chip.key,
-        "fits": offer.fits,
-        "up_to": offer.up_to,
-        "has": offer.has,
-        "seconds": [offer.low, offer.high],
-        "hours": offer.hours(steps),
-        "free": offer.free,
-        "units": offer.units(steps),
-        "note": offer.note,
+        "choice": estimate.choice,
+        "chip": estimate.chip.key,
+        "fits": estimate.fits,
+        "up_to": estimate.up_to,
+        "has": estimate.has,
+        "seconds": [estimate.low, estimate.high],
+        "hours": estimate.hours(steps),
+        "free": estimate.free,
+        "units": estimate.units(steps),
+        "note": estimate.note,
     }
 
 
@@ -138,7 +138,7 @@ def _job(where: str) -> tuple[Any, Any, Any]:
     if not _is_job(given):
         raise PlanError(
             f"{where} returned {type(given).__name__}: return (model, forward, optimizer), where "
-            "forward(rows) returns the loss and optimizer may be None."
+            "forward(batch_size) returns the loss and optimizer may be None."
         )
     return given
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from colab_helpers import _units, benchmark
-from colab_helpers.plan.work import Operation, Shape, Work
+from colab_helpers.plan.trace import Operation, Shape, StepTrace
 
 #: Numbers in the chain that tells what recording a step for the backward pass costs.
 _CHAIN = 200
@@ -46,7 +46,7 @@ class Expected:
 
 
 def time_alone(
-    work: Work, device: torch.device | str | None = None, budget: float = 4.0
+    work: StepTrace, device: torch.device | str | None = None, budget: float = 4.0
 ) -> Expected:
     """Return how long the step of `work` should take on `device`, from each of its operations alone.
 
@@ -57,8 +57,8 @@ def time_alone(
     are raised.
 
     >>> model = torch.nn.Linear(64, 64)
-    >>> from colab_helpers.plan import rehearse
-    >>> work = rehearse(model, lambda rows: model(torch.zeros(rows, 64)), 8, None)
+    >>> from colab_helpers.plan import trace_step
+    >>> work = trace_step(model, lambda batch_size: model(torch.zeros(batch_size, 64)), 8, None)
     >>> 0 < time_alone(work, budget=0.1).seconds < 1
     True
     """

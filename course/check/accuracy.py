@@ -68,7 +68,7 @@ def trial(name: str, place: torch.device, network: str, optimizer: str) -> accur
             trainer.step()
             trainer.zero_grad()
 
-        work = plan.rehearse(model, forward, of.rows, trainer)
+        work = plan.trace_step(model, forward, of.rows, trainer)
         step()
         peak = _peak(place, model, trainer, step)
         predicted, measured = [], []
@@ -120,26 +120,26 @@ def runs() -> Iterator[accuracy.Run]:
 
 
 def _run(
-    row: str, point: float | str, chip: hardware.Chip, what: str, work: plan.Work, images: int
+    row: str, point: float | str, chip: hardware.Chip, what: str, work: plan.StepTrace, images: int
 ) -> accuracy.Run:
     return _compare(row, point, chip, what, work, images / published.get(row).points[point])
 
 
 def _compare(
-    row: str, point: float | str, chip: hardware.Chip, what: str, work: plan.Work, seconds: float
+    row: str, point: float | str, chip: hardware.Chip, what: str, work: plan.StepTrace, seconds: float
 ) -> accuracy.Run:
     least = sum(plan.ceilings(work, chip).values())
     return accuracy.Run(row, str(point), chip.key, what, least, seconds)
 
 
-def _forward(dtype: torch.dtype) -> plan.Work:
+def _forward(dtype: torch.dtype) -> plan.StepTrace:
     with torch.device("meta"):
         model = RESNET50.make().to(dtype).eval()
     read = lambda rows: model(RESNET50.inputs(rows).to(dtype))  # noqa: E731
-    return plan.rehearse(model, read, RESNET50.rows, None)
+    return plan.trace_step(model, read, RESNET50.rows, None)
 
 
-def _training(network: Network, dtype: torch.dtype) -> plan.Work:
+def _training(network: Network, dtype: torch.dtype) -> plan.StepTrace:
     with torch.device("meta"):
         model = network.make()
     loss = network.loss(model)
@@ -151,4 +151,4 @@ def _training(network: Network, dtype: torch.dtype) -> plan.Work:
     optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters())
     if network is RESNET50:  # as its source trains it
         optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.875)
-    return plan.rehearse(model, forward, network.rows, optimizer, foreach=True)
+    return plan.trace_step(model, forward, network.rows, optimizer, foreach=True)

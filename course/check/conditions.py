@@ -18,7 +18,7 @@ from pathlib import Path
 
 import colab_lessons
 from course import fake_gpu
-from course.check import promises
+from course.check import assertions
 from course.run import execute, sound
 from course.table import Course, Lesson, load
 from course.write import assemble
@@ -155,7 +155,7 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
         if not outcome.ok and (reason := _said_beforehand(outcome)):
             return result("said", reason)
         problems = sound.run_problems(outcome, run.allowed_warnings)
-        problems += promises.broken_in(execute.records(outcome.notebook))
+        problems += assertions.broken_in(execute.records(outcome.notebook))
         if run.measures_on:
             problems += sound.device_problems(outcome, run.measures_on)
         attempts = scratch / "attempts"

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from colab_lessons.models import GPT, GPTConfig
 
-SMALL = GPTConfig(vocabulary=96, context=128, width=256, heads=8, layers=4)
+SMALL = GPTConfig(vocab_size=96, block_size=128, n_embd=256, n_head=8, n_layer=4)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def token_ids(vocabulary: int, moments: int) -> Callable[[int], torch.Tensor]:
     return lambda rows: torch.randint(vocabulary, (rows, moments))
 
 
-LARGE_VOCABULARY = GPTConfig(vocabulary=16_000, context=128, width=256, heads=8, layers=2)
+LARGE_VOCABULARY = GPTConfig(vocab_size=16_000, block_size=128, n_embd=256, n_head=8, n_layer=2)
 NETWORKS = {
     "MLP": Network(mlp, lambda rows: torch.rand(rows, 784), 10, 256),
     "CNN": Network(cnn, images(32), 10, 128),

@@ -51,11 +51,11 @@ def terms_table() -> str:
     head = ("what", "bytes", "from compute capability 9.0 on", "who says so")
     rows = (
         (
-            term.what,
-            f"{term.bytes:,}",
-            f"{term.hopper or term.bytes:,}",
-            f"{term.text} [{term.source}]({term.url}), {term.seen}",
+            overhead.what,
+            f"{overhead.bytes:,}",
+            f"{overhead.hopper or overhead.bytes:,}",
+            f"{overhead.text} [{overhead.source}]({overhead.url}), {overhead.seen}",
         )
-        for term in plan.terms()
+        for overhead in plan.overheads()
     )
     return table(head, rows)

@@ -52,7 +52,7 @@ def cnn():
 
 
 def gpt(vocabulary):
-    return GPT(GPTConfig(vocabulary=vocabulary, context=32, width=64, heads=4, layers=3))
+    return GPT(GPTConfig(vocab_size=vocabulary, block_size=32, n_embd=64, n_head=4, n_layer=3))
 
 
 def pixels(rows):

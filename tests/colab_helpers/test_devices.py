@@ -13,7 +13,7 @@ TF, TF_TPU = {"tensorflow": "2.20.0"}, {"tensorflow-tpu": "2.20.0"}
 
 def apart(program, **environment):
     """What a fresh interpreter finds, as JSON on its last line."""
-    lines = devices.run_apart(program, XLA_FLAGS="", **environment).splitlines()
+    lines = devices.run_in_subprocess(program, XLA_FLAGS="", **environment).splitlines()
     return json.loads(lines[-1])
 
 
@@ -113,11 +113,11 @@ except devices.TooLateError as error:
 
 def test_a_program_that_fails_says_its_last_words():
     with pytest.raises(devices.ProgramError, match=r"code 1[^$]*ZeroDivisionError"):
-        devices.run_apart("1 / 0")
+        devices.run_in_subprocess("1 / 0")
 
 
 def test_a_program_apart_keeps_off_the_chip():
-    assert devices.run_apart("import os; print(os.environ['JAX_PLATFORMS'])") == "cpu\n"
+    assert devices.run_in_subprocess("import os; print(os.environ['JAX_PLATFORMS'])") == "cpu\n"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_efficiency_falls_with_chips_and_rises_with_the_step():
 
 def test_a_program_that_does_not_end_is_stopped_and_told():
     with pytest.raises(devices.ProgramError, match=r"had not ended after 0\.5 s"):
-        devices.run_apart("import time; time.sleep(60)", limit=0.5)
+        devices.run_in_subprocess("import time; time.sleep(60)", limit=0.5)
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 256])

@@ -3,7 +3,7 @@ import torch
 
 from colab_lessons import models
 
-SMALL = models.GPTConfig(vocabulary=11, context=8, width=16, heads=2, layers=2)
+SMALL = models.GPTConfig(vocab_size=11, block_size=8, n_embd=16, n_head=2, n_layer=2)
 
 
 def test_default_has_about_ten_million_parameters():
@@ -48,6 +48,6 @@ def test_flops_agree_with_a_count_by_torch():
 
     model, batch = models.GPT(SMALL), 2
     with FlopCounterMode(display=False) as counter:
-        model(torch.zeros(batch, SMALL.context, dtype=torch.long)).sum().backward()
+        model(torch.zeros(batch, SMALL.block_size, dtype=torch.long)).sum().backward()
     # PyTorch counts the recomputation inside attention's backward too, and causality not at all.
     assert counter.get_total_flops() == pytest.approx(models.training_flops(SMALL, batch), rel=0.1)

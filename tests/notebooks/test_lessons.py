@@ -8,7 +8,7 @@ import pytest
 
 from colab_lessons import replay
 from course import fake_gpu, table
-from course.check import comparison, conditions, promises, static
+from course.check import comparison, conditions, assertions, static
 from course.run import execute, sound
 from course.write import assemble
 from tests import slow
@@ -66,7 +66,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
-    assert record["platform"] != "fake-gpu" and promises.broken_in([record]) == []
+    assert record["platform"] != "fake-gpu" and assertions.broken_in([record]) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
 
@@ -91,7 +91,7 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
     assert sound.run_problems(as_gpu) == [] and sound.device_problems(as_gpu, "GPU") == []
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
-    broken = promises.broken_in([record])
+    broken = assertions.broken_in([record])
     if missing:  # a result is left out with its package
         broken = [one for one in broken if " is None" not in one]
         check_what_is_replayed(lesson, as_gpu, missing)

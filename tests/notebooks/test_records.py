@@ -3,7 +3,7 @@
 import pytest
 
 from colab_lessons import reference
-from course.check.promises import PROMISES, broken
+from course.check.assertions import ASSERTIONS, broken
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):
@@ -34,7 +34,7 @@ def test_record_keeps_the_promises_of_its_lesson(device, lesson):
 
 
 def test_a_promise_can_be_broken():
-    kept = {name: low for name, (low, _) in PROMISES["05_tpu_strategy"].items()}
+    kept = {name: low for name, (low, _) in ASSERTIONS["05_tpu_strategy"].items()}
     assert broken("05_tpu_strategy", kept) == []
     assert len(broken("05_tpu_strategy", kept | {"weights_gap": 1e-3})) == 1
     assert len(broken("05_tpu_strategy", {})) == len(kept)

@@ -105,7 +105,7 @@ def test_a_disk_that_refuses_is_named_and_the_work_goes_on(store, number, words)
 
 
 def test_the_spare_folder_takes_what_the_first_refuses(tmp_path):
-    store = Store(tmp_path / "drive", spare=tmp_path / "local")
+    store = Store(tmp_path / "drive", fallback=tmp_path / "local")
     put(store, 1)
 
     def only_local(path):
@@ -122,7 +122,7 @@ def test_the_spare_folder_takes_what_the_first_refuses(tmp_path):
 
 
 def test_when_the_spare_refuses_too_both_are_named(tmp_path):
-    store = Store(tmp_path / "drive", spare=tmp_path / "local")
+    store = Store(tmp_path / "drive", fallback=tmp_path / "local")
     with pytest.warns(CheckpointWarning, match=r"drive: .*full; and .*local: .*full"):
         assert store.write(2, ".txt", refuse(errno.ENOSPC)).path is None
 

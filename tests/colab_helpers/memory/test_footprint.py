@@ -194,7 +194,7 @@ def test_a_batch_that_is_no_number_of_rows_is_refused(batch):
 )
 def test_a_step_that_cannot_be_rehearsed_is_told_in_words(loss, words):
     model = nn.Linear(2, 2)
-    with pytest.raises(memory.RehearsalError, match=words):
+    with pytest.raises(memory.TraceError, match=words):
         memory.footprint(
             model, lambda n: loss(model(torch.ones(n, 2))), 4, torch.optim.SGD(model.parameters())
         )
@@ -241,10 +241,10 @@ def test_a_data_set_a_mask_and_a_frozen_model_do_not_count():
 def test_what_is_trained_outside_the_model_is_refused_and_left_alone():
     model, other = nn.Linear(4, 4), nn.Linear(4, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], 0.1)
-    with pytest.raises(memory.RehearsalError, match="2 parameters of the optimiser are not in"):
+    with pytest.raises(memory.TraceError, match="2 parameters of the optimiser are not in"):
         memory.footprint(model, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with pytest.raises(memory.RehearsalError, match=r"trains a tensor of shape .* not in `model`"):
+    with pytest.raises(memory.TraceError, match=r"trains a tensor of shape .* not in `model`"):
         memory.footprint(model, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
     assert all(p.grad is None for p in other.parameters())
     both = nn.ModuleList([model, other])
@@ -289,7 +289,7 @@ def test_nothing_is_written_to_real_tensors_or_lists():
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 def test_what_cannot_be_rehearsed_at_all_is_told(make, words):
     model, optimizer = make(nn.Linear(2, 2))
-    with pytest.raises(memory.RehearsalError, match=words):
+    with pytest.raises(memory.TraceError, match=words):
         memory.footprint(model, lambda n: model(torch.ones(n, 2)).sum(), 4, optimizer)
 
 
@@ -301,5 +301,5 @@ def test_a_numpy_array_of_a_rehearsal_is_told():
         loss.detach().numpy()
         return loss
 
-    with pytest.raises(memory.RehearsalError, match="asks for a NumPy array"):
+    with pytest.raises(memory.TraceError, match="asks for a NumPy array"):
         memory.footprint(model, forward, 4, torch.optim.SGD(model.parameters(), 0.1))

@@ -55,8 +55,8 @@ def test_json_has_numbers(file, capsys):
     assert main(["plan", f"{file}:job", "--batch-size", "8", "--chips", "T4", "H100", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["rows"] == 8 and told["flop"] == 2 * 2 * 8 * 100 * 10
-    assert [offer["chip"] for offer in told["offers"]] == ["T4", "H100"]
-    assert told["offers"][1]["units"] is None and told["offers"][0]["fits"] is True
+    assert [estimate["chip"] for estimate in told["estimates"]] == ["T4", "H100"]
+    assert told["estimates"][1]["units"] is None and told["estimates"][0]["fits"] is True
 
 
 def test_what_fits_nowhere_exits_with_1(file, capsys):

@@ -17,7 +17,7 @@ def test_every_network_can_be_timed(name):
     network = NETWORKS[name]
     model = network.make()
     before = [p.detach().clone() for p in model.parameters()]
-    work = plan.rehearse(
+    work = plan.trace_step(
         model, network.loss(model), 4, torch.optim.SGD(model.parameters(), 0.1, 0.9)
     )
     expected = plan.time_alone(work, budget=0.1)
@@ -30,7 +30,7 @@ def test_every_network_can_be_timed(name):
 def test_the_sum_is_near_the_clock():
     model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4)))
     x = torch.rand(512, 1024)
-    work = plan.rehearse(model, lambda rows: model(torch.zeros(rows, 1024)), 512, None)
+    work = plan.trace_step(model, lambda rows: model(torch.zeros(rows, 1024)), 512, None)
     ratios = []
     for _ in range(5):  # machines drift: until it is near, and five times at most
         with torch.no_grad():

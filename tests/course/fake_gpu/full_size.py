@@ -22,7 +22,7 @@ with FakeTensorMode(allow_non_fake_inputs=True):
 
     def training_step(rows):
         optimizer.zero_grad()
-        ids = torch.randint(config.vocabulary, (rows, config.context), device=DEVICE)
+        ids = torch.randint(config.vocab_size, (rows, config.block_size), device=DEVICE)
         F.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
         optimizer.step()
 

@@ -154,7 +154,7 @@ def gpt(**sizes):
     model = models.GPT(config).to(DEVICE)
 
     def loss_of(rows):
-        ids = torch.randint(config.vocabulary, (rows, config.context), device=DEVICE)
+        ids = torch.randint(config.vocab_size, (rows, config.block_size), device=DEVICE)
         return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
     return model, loss_of

@@ -11,7 +11,7 @@ import pytest
 
 import colab_helpers
 from course import fake_gpu
-from course.check import promises
+from course.check import assertions
 from course.run import execute
 from course.table import load
 from course.write import assemble
@@ -56,5 +56,5 @@ def test_a_planted_fault_breaks_its_promise(name, tmp_path):
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 200)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert outcome.ok, outcome.problem
-    broken = promises.broken_in(execute.records(outcome.notebook))
+    broken = assertions.broken_in(execute.records(outcome.notebook))
     assert [text.split(": ")[1].split()[0] for text in broken] == guards.split()

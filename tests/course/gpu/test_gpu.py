@@ -11,7 +11,7 @@ import pytest
 from colab_lessons import reference
 from course import table
 from course.__main__ import main
-from course.gpu import leg, wheels
+from course.gpu import job, wheels
 from course.table import CourseError
 
 
@@ -63,32 +63,32 @@ def test_a_download_that_fails_is_an_error_with_pips_words(tmp_path, monkeypatch
 
 @pytest.fixture
 def there(tmp_path):
-    return leg.Leg(tmp_path, tmp_path / "wheels")
+    return job.GpuJob(tmp_path, tmp_path / "wheels")
 
 
 def test_without_wheels_it_says_which_command_makes_them(there):
     with pytest.raises(CourseError, match="make wheels"):
-        leg.install(there)
+        job.install(there)
 
 
 def test_an_unknown_step_is_an_error(there):
     with pytest.raises(CourseError, match="No step fly"):
-        [*leg.run(table.load(), there, ["fly"])]
+        [*job.run(table.load(), there, ["fly"])]
 
 
 def test_steps_run_with_the_wheels_and_this_checkout_and_no_package_of_ours(there):
     assert there.environment()["PYTHONPATH"].split(":") == [str(there.root), str(there.site)]
-    rehearsed = leg.Leg(there.root, there.wheels, "T4").environment()
+    rehearsed = job.GpuJob(there.root, there.wheels, "T4").environment()
     assert rehearsed["FAKE_GPU"] == "T4" and len(rehearsed["PYTHONPATH"].split(":")) == 3
     with pytest.raises(KeyError):
-        leg.Leg(there.root, there.wheels, "V9000").environment()
+        job.GpuJob(there.root, there.wheels, "V9000").environment()
 
 
 def test_a_step_that_fails_is_named_and_the_next_one_runs(there, monkeypatch):
     program = "import sys; print('said'); sys.exit(3 if 'tests/colab_helpers' in sys.argv else 0)"
-    monkeypatch.setattr(leg.sys, "executable", str(fake_python(there.root, program)))
+    monkeypatch.setattr(job.sys, "executable", str(fake_python(there.root, program)))
     course = table.load()
-    said = [*leg.run(course, leg.Leg(there.root, there.wheels), ["tests", "compare"])]
+    said = [*job.run(course, job.GpuJob(there.root, there.wheels), ["tests", "compare"])]
     assert said[0].startswith("tests: ended with 3, see build/gpu/tests.log")
     assert said[1].startswith("compare: ok")
     assert (there.folder / "tests.log").read_text().strip() == "said"
@@ -98,14 +98,14 @@ def test_a_step_that_takes_too_long_is_stopped_as_by_ctrl_c(there, monkeypatch):
     program = (
         "import time\ntry:\n  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('report written')"
     )
-    monkeypatch.setattr(leg.sys, "executable", str(fake_python(there.root, program)))
-    monkeypatch.setattr(leg, "LIMIT", 2.5)
-    monkeypatch.setattr(leg, "_ENDING", 1.0)
+    monkeypatch.setattr(job.sys, "executable", str(fake_python(there.root, program)))
+    monkeypatch.setattr(job, "LIMIT", 2.5)
+    monkeypatch.setattr(job, "_ENDING", 1.0)
     heard = signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # as for what a shell runs in its background
     try:
-        said, late = leg.run(table.load(), there, ["compare", "tests"])
+        said, late = job.run(table.load(), there, ["compare", "tests"])
     finally:
         signal.signal(signal.SIGINT, heard)
     assert "its time was over" in said and "left out" in late
@@ -149,7 +149,7 @@ def reference_mime():
 def test_an_archive_brings_notebooks_records_and_logs_home(there, tmp_path, monkeypatch, capsys):
     executed(there, "06_memory_management", record("06_memory_management", peak=1.0))
     (there.folder / "lessons.log").write_text("said")
-    archive = leg.pack(there)
+    archive = job.pack(there)
     with tarfile.open(archive) as packed:
         names = packed.getnames()
     assert names == [
@@ -167,7 +167,7 @@ def test_an_archive_brings_notebooks_records_and_logs_home(there, tmp_path, monk
 
 def test_what_was_rehearsed_is_refused_and_kept_nowhere(there, tmp_path, monkeypatch, capsys):
     executed(there, "01_enable_gpu", record("01_enable_gpu", "fake-gpu", x=1.0))
-    archive = leg.pack(there)
+    archive = job.pack(there)
     kept = tmp_path / "kept"
     monkeypatch.setattr(reference.write, "__defaults__", (kept,))
     assert main(["reference", "--from", str(archive)]) == 1
@@ -191,5 +191,5 @@ def test_two_figures_agree_or_are_named():
 
 
 def test_every_lesson_has_its_place_in_the_leg(course):
-    places = [number for numbers in leg.LESSONS.values() for number in numbers]
+    places = [number for numbers in job.LESSONS.values() for number in numbers]
     assert sorted(places) == [lesson.slug[:2] for lesson in course.lessons]

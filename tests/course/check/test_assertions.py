@@ -2,10 +2,10 @@
 
 import pytest
 
-from course.check import promises
+from course.check import assertions
 
 LESSON = "05_tpu_strategy"
-KEPT = {name: max(low, 0.001) for name, (low, high) in promises.PROMISES[LESSON].items()}
+KEPT = {name: max(low, 0.001) for name, (low, high) in assertions.ASSERTIONS[LESSON].items()}
 KEPT |= {"weights_gap": 0.0, "strategy_gap": 0.0}
 HERE = {"python": "3.11.7", "jax": "0.10", "tensorflow": "2.21"}
 
@@ -18,27 +18,27 @@ def of_lesson(**changes):
 
 
 def test_kept_promises_are_not_named():
-    assert promises.broken_in([of_lesson()]) == []
+    assert assertions.broken_in([of_lesson()]) == []
 
 
 @pytest.mark.parametrize("value", [None, 1.0, float("nan")])
 def test_a_broken_promise_is_named(value):
-    (said,) = promises.broken_in([of_lesson(weights_gap=value)])
+    (said,) = assertions.broken_in([of_lesson(weights_gap=value)])
     assert "weights_gap" in said and "0.0001" in said
 
 
 def test_what_a_missing_framework_measures_may_be_missing():
     record = of_lesson(loss_wrong=None, strategy_gap=None)
-    assert len(promises.broken_in([record])) == 2
+    assert len(assertions.broken_in([record])) == 2
     record["versions"] = HERE | {"tensorflow": None}
-    assert promises.broken_in([record]) == []
+    assert assertions.broken_in([record]) == []
 
 
 def test_what_is_there_has_to_be_right_also_without_its_framework():
     record = of_lesson(loss_wrong=1.0) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
-    assert len(promises.broken_in([record])) == 1
+    assert len(assertions.broken_in([record])) == 1
 
 
 def test_what_another_framework_measures_may_not_be_missing():
     record = of_lesson(all_reduces=None) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
-    assert len(promises.broken_in([record])) == 1
+    assert len(assertions.broken_in([record])) == 1

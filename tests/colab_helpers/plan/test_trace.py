@@ -27,7 +27,7 @@ def test_changes_tell_the_footprints_peak(name):
     network = NETWORKS[name]
     model = network.make()
     optimizer = torch.optim.AdamW(model.parameters())
-    work = plan.rehearse(model, network.loss(model), 4, optimizer)
+    work = plan.trace_step(model, network.loss(model), 4, optimizer)
     assert work.footprint == memory.footprint(model, network.loss(model), 4, optimizer)
     assert peak_of(work.changes) == work.footprint.peak
     assert work.replay(memory.Allocator(2**50)) >= work.footprint.peak
@@ -36,32 +36,32 @@ def test_changes_tell_the_footprints_peak(name):
 
 def test_flop_of_products_attention_and_recurrent_layers():
     linear = nn.Linear(64, 32, bias=False)
-    once = plan.rehearse(linear, lambda rows: linear(torch.zeros(rows, 64)), 8, None)
+    once = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)), 8, None)
     assert once.flop == 2 * 8 * 64 * 32 and once.families()["products"][0] == 1
-    twice = plan.rehearse(linear, lambda rows: linear(torch.zeros(rows, 64)).sum(), 8,
+    twice = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)).sum(), 8,
                           torch.optim.SGD(linear.parameters()))  # fmt: skip
     assert twice.flop == 2 * once.flop  # nobody wants the gradient of the data
 
     def attend(rows):
         return nn.functional.scaled_dot_product_attention(*torch.zeros(3, rows, 2, 16, 8))
 
-    scores = plan.rehearse(nn.Identity(), attend, 4, None)
+    scores = plan.trace_step(nn.Identity(), attend, 4, None)
     assert scores.flop == 2 * 2 * 4 * 2 * 16 * 16 * 8
 
     lstm = nn.LSTM(16, 32, batch_first=True)
-    read = plan.rehearse(lstm, lambda rows: lstm(torch.zeros(rows, 5, 16))[0], 4, None)
+    read = plan.trace_step(lstm, lambda rows: lstm(torch.zeros(rows, 5, 16))[0], 4, None)
     assert read.flop == 2 * 5 * 4 * (4 * 32 * 16 + 4 * 32 * 32)
 
 
 def test_looking_up_moves_rows_and_not_the_table():
     table = nn.Embedding(100_000, 16)
-    read = plan.rehearse(table, lambda rows: table(torch.zeros(rows, dtype=torch.long)), 8, None)
+    read = plan.trace_step(table, lambda rows: table(torch.zeros(rows, dtype=torch.long)), 8, None)
     assert read.moved < 10_000 < table.weight.numel()
 
 
 def test_equal_calls_are_one_operation():
     layers = nn.Sequential(*(nn.Linear(8, 8) for _ in range(5)))
-    work = plan.rehearse(layers, lambda rows: layers(torch.zeros(rows, 8)), 2, None)
+    work = plan.trace_step(layers, lambda rows: layers(torch.zeros(rows, 8)), 2, None)
     [product] = [one for one in work.operations if one.flop]
     assert product.count == 5
 
@@ -70,7 +70,7 @@ def test_a_model_on_meta_is_one_on_the_cpu():
     def peak(where):
         with torch.device(where):
             model = nn.Linear(100, 100)
-        return plan.rehearse(
+        return plan.trace_step(
             model,
             lambda rows: model(torch.zeros(rows, 100)).sum(),
             8,
@@ -84,7 +84,7 @@ def test_taking_all_weights_at_once_costs_memory():
     model = nn.Sequential(*(nn.Linear(200, 200) for _ in range(6)))
     loss = lambda rows: model(torch.zeros(rows, 200)).sum()  # noqa: E731
     one, together = (
-        plan.rehearse(model, loss, 1, torch.optim.AdamW(model.parameters()), foreach=foreach)
+        plan.trace_step(model, loss, 1, torch.optim.AdamW(model.parameters()), foreach=foreach)
         for foreach in (None, True)
     )
     assert together.footprint.peak > 1.15 * one.footprint.peak
@@ -93,7 +93,7 @@ def test_taking_all_weights_at_once_costs_memory():
 def test_a_card_that_is_too_small_refuses_the_replay():
     model = nn.Linear(2000, 2000)
     loss = lambda rows: model(torch.zeros(rows, 2000)).sum()  # noqa: E731
-    work = plan.rehearse(model, loss, 8, torch.optim.AdamW(model.parameters()))
+    work = plan.trace_step(model, loss, 8, torch.optim.AdamW(model.parameters()))
     assert work.replay(memory.Allocator(200 * MIB)) >= work.footprint.peak
     with pytest.raises(OutOfMemory):
         work.replay(memory.Allocator(50 * MIB))
@@ -101,7 +101,7 @@ def test_a_card_that_is_too_small_refuses_the_replay():
 
 def training_of(model, inputs, rows=2):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    return plan.rehearse(model, lambda count: model(inputs(count)).sum(), rows, optimizer)
+    return plan.trace_step(model, lambda count: model(inputs(count)).sum(), rows, optimizer)
 
 
 def test_backward_of_grouped_convolutions_is_twice_forward_and_not_more():
@@ -109,7 +109,7 @@ def test_backward_of_grouped_convolutions_is_twice_forward_and_not_more():
         nn.Conv2d(3, 32, 1), nn.Conv2d(32, 32, 3, groups=32, padding=1), nn.Conv2d(32, 8, 1)
     )
     images = lambda rows: torch.zeros(rows, 3, 16, 16)  # noqa: E731
-    forward = plan.rehearse(model, lambda rows: model(images(rows)), 2, None).flop
+    forward = plan.trace_step(model, lambda rows: model(images(rows)), 2, None).flop
     first = 2 * 2 * 16 * 16 * 3 * 32  # its data want no gradient
     assert training_of(model, images).flop == 3 * forward - first
 
@@ -128,7 +128,7 @@ def test_inference_mode_hides_no_products():
         with torch.inference_mode():
             return model(torch.zeros(rows, 100))
 
-    assert plan.rehearse(model, read, 8, None).flop == 2 * 8 * 100 * 100
+    assert plan.trace_step(model, read, 8, None).flop == 2 * 8 * 100 * 100
 
 
 def test_sparse_gradients_are_rehearsed():
@@ -142,7 +142,7 @@ def test_a_number_changed_in_place_is_read_and_written():
         x = torch.empty(rows)
         return x.mul_(2.0)
 
-    assert plan.rehearse(nn.Identity(), double, 1000, None).moved == 8000
+    assert plan.trace_step(nn.Identity(), double, 1000, None).moved == 8000
 
 
 def test_a_storage_that_grows_in_place_is_taken_anew():
@@ -152,7 +152,7 @@ def test_a_storage_that_grows_in_place_is_taken_anew():
         x.resize_(1000 * rows)
         return x[0] + y[0]
 
-    work = plan.rehearse(nn.Identity(), grow, 1000, None)
+    work = plan.trace_step(nn.Identity(), grow, 1000, None)
     assert work.footprint.peak >= 4_000_000 and peak_of(work.changes) == work.footprint.peak
     card = memory.Allocator(200 * MIB)
     assert work.replay(card) >= 4_000_000
@@ -165,5 +165,5 @@ def test_the_logger_of_pytorchs_counter_is_as_it_was():
     import logging
 
     log = logging.getLogger("torch.utils.flop_counter")
-    plan.rehearse(nn.Linear(2, 2), lambda rows: torch.zeros(rows, 2) @ torch.zeros(2, 2), 2, None)
+    plan.trace_step(nn.Linear(2, 2), lambda rows: torch.zeros(rows, 2) @ torch.zeros(2, 2), 2, None)
     assert log.level == logging.NOTSET

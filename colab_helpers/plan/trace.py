@@ -74,14 +74,14 @@ class Operation:
 
 
 @dataclass(frozen=True, repr=False)
-class Work:
+class StepTrace:
     """What a step does: bytes by part, operations, and in order what was born, died or was resized.
 
-    The `changes` begin with what is there before the step. `rows` is the batch, `device` the kind of
+    The `changes` begin with what is there before the step. `batch_size` is the batch_size, `device` the kind of
     device the model is on.
     """
 
-    rows: int
+    batch_size: int
     footprint: Footprint
     operations: tuple[Operation, ...]
     changes: tuple[Change, ...]
@@ -137,32 +137,32 @@ class Work:
     __repr__ = __str__
 
 
-def rehearse(
+def trace_step(
     model: nn.Module,
     forward: Callable[[int], Any],
-    batch: int,
+    batch_size: int,
     optimizer: torch.optim.Optimizer | None,
     foreach: bool | None = None,
-) -> Work:
-    """Return what one step with `batch` rows does, without allocating or computing anything.
+) -> StepTrace:
+    """Return what one step with a batch of `batch_size` does, without allocating or computing anything.
 
-    `model`, `forward(rows)`, `batch`, `optimizer` and `foreach` are as in `memory.footprint`, and so are
+    `model`, `forward(batch_size)`, `batch_size`, `optimizer` and `foreach` are as in `memory.footprint`, and so are
     the errors. None for `optimizer` stands for inference.
 
     FLOP are PyTorch's own count (`torch.utils.flop_counter`) and, for the attention and the recurrent
     layer of a CPU, which that does not know, two for each product of two numbers.
 
     >>> model = nn.Linear(100, 10)
-    >>> loss = lambda rows: model(torch.zeros(rows, 100)).sum()
-    >>> work = rehearse(model, loss, 50, torch.optim.SGD(model.parameters()))
+    >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
+    >>> work = trace_step(model, loss, 50, torch.optim.SGD(model.parameters()))
     >>> work.flop, work.footprint.parameters
     (200000, 4040)
     """
     recorder = _Recorder()
-    found = footprint(model, forward, batch, optimizer, recorder.beside, foreach)
+    found = footprint(model, forward, batch_size, optimizer, recorder.beside, foreach)
     parameters = next(model.parameters(), None)
     device = "cpu" if parameters is None or parameters.is_meta else parameters.device.type
-    return Work(batch, found, recorder.operations(), tuple(recorder.changes), device)
+    return StepTrace(batch_size, found, recorder.operations(), tuple(recorder.changes), device)
 
 
 class _Recorder(TorchDispatchMode):

@@ -30,7 +30,7 @@ _ENDING = 20  # seconds that a step gets for its report when its time is over
 
 
 @dataclass(frozen=True)
-class Leg:
+class GpuJob:
     """Where things lie on the machine, and the machine that is faked in a rehearsal, or ""."""
 
     root: Path
@@ -74,7 +74,7 @@ LESSONS = {
 STEPS = ("install", *LESSONS, "compare", "tests", "pack")
 
 
-def run(course: Course, leg: Leg, steps: Sequence[str], only: Sequence[str] = ()) -> Iterator[str]:
+def run(course: Course, job: GpuJob, steps: Sequence[str], only: Sequence[str] = ()) -> Iterator[str]:
     """Run steps, say in a line how each ended, and go on after one that failed.
 
     `only` names lessons. Raises `CourseError` for an unknown step, and where nothing can be installed.
@@ -82,31 +82,31 @@ def run(course: Course, leg: Leg, steps: Sequence[str], only: Sequence[str] = ()
     unknown = set(steps) - set(STEPS)
     if unknown:
         raise CourseError(f"No step {', '.join(sorted(unknown))}. There are: {', '.join(STEPS)}.")
-    leg.folder.mkdir(parents=True, exist_ok=True)
+    job.folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + LIMIT
     for step in steps or STEPS:
         start = time.perf_counter()
         if step == "install":
-            said = install(leg)
+            said = install(job)
         elif step == "pack":
-            said = str(pack(leg).relative_to(leg.root))
+            said = str(pack(job).relative_to(job.root))
         else:
-            said = _run_step(course, leg, step, only, deadline - time.monotonic())
-            pack(leg)  # so that nothing measured is lost, whatever comes
+            said = _run_step(course, job, step, only, deadline - time.monotonic())
+            pack(job)  # so that nothing measured is lost, whatever comes
         yield f"{step}: {said}, {time.perf_counter() - start:.0f} s"
 
 
-def install(leg: Leg) -> str:
+def install(job: GpuJob) -> str:
     """Install the wheels beside the machine's packages; say what still is missing."""
-    wheels = sorted(leg.wheels.glob("*.whl"))
+    wheels = sorted(job.wheels.glob("*.whl"))
     if not wheels:
-        raise CourseError(f"{leg.wheels} has no wheels: make wheels, where there is a network.")
+        raise CourseError(f"{job.wheels} has no wheels: make wheels, where there is a network.")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-index", "--no-deps", "--no-compile", "--upgrade", "--target", str(leg.site)]
+    command += ["--no-index", "--no-deps", "--no-compile", "--upgrade", "--target", str(job.site)]
     done = subprocess.run([*command, *map(str, wheels)], capture_output=True, text=True)
     if done.returncode:
         raise CourseError(f"The wheels cannot be installed: {done.stderr.strip()[-400:]}")
-    missing = _run_python(leg, "from course.gpu import leg; print(*leg.missing())").split()
+    missing = _run_python(job, "from course.gpu import job; print(*job.missing())").split()
     if missing:
         raise CourseError(
             f"Still missing: {', '.join(missing)}. Where there is a network: pip list > there.txt on this "
@@ -130,15 +130,15 @@ def missing() -> list[str]:
     return found
 
 
-def pack(leg: Leg) -> Path:
+def pack(job: GpuJob) -> Path:
     """Pack notebooks, records, report and logs into one archive, and return it."""
-    target = leg.folder / f"gpu-{date.today().isoformat()}.tar.gz"
+    target = job.folder / f"gpu-{date.today().isoformat()}.tar.gz"
     with tarfile.open(target, "w:gz") as archive:
-        for path in sorted([*leg.folder.glob("*.log"), *leg.folder.glob("*.json")]):
+        for path in sorted([*job.folder.glob("*.log"), *job.folder.glob("*.json")]):
             archive.add(path, path.name)
-        for path in sorted((leg.folder / "lessons").glob("*")):
+        for path in sorted((job.folder / "lessons").glob("*")):
             archive.add(path, f"lessons/{path.name}")
-        for name, text in _records(leg.folder / "lessons"):
+        for name, text in _records(job.folder / "lessons"):
             entry = tarfile.TarInfo(f"records/{name}")
             data = text.encode()
             entry.size = len(data)
@@ -174,7 +174,7 @@ def compare(course: Course, rehearsed: bool) -> int:
     return 0 if all(row.holds for row in rows) else 1
 
 
-def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: float) -> str:
+def _run_step(course: Course, job: GpuJob, step: str, only: Sequence[str], left: float) -> str:
     """Run one step in a process of its own, with its log, for `left` seconds; say how it ended."""
     if left < 2 * _ENDING:
         return f"left out: the time of this call is over. Run it alone, with STEP={step}"
@@ -190,22 +190,22 @@ def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: fl
             "--require",
             "GPU",
             "--folder",
-            str(leg.folder / "lessons"),
+            str(job.folder / "lessons"),
             *chosen,
         ]
-        words += ["-p", "FAST=true"] if leg.rehearse else []
+        words += ["-p", "FAST=true"] if job.rehearse else []
     elif step == "compare":
-        words = ["-m", "course", "gpu-compare", *(["--rehearsed"] if leg.rehearse else [])]
+        words = ["-m", "course", "gpu-compare", *(["--rehearsed"] if job.rehearse else [])]
     else:
         words = ["-m", "pytest", "tests/colab_helpers", "-q", "-p", "no:cacheprovider"]
         words += ["-n", "4", "--maxfail", "30"]
-    log = leg.folder / f"{step}.log"
+    log = job.folder / f"{step}.log"
     _hear_ctrl_c()
-    print(f"{step}: running; it says how far it is in {log.relative_to(leg.root)}", flush=True)
+    print(f"{step}: running; it says how far it is in {log.relative_to(job.root)}", flush=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, *words],
-            stdout=file, stderr=subprocess.STDOUT, cwd=leg.root, env=leg.environment(step),
+            stdout=file, stderr=subprocess.STDOUT, cwd=job.root, env=job.environment(step),
         )  # fmt: skip
         try:
             process.wait(left - _ENDING)
@@ -214,7 +214,7 @@ def _run_step(course: Course, leg: Leg, step: str, only: Sequence[str], left: fl
             _stop(process)
             said = f"ended early: its time was over after {left:.0f} s"
     print(log.read_text("utf-8", "replace").strip())
-    return said if said == "ok" else f"{said}, see {log.relative_to(leg.root)}"
+    return said if said == "ok" else f"{said}, see {log.relative_to(job.root)}"
 
 
 def _hear_ctrl_c() -> None:
@@ -232,10 +232,10 @@ def _stop(process: subprocess.Popen) -> None:
         process.kill()
 
 
-def _run_python(leg: Leg, code: str) -> str:
+def _run_python(job: GpuJob, code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
-        capture_output=True, text=True, cwd=leg.root, env=leg.environment(),
+        capture_output=True, text=True, cwd=job.root, env=job.environment(),
     )  # fmt: skip
     if done.returncode:
         raise CourseError(f"Python does not start with the wheels: {done.stderr.strip()[-400:]}")

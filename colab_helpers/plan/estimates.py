@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from colab_helpers import facts, published
 from colab_helpers.hardware import Chip, catalogue
-from colab_helpers.hardware.overheads import terms
+from colab_helpers.hardware.overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
 from colab_helpers.plan import accuracy
-from colab_helpers.plan.work import Operation, Work
+from colab_helpers.plan.trace import Operation, StepTrace
 
 #: More than any card has: what a step would reserve, if it could.
 _ENDLESS = 2**50
@@ -19,10 +19,10 @@ _CLOSE = 32
 
 
 @dataclass(frozen=True)
-class Offer:
+class Estimate:
     """What one machine would say. `low` and `high` are seconds of a step, `up_to` bytes.
 
-    `up_to` is what the step reserves at most, with `terms`. `units_per_hour` is None where nobody has
+    `up_to` is what the step reserves at most, with `overheads`. `units_per_hour` is None where nobody has
     told them. `note` says what is different there.
     """
 
@@ -53,21 +53,21 @@ class Offer:
         return least * self.units_per_hour, most * self.units_per_hour
 
 
-def offers(work: Work, chips: Sequence[str] = ()) -> list[Offer]:
+def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     """Return what each of Colab's machines with an accelerator would say to a step, by its data sheet.
 
     `work` should be rehearsed with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
     `hardware.catalogue()`; all of Colab's menu when left out. Whether it fits is the verdict of
-    `memory.Allocator`, with CUDA's rules and `terms`. A step takes at least what the slower of both
+    `memory.Allocator`, with CUDA's rules and `overheads`. A step takes at least what the slower of both
     ceilings allows, operation by operation; at most so much longer as the published runs in `accuracy`
     did. On a TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises
     KeyError for a chip that is not in the catalogue.
 
-    >>> from colab_helpers.plan import rehearse
+    >>> from colab_helpers.plan import trace_step
     >>> import torch
     >>> model = torch.nn.Linear(1000, 1000)
-    >>> work = rehearse(model, lambda rows: model(torch.zeros(rows, 1000)), 8, None)
-    >>> [offer.fits for offer in offers(work, ["T4", "v5e"])]
+    >>> work = trace_step(model, lambda batch_size: model(torch.zeros(batch_size, 1000)), 8, None)
+    >>> [estimate.fits for estimate in estimates(work, ["T4", "v5e"])]
     [True, True]
     """
     menu = {machine.chip: machine for machine in facts.machine_table().machines if machine.chip}
@@ -79,7 +79,7 @@ def offers(work: Work, chips: Sequence[str] = ()) -> list[Offer]:
         fits, up_to = _memory(work, chip)
         low, high = seconds_on(work, chip)
         table.append(
-            Offer(
+            Estimate(
                 choice=machine.choice if machine else chip.name,
                 chip=chip,
                 fits=fits,
@@ -94,7 +94,7 @@ def offers(work: Work, chips: Sequence[str] = ()) -> list[Offer]:
     return table
 
 
-def seconds_on(work: Work, chip: Chip) -> tuple[float, float]:
+def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the seconds of a step on `chip`, at least and at most.
 
     At least: both ceilings of the data sheet, operation by operation, and the launch of each, as published
@@ -109,7 +109,7 @@ def seconds_on(work: Work, chip: Chip) -> tuple[float, float]:
     return low, max(low, least * accuracy.slack() + work.calls * call)
 
 
-def ceilings(work: Work, chip: Chip) -> dict[str, float]:
+def ceilings(work: StepTrace, chip: Chip) -> dict[str, float]:
     """Return the seconds of a step by family, if every operation reached a ceiling of the data sheet.
 
     The largest comes first. Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
@@ -122,33 +122,33 @@ def ceilings(work: Work, chip: Chip) -> dict[str, float]:
     return dict(sorted(table.items(), key=lambda entry: entry[1], reverse=True))
 
 
-def cheapest(table: Iterable[Offer], steps: int, deadline: float) -> Offer | None:
-    """Return the offer that fits, should end within `deadline` hours, and burns fewest units; or None.
+def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate | None:
+    """Return the estimate that fits, should end within `deadline` hours, and burns fewest units; or None.
 
-    `table` is from `offers`, `steps` the length of the training. Machines on the free menu cost nothing;
+    `table` is from `estimates`, `steps` the length of the training. Machines on the free menu cost nothing;
     those whose units nobody has told are left out. The slow end of each range counts, for the deadline
     and for the units.
     """
     rest = [
-        offer
-        for offer in table
-        if offer.fits and offer.hours(steps)[1] <= deadline and (offer.free or offer.units(steps))
+        estimate
+        for estimate in table
+        if estimate.fits and estimate.hours(steps)[1] <= deadline and (estimate.free or estimate.units(steps))
     ]
-    return min(rest, key=lambda offer: _most_units(offer, steps), default=None)
+    return min(rest, key=lambda estimate: _most_units(estimate, steps), default=None)
 
 
-def largest_batch(rehearsal: Callable[[int], Work], chip: Chip, limit: int = 2**20) -> int:
-    """Return the most rows, up to `limit`, with which a step fits on `chip`, or 3 % fewer.
+def largest_batch(rehearsal: Callable[[int], StepTrace], chip: Chip, limit: int = 2**20) -> int:
+    """Return the largest batch, up to `limit`, with which a step fits on `chip`, or 3 % fewer.
 
-    `rehearsal(rows)` returns the `Work` of a step with so many rows; what is returned was rehearsed, and
+    `rehearsal(batch_size)` returns the `StepTrace` of a step of that size; what is returned was rehearsed, and
     fitted. 0 when not even one row fits.
     """
     room, tried = chip.room, {}
-    low, high, rows = 0, limit + 1, 1
+    low, high, batch_size = 0, limit + 1, 1
     while high - low > max(1, low // _CLOSE):
-        fits, tried[rows] = _memory(rehearsal(rows), chip)
-        low, high = (rows, high) if fits else (low, rows)
-        rows = min(max(_where(tried, room), low + max(1, low // _CLOSE)), high - 1)
+        fits, tried[batch_size] = _memory(rehearsal(batch_size), chip)
+        low, high = (batch_size, high) if fits else (low, batch_size)
+        batch_size = min(max(_where(tried, room), low + max(1, low // _CLOSE)), high - 1)
     return low
 
 
@@ -161,14 +161,14 @@ def _where(tried: Mapping[int, int], room: int) -> int:
     return many + int((room - large) / each) if each > 0 else 2 * many
 
 
-def _most_units(offer: Offer, steps: int) -> float:
-    units = offer.units(steps)
-    return 0.0 if offer.free or units is None else units[1]
+def _most_units(estimate: Estimate, steps: int) -> float:
+    units = estimate.units(steps)
+    return 0.0 if estimate.free or units is None else units[1]
 
 
-def _memory(work: Work, chip: Chip) -> tuple[bool, int]:
+def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
-    context, driver, *workspaces = (term.on(chip) for term in terms())
+    context, driver, *workspaces = (overhead.on(chip) for overhead in overheads())
     room = chip.room
     if chip.kind != "GPU":
         return work.footprint.peak <= room, work.footprint.peak
@@ -180,7 +180,7 @@ def _memory(work: Work, chip: Chip) -> tuple[bool, int]:
     return True, up_to
 
 
-def _reserved(work: Work, card: Allocator, workspaces: Iterable[int]) -> int:
+def _reserved(work: StepTrace, card: Allocator, workspaces: Iterable[int]) -> int:
     for size in workspaces:
         card.take(size)
     return work.replay(card)
@@ -201,7 +201,7 @@ def _format_on(number_format: str, chip: Chip) -> str:
     return "fp32" if "fp32" in chip.peak else chip.best_format
 
 
-def _note(work: Work, chip: Chip) -> str:
+def _note(work: StepTrace, chip: Chip) -> str:
     formats = {one.format for one in work.operations if one.flop}
     lacking = sorted(formats - set(chip.peak) - {""})
     if chip.kind != "GPU":

@@ -19,26 +19,26 @@ def training(width, rows=64, dtype=torch.float32):
     def loss(count):
         return model(torch.zeros(count, width, dtype=dtype)).float().sum()
 
-    return plan.rehearse(model, loss, rows, torch.optim.AdamW(model.parameters()), foreach=True)
+    return plan.trace_step(model, loss, rows, torch.optim.AdamW(model.parameters()), foreach=True)
 
 
 def test_the_whole_menu_is_asked():
-    table = plan.offers(training(256))
-    assert [offer.choice for offer in table] == [
+    table = plan.estimates(training(256))
+    assert [estimate.choice for estimate in table] == [
         machine.choice for machine in facts.machine_table().machines if machine.chip
     ]
-    assert all(offer.fits and 0 < offer.low <= offer.high for offer in table)
+    assert all(estimate.fits and 0 < estimate.low <= estimate.high for estimate in table)
     with pytest.raises(KeyError, match="There are: T4"):
-        plan.offers(training(256), ["T5"])
+        plan.estimates(training(256), ["T5"])
 
 
 def test_what_does_not_fit_is_refused_with_its_terms():
     large = training(25_000)  # two matrices of 2.5 GB, five times over
-    t4, l4, a100 = plan.offers(large, ["T4", "L4", "A100-40"])
+    t4, l4, a100 = plan.estimates(large, ["T4", "L4", "A100-40"])
     assert (t4.fits, l4.fits, a100.fits) == (False, False, True)
     assert t4.has == 15360 * 2**20
-    terms = sum(term.bytes for term in plan.terms())
-    assert t4.up_to >= large.footprint.peak + terms
+    overheads = sum(overhead.bytes for overhead in plan.overheads())
+    assert t4.up_to >= large.footprint.peak + overheads
 
 
 def test_a_step_is_no_faster_than_both_ceilings():
@@ -52,7 +52,7 @@ def test_a_step_is_no_faster_than_both_ceilings():
 
 def test_a_format_that_a_chip_lacks_is_said():
     work = training(512, dtype=torch.bfloat16)
-    t4, l4, v5e = plan.offers(work, ["T4", "L4", "v5e"])
+    t4, l4, v5e = plan.estimates(work, ["T4", "L4", "v5e"])
     assert "no bf16" in t4.note and l4.note == "" and "compiler" in v5e.note
     products = {key: plan.ceilings(work, CHIPS[key])["products"] for key in ("T4", "L4")}
     assert products["T4"] > products["L4"]
@@ -61,7 +61,7 @@ def test_a_format_that_a_chip_lacks_is_said():
 def test_convolutions_in_fp32_run_in_tf32_where_there_is_one():
     model = nn.Conv2d(64, 64, 3)
     read = lambda rows: model(torch.zeros(rows, 64, 32, 32))  # noqa: E731
-    work = plan.rehearse(model, read, 64, None)
+    work = plan.trace_step(model, read, 64, None)
     a100 = CHIPS["A100-40"]
     assert plan.ceilings(work, a100)["convolutions"] < work.flop / a100.peak["fp32"]
 
@@ -72,21 +72,21 @@ def test_a_tpu_launches_one_program():
 
 
 def test_hopper_gets_its_larger_workspace():
-    context, _, cublas = plan.terms()
+    context, _, cublas = plan.overheads()
     assert cublas.on(CHIPS["H100"]) > cublas.on(CHIPS["T4"]) > 0 == cublas.on(CHIPS["v5e"])
     assert context.source and context.seen
 
 
 def test_the_cheapest_is_in_time_and_fits():
-    table = plan.offers(training(2048, rows=2048), ["T4", "L4", "A100-40", "H100"])
+    table = plan.estimates(training(2048, rows=2048), ["T4", "L4", "A100-40", "H100"])
     slow = table[0].hours(10**6)[1]
     assert plan.cheapest(table, 10**6, 10 * slow).choice == "T4 GPU"  # free
-    paid = [dataclasses.replace(offer, free=False) for offer in table]
+    paid = [dataclasses.replace(estimate, free=False) for estimate in table]
     found = plan.cheapest(paid, 10**6, 10 * slow)
-    costs = {offer.choice: offer.units(10**6)[1] for offer in paid if offer.units(10**6)}
+    costs = {estimate.choice: estimate.units(10**6)[1] for estimate in paid if estimate.units(10**6)}
     assert costs[found.choice] == min(costs.values()) and "H100 GPU" not in costs
     assert plan.cheapest(table, 10**6, 0) is None
-    none_fits = [dataclasses.replace(offer, fits=False) for offer in table]
+    none_fits = [dataclasses.replace(estimate, fits=False) for estimate in table]
     assert plan.cheapest(none_fits, 1, 1000) is None
 
 
@@ -97,10 +97,10 @@ def test_the_largest_batch_fits_and_a_little_more_does_not():
     def rehearsal(rows):
         calls.append(rows)
         loss = lambda count: model(torch.zeros(count, 4096)).sum()  # noqa: E731
-        return plan.rehearse(model, loss, rows, torch.optim.SGD(model.parameters()), foreach=True)
+        return plan.trace_step(model, loss, rows, torch.optim.SGD(model.parameters()), foreach=True)
 
     most = plan.largest_batch(rehearsal, CHIPS["T4"])
-    fits = lambda rows: plan.offers(rehearsal(rows), ["T4"])[0].fits  # noqa: E731
+    fits = lambda rows: plan.estimates(rehearsal(rows), ["T4"])[0].fits  # noqa: E731
     assert fits(most) and not fits(int(1.04 * most) + 2) and len(calls) < 30
     assert plan.largest_batch(rehearsal, CHIPS["T4"], limit=100) == 100
     small = dataclasses.replace(CHIPS["T4"], memory=1e8, memory_mib=100)

@@ -8,7 +8,7 @@ from typing import Any
 INFINITY = float("inf")
 
 #: lesson -> {value: (at least, at most)}
-PROMISES: dict[str, dict[str, tuple[float, float]]] = {
+ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
     "05_tpu_strategy": {
         "weights_gap": (0, 1e-4),  # eight devices and one
         "one_row_gap": (1e-4, INFINITY),  # so that the tolerance tells them apart
@@ -93,7 +93,7 @@ PROMISES: dict[str, dict[str, tuple[float, float]]] = {
 #: Values that a framework measures: where it is missing, and only there, they may be missing too.
 _MEASURED_BY = {
     "05_tpu_strategy": {
-        **dict.fromkeys(PROMISES["05_tpu_strategy"], "jax"),
+        **dict.fromkeys(ASSERTIONS["05_tpu_strategy"], "jax"),
         "loss_wrong": "tensorflow",
         "strategy_gap": "tensorflow",
     }
@@ -114,7 +114,7 @@ def broken(
 
     return [
         f"{lesson}: {name} is {values.get(name)}, promised from {low} to {high}"
-        for name, (low, high) in PROMISES.get(lesson, {}).items()
+        for name, (low, high) in ASSERTIONS.get(lesson, {}).items()
         if not low <= values.get(name, float("nan")) <= high
         if name in values or not may_be_missing(name)
     ]
