@@ -232,7 +232,7 @@ def _room(model: Transformer, machine: facts.Machine, chip: Chip) -> Room:
 
 def takes(model: Transformer, chip: Chip) -> int:
     """Return the bytes that a step of `model` takes on `chip`, with what no tensor has."""
-    return model.peak + sum(term.on(chip) for term in overheads.terms())
+    return model.peak + sum(one.on(chip) for one in overheads.overheads())
 
 
 def most_rows(model: Transformer, chip: Chip) -> int:

@@ -51,7 +51,9 @@ class Block(nn.Module):
         split = self.query_key_value(x).view(batch, tokens, 3, self.n_head, head_dim)
         query, key, value = split.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, head_dim)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        joined = mixed.transpose(1, 2).reshape(batch, tokens, n_embd)  # the heads side by side again
+        joined = mixed.transpose(1, 2).reshape(
+            batch, tokens, n_embd
+        )  # the heads side by side again
         return self.project(joined)
 
 

@@ -12,7 +12,7 @@ from colab_helpers.hardware.chips import Chip
 
 
 @dataclass(frozen=True)
-class Term:
+class Overhead:
     """Bytes that a rehearsal cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
 
     id: str
@@ -29,7 +29,7 @@ class Term:
         """Return the bytes on `chip`; 0 on a TPU.
 
         >>> from colab_helpers.hardware import catalogue
-        >>> terms()[-1].on(catalogue()["H100"]) // 2**20
+        >>> overheads()[-1].on(catalogue()["H100"]) // 2**20
         32
         """
         if chip.kind != "GPU":
@@ -39,11 +39,11 @@ class Term:
 
 
 @functools.cache
-def terms() -> tuple[Term, ...]:
+def overheads() -> tuple[Overhead, ...]:
     """Return what a plan adds to a rehearsal, from `overheads.toml`.
 
-    >>> [term.id for term in terms()]
+    >>> [one.id for one in overheads()]
     ['context', 'driver', 'cublas']
     """
     file = resources.files("colab_helpers.hardware").joinpath("overheads.toml")
-    return tuple(Term(**row) for row in tomllib.loads(file.read_text("utf-8"))["term"])
+    return tuple(Overhead(**row) for row in tomllib.loads(file.read_text("utf-8"))["overhead"])

@@ -28,7 +28,7 @@ _FEW, _MORE = 8, 16
 
 
 class FakeTensors(TorchDispatchMode):
-    """Answers 1 where a value is asked for, and gives recurrent layers the workspace that they keep.
+    """Answers 1, or 0.5 for a float, where a value is asked for, and gives recurrent layers the workspace that they keep.
 
     What a step makes on "meta" is made on the CPU, where its model is taken to be.
     """
@@ -87,10 +87,10 @@ class Outsiders(TorchDispatchMode):
 
 
 def _one(dtype: torch.dtype) -> bool | int | float | complex:
-    """1 as a value of this type would come to Python."""
+    """Return 1 as a value of this type comes to Python, or 0.5 for a float: some steps divide by 1 - value."""
     if dtype is torch.bool:
         return True
-    return 1.0 if dtype.is_floating_point else 1j**0 if dtype.is_complex else 1
+    return 0.5 if dtype.is_floating_point else 1j**0 if dtype.is_complex else 1
 
 
 def _bytes_kept(args: tuple) -> int:

@@ -258,16 +258,18 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     """Raise `TraceError` for what cannot be rehearsed at all."""
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
-        raise TraceError(f"`model` is a {kind}. Give one module: nn.ModuleList([one, other]) holds several.")
+        raise TraceError(
+            f"`model` is a {kind}. Give one module: nn.ModuleList([one, other]) holds several."
+        )
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         kind = type(optimizer).__name__
-        raise TraceError(f"`optimizer` is a {kind}. Give one optimizer that trains all parts, or None.")
+        raise TraceError(
+            f"`optimizer` is a {kind}. Give one optimizer that trains all parts, or None."
+        )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise TraceError(
-            "A scripted module cannot be rehearsed: use the model it was made from."
-        )
+        raise TraceError("A scripted module cannot be rehearsed: use the model it was made from.")
     if optimizer is None:
         return
     inside = set(model.parameters())

@@ -13,25 +13,25 @@ from colab_helpers.plan.estimates import (
     Estimate,
     ceilings,
     cheapest,
-    largest_batch,
     estimates,
+    largest_batch,
     seconds_on,
 )
 from colab_helpers.plan.timing import Expected, time_alone
 from colab_helpers.plan.trace import Operation, StepTrace, trace_step
 
 __all__ = [
-    "Expected",
     "Estimate",
+    "Expected",
     "Operation",
     "StepTrace",
     "ceilings",
     "cheapest",
-    "largest_batch",
     "estimates",
-    "trace_step",
+    "largest_batch",
+    "overheads",
     "seconds_on",
     "show",
-    "overheads",
     "time_alone",
+    "trace_step",
 ]

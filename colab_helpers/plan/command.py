@@ -25,7 +25,9 @@ class PlanError(ValueError):
     """What was given cannot be planned: what was seen, and what to do."""
 
 
-def plan_file(where: str, batch_size: int, chips: Sequence[str] = ()) -> tuple[StepTrace, list[Estimate]]:
+def plan_file(
+    where: str, batch_size: int, chips: Sequence[str] = ()
+) -> tuple[StepTrace, list[Estimate]]:
     """Rehearse the step that `where`, as in "train.py:job", describes, and return it with the estimates.
 
     The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimiser
@@ -48,7 +50,9 @@ def plan_file(where: str, batch_size: int, chips: Sequence[str] = ()) -> tuple[S
     return work, estimates(work, chips)
 
 
-def show(work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None) -> str:
+def show(
+    work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None
+) -> str:
     """Return what `estimates` found as lines for a terminal or a cell.
 
     `work` is the step, `table` its estimates, `steps` the length of the training, `deadline` in hours.
@@ -85,7 +89,9 @@ def show(work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float
     return "\n".join(lines)
 
 
-def to_json(work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None) -> str:
+def to_json(
+    work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None
+) -> str:
     """Return the same for programs: bytes, seconds, hours, compute units (null where nobody has told).
 
     `work`, `table`, `steps` and `deadline` are as in `show`.

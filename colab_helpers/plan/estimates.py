@@ -132,7 +132,9 @@ def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate
     rest = [
         estimate
         for estimate in table
-        if estimate.fits and estimate.hours(steps)[1] <= deadline and (estimate.free or estimate.units(steps))
+        if estimate.fits
+        and estimate.hours(steps)[1] <= deadline
+        and (estimate.free or estimate.units(steps))
     ]
     return min(rest, key=lambda estimate: _most_units(estimate, steps), default=None)
 

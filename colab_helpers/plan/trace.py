@@ -77,8 +77,7 @@ class Operation:
 class StepTrace:
     """What a step does: bytes by part, operations, and in order what was born, died or was resized.
 
-    The `changes` begin with what is there before the step. `batch_size` is the batch_size, `device` the kind of
-    device the model is on.
+    The `changes` begin with what is there before the step. `device` is the kind of device the model is on.
     """
 
     batch_size: int

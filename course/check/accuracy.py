@@ -126,7 +126,12 @@ def _run(
 
 
 def _compare(
-    row: str, point: float | str, chip: hardware.Chip, what: str, work: plan.StepTrace, seconds: float
+    row: str,
+    point: float | str,
+    chip: hardware.Chip,
+    what: str,
+    work: plan.StepTrace,
+    seconds: float,
 ) -> accuracy.Run:
     least = sum(plan.ceilings(work, chip).values())
     return accuracy.Run(row, str(point), chip.key, what, least, seconds)

@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from course.fake_gpu import driver
-from course.fake_gpu.machines import Machine, machines
 from course.fake_gpu.after_import import after_import
+from course.fake_gpu.machines import Machine, machines
 
 __all__ = ["VARIABLE", "environment", "install", "machines"]
 

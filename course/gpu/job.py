@@ -74,7 +74,9 @@ LESSONS = {
 STEPS = ("install", *LESSONS, "compare", "tests", "pack")
 
 
-def run(course: Course, job: GpuJob, steps: Sequence[str], only: Sequence[str] = ()) -> Iterator[str]:
+def run(
+    course: Course, job: GpuJob, steps: Sequence[str], only: Sequence[str] = ()
+) -> Iterator[str]:
     """Run steps, say in a line how each ended, and go on after one that failed.
 
     `only` names lessons. Raises `CourseError` for an unknown step, and where nothing can be installed.

@@ -491,7 +491,10 @@ def test_doctor_ends_with_1_on_a_machine_that_does_not_fit(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("seen", "since"), [(TPU, True), (changed(TPU, env={}, shell=""), False)])
 def test_when_colab_took_tensorflow_out_is_said_on_colab_only(seen, since):
-    found = {f.id: f.observation for f in preflight.run_checks(state(seen, (V5E, CPU), accelerator="TPU"))}
+    found = {
+        f.id: f.observation
+        for f in preflight.run_checks(state(seen, (V5E, CPU), accelerator="TPU"))
+    }
     assert ("2025-03-07" in found["tpu-without-tensorflow"]) == since
 
 

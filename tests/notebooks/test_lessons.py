@@ -8,7 +8,7 @@ import pytest
 
 from colab_lessons import replay
 from course import fake_gpu, table
-from course.check import comparison, conditions, assertions, static
+from course.check import assertions, comparison, conditions, static
 from course.run import execute, sound
 from course.write import assemble
 from tests import slow

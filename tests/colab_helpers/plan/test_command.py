@@ -52,7 +52,9 @@ def test_table_and_the_cheapest(file, capsys):
 
 
 def test_json_has_numbers(file, capsys):
-    assert main(["plan", f"{file}:job", "--batch-size", "8", "--chips", "T4", "H100", "--json"]) == 0
+    assert (
+        main(["plan", f"{file}:job", "--batch-size", "8", "--chips", "T4", "H100", "--json"]) == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert told["rows"] == 8 and told["flop"] == 2 * 2 * 8 * 100 * 10
     assert [estimate["chip"] for estimate in told["estimates"]] == ["T4", "H100"]

@@ -83,7 +83,9 @@ def test_the_cheapest_is_in_time_and_fits():
     assert plan.cheapest(table, 10**6, 10 * slow).choice == "T4 GPU"  # free
     paid = [dataclasses.replace(estimate, free=False) for estimate in table]
     found = plan.cheapest(paid, 10**6, 10 * slow)
-    costs = {estimate.choice: estimate.units(10**6)[1] for estimate in paid if estimate.units(10**6)}
+    costs = {
+        estimate.choice: estimate.units(10**6)[1] for estimate in paid if estimate.units(10**6)
+    }
     assert costs[found.choice] == min(costs.values()) and "H100 GPU" not in costs
     assert plan.cheapest(table, 10**6, 0) is None
     none_fits = [dataclasses.replace(estimate, fits=False) for estimate in table]
