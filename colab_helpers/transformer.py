@@ -18,7 +18,7 @@ from colab_helpers.hardware import Chip, catalogue, overheads
 FORMATS = {"fp32": (4, 4), "mixed": (4, 2), "half": (2, 2)}
 #: Numbers that an optimiser keeps for each weight.
 OPTIMIZERS = {"adamw": 2, "momentum": 1, "sgd": 0}
-#: The formulas came so near to the peak of every rehearsal, which is a CPU's; a test holds them to it.
+#: The formulas came so near to the peak of every traced step, which is a CPU's; a test holds them to it.
 MOST_OFF = 0.035
 #: Part of a chip's memory to leave free: kernels take some for themselves, and blocks are rounded.
 SPARE = 0.1

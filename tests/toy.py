@@ -12,7 +12,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import colab_doctor
 from course.run import execute
 from course.table import Course, load
 from course.write import assemble
@@ -21,9 +20,7 @@ LESSON = """\
 # %%
 import os
 
-from colab_lessons import figures
-
-from colab_lessons import exercises, reference
+from colab_lessons import exercises, figures, reference
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # small sizes
@@ -92,26 +89,8 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         "lessons/01_toy.py": lesson,
         "docs/teaching/01_toy.md": "<!-- facts: -->\n<!-- end facts -->\n"
         "<!-- parts: -->\n<!-- end parts -->\n<!-- measured: -->\n<!-- end measured -->\n",
-        **dict.fromkeys(
-            {
-                colab_doctor.PAGE,
-                *(problem.page for problem in colab_doctor.known_problems().values()),
-            },
-            "<!-- problems: -->\n<!-- end problems -->\n",
-        ),
         "docs/doctor.md": "".join(
-            f"<!-- {name}: -->\n<!-- end {name} -->\n"
-            for name in (
-                "own",
-                "action",
-                "short",
-                "judged",
-                "categories",
-                "words",
-                "unrelated",
-                "mismatches",
-                "sessions",
-            )
+            f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("own", "action")
         ),
         "docs/planner.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")

@@ -13,7 +13,7 @@ from colab_helpers.hardware.chips import Chip
 
 @dataclass(frozen=True)
 class Overhead:
-    """Bytes that a rehearsal cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
+    """Bytes that a trace cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
 
     id: str
     what: str
@@ -40,7 +40,7 @@ class Overhead:
 
 @functools.cache
 def overheads() -> tuple[Overhead, ...]:
-    """Return what a plan adds to a rehearsal, from `overheads.toml`.
+    """Return what a plan adds to a traced step, from `overheads.toml`.
 
     >>> [one.id for one in overheads()]
     ['context', 'driver', 'cublas']

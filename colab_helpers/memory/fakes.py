@@ -28,9 +28,10 @@ _FEW, _MORE = 8, 16
 
 
 class FakeTensors(TorchDispatchMode):
-    """Answers 1, or 0.5 for a float, where a value is asked for, and gives recurrent layers the workspace that they keep.
+    """Answers where a value is asked for, and gives recurrent layers the workspace that they keep.
 
-    What a step makes on "meta" is made on the CPU, where its model is taken to be.
+    The answer is 1, or 0.5 for a float. What a step makes on "meta" is made on the CPU, where its
+    model is taken to be.
     """
 
     def __torch_dispatch__(
@@ -87,7 +88,7 @@ class Outsiders(TorchDispatchMode):
 
 
 def _one(dtype: torch.dtype) -> bool | int | float | complex:
-    """Return 1 as a value of this type comes to Python, or 0.5 for a float: some steps divide by 1 - value."""
+    """Return 1 as a value of this type, or 0.5 for a float: some steps divide by 1 - value."""
     if dtype is torch.bool:
         return True
     return 0.5 if dtype.is_floating_point else 1j**0 if dtype.is_complex else 1

@@ -69,11 +69,11 @@ def footprint(
 
     All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
     in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
-    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimiser and the generators of PyTorch, Python
-    and NumPy are afterwards as they were. What no framework tells beforehand is not in it: CUDA's
-    context, the workspaces of its libraries, rounding to blocks. Raises `ValueError` for a batch below 1,
-    and `TraceError` for a step whose shapes depend on values, a loss that is no number, or trained
-    parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward
+    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimiser and the generators
+    of PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not
+    in it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises
+    `ValueError` for a batch below 1, and `TraceError` for a step whose shapes depend on values, a loss
+    that is no number, or trained parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward
     Training Trillion Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
@@ -110,14 +110,14 @@ def footprint(
             return functional_call(stage, named, (batch_size,), strict=False)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise TraceError(
-                f"A shape in this step depends on values ({error}), and a rehearsal has only shapes. "
+                f"A shape in this step depends on values ({error}), and a trace has only shapes. "
                 "Leave out boolean masks, nonzero and unique, or measure the step with memory.track."
             ) from error
         except RuntimeError as error:
             if "numpy() is not supported" not in str(error):
                 raise
             raise TraceError(
-                "The step asks for a NumPy array, and a rehearsal has only shapes. Leave it out, or measure "
+                "The step asks for a NumPy array, and a trace has only shapes. Leave it out, or measure "
                 "the step with memory.track."
             ) from error
 
@@ -255,7 +255,7 @@ def _group(
 
 
 def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
-    """Raise `TraceError` for what cannot be rehearsed at all."""
+    """Raise `TraceError` for what cannot be traced at all."""
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
         raise TraceError(
@@ -269,7 +269,7 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise TraceError("A scripted module cannot be rehearsed: use the model it was made from.")
+        raise TraceError("A scripted module cannot be traced: use the model it was made from.")
     if optimizer is None:
         return
     inside = set(model.parameters())

@@ -12,7 +12,7 @@ from colab_helpers import _units
 
 
 class TraceError(ValueError):
-    """A step cannot be rehearsed: what stands in the way, and what to do."""
+    """A step cannot be traced: what stands in the way, and what to do."""
 
 
 def tensor_bytes(things: Any) -> int:

@@ -36,7 +36,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that somebody else has published, beside the ceilings of a rehearsal, in seconds a step.
+    """A run that somebody else has published, beside the ceilings of a traced step, in seconds a step.
 
     `row` is the id of a row of `published`, `point` its place in the series.
     """

@@ -28,11 +28,12 @@ class PlanError(ValueError):
 def plan_file(
     where: str, batch_size: int, chips: Sequence[str] = ()
 ) -> tuple[StepTrace, list[Estimate]]:
-    """Rehearse the step that `where`, as in "train.py:job", describes, and return it with the estimates.
+    """Trace the step that `where`, as in "train.py:job", describes; return it with its estimates.
 
     The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimiser
-    of None stands for inference. `batch_size` is the batch_size, `chips` as in `estimates`. The file is run: plan only
-    files that you would run. Raises `PlanError` with one clear line for whatever stands in the way.
+    of None stands for inference. `batch_size` and `chips` are as in `trace_step` and `estimates`. The
+    file is run: plan only files that you would run. Raises `PlanError` with one clear
+    line for whatever stands in the way.
     """
     unknown = [key for key in chips if key not in catalogue()]
     if unknown:
@@ -41,11 +42,11 @@ def plan_file(
     try:
         work = trace_step(model, forward, batch_size, optimizer, foreach=True)
     except (TraceError, ValueError) as error:
-        raise PlanError(f"{where} cannot be rehearsed: {error}") from error
+        raise PlanError(f"{where} cannot be planned: {error}") from error
     except Exception as error:
         raise PlanError(
-            f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. Run one step of it on a small "
-            "batch first."
+            f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
+            "Run one step of it on a small batch first."
         ) from error
     return work, estimates(work, chips)
 
@@ -65,8 +66,8 @@ def show(
     ['T4', 'GPU', 'yes']
     """
     lines = [
-        f"{work.batch_size:,} in a batch: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; tensors take "
-        f"{_units.gib(work.footprint.peak)} at the worst moment.",
+        f"{work.batch_size:,} in a batch: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; "
+        f"tensors take {_units.gib(work.footprint.peak)} at the worst moment.",
         f"{'':20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
@@ -77,7 +78,8 @@ def show(
         lines.append(
             f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} {_units.gib(estimate.up_to):>10} "
             f"{_units.gib(estimate.has):>10} {_times(estimate.low, estimate.high):>21} "
-            f"{_times(3600 * least, 3600 * most):>21} {cost:>13}{'  ' + estimate.note if estimate.note else ''}"
+            f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
+            f"{'  ' + estimate.note if estimate.note else ''}"
         )
     if deadline is not None:
         best = cheapest(table, steps, deadline)

@@ -56,7 +56,7 @@ class Estimate:
 def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     """Return what each of Colab's machines with an accelerator would say to a step, by its data sheet.
 
-    `work` should be rehearsed with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
+    `work` should be traced with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
     `hardware.catalogue()`; all of Colab's menu when left out. Whether it fits is the verdict of
     `memory.Allocator`, with CUDA's rules and `overheads`. A step takes at least what the slower of both
     ceilings allows, operation by operation; at most so much longer as the published runs in `accuracy`
@@ -99,7 +99,7 @@ def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
 
     At least: both ceilings of the data sheet, operation by operation, and the launch of each, as published
     for an A100. At most: so much longer as the published run of `accuracy` that missed its ceilings most,
-    and what PyTorch adds to a call. `work` is a rehearsal.
+    and what PyTorch adds to a call. `work` is a traced step.
     """
     launch, call = (published.get(row).value for row in ("launch-a100", "call-eager"))
     least = sum(ceilings(work, chip).values())
@@ -114,7 +114,7 @@ def ceilings(work: StepTrace, chip: Chip) -> dict[str, float]:
 
     The largest comes first. Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
     2009. A format that `chip` lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is
-    a rehearsal.
+    a traced step.
     """
     table: dict[str, float] = {}
     for one in work.operations:
@@ -139,16 +139,16 @@ def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate
     return min(rest, key=lambda estimate: _most_units(estimate, steps), default=None)
 
 
-def largest_batch(rehearsal: Callable[[int], StepTrace], chip: Chip, limit: int = 2**20) -> int:
+def largest_batch(trace: Callable[[int], StepTrace], chip: Chip, limit: int = 2**20) -> int:
     """Return the largest batch, up to `limit`, with which a step fits on `chip`, or 3 % fewer.
 
-    `rehearsal(batch_size)` returns the `StepTrace` of a step of that size; what is returned was rehearsed, and
+    `trace(batch_size)` returns the `StepTrace` of a step of that size; what is returned was traced, and
     fitted. 0 when not even one row fits.
     """
     room, tried = chip.room, {}
     low, high, batch_size = 0, limit + 1, 1
     while high - low > max(1, low // _CLOSE):
-        fits, tried[batch_size] = _memory(rehearsal(batch_size), chip)
+        fits, tried[batch_size] = _memory(trace(batch_size), chip)
         low, high = (batch_size, high) if fits else (low, batch_size)
         batch_size = min(max(_where(tried, room), low + max(1, low // _CLOSE)), high - 1)
     return low

@@ -145,8 +145,8 @@ def trace_step(
 ) -> StepTrace:
     """Return what one step with a batch of `batch_size` does, without allocating or computing anything.
 
-    `model`, `forward(batch_size)`, `batch_size`, `optimizer` and `foreach` are as in `memory.footprint`, and so are
-    the errors. None for `optimizer` stands for inference.
+    `model`, `forward(batch_size)`, `batch_size`, `optimizer` and `foreach` are as in
+    `memory.footprint`, and so are the errors. None for `optimizer` stands for inference.
 
     FLOP are PyTorch's own count (`torch.utils.flop_counter`) and, for the attention and the recurrent
     layer of a CPU, which that does not know, two for each product of two numbers.
@@ -248,7 +248,7 @@ def _bytes_of(tensor: torch.Tensor) -> int:
 @functools.cache
 def _formulas() -> Mapping[Any, Callable[..., Any]]:
     """PyTorch's own formulas for FLOP, by operation."""
-    # Without Triton it warns that it cannot count Triton's kernels, which no rehearsal sees.
+    # Without Triton it warns that it cannot count Triton's kernels, which no trace sees.
     log = logging.getLogger("torch.utils.flop_counter")
     before = log.level
     log.setLevel(logging.ERROR)

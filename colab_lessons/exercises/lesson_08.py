@@ -35,7 +35,7 @@ def forgotten(answer: Mapping[str, Any]) -> str:
     hint="From 8 rows to 16 the step grew by 3.2 GiB. What does a row take? What is there without any?",
 )
 def rows(answer: float) -> str:
-    """Rows that fit, from two rehearsals: a straight line with an offset."""
+    """Rows that fit, from two traced steps: a straight line with an offset."""
     given = number(answer)
     if given == 31:
         return "0.4 GiB for a row, on 1.8 that are always there."
@@ -85,7 +85,7 @@ def _loss(way: Callable, network: Any, rows: int) -> Any:
     hint="Replace the dots. What is kept for the backward pass, and must all of it be?",
 )
 def modest(answer: Callable, hungry: Callable) -> str:
-    """Whether a loss is had with half of the memory beyond the weights: both ways are rehearsed and run."""
+    """Whether a loss is had with half of the memory beyond the weights: both ways are traced and run."""
     import torch
     from torch import nn
 

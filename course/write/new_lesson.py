@@ -36,13 +36,16 @@ import torch
 
 from colab_helpers import benchmark
 
-from colab_lessons import figures
 from colab_lessons import exercises, reference
 
 # %% tags=["parameters"]
-# @title Sizes: small ones for checks {{ display-mode: "form" }}
+# @title Sizes that you may set: None stands for the lesson's own {{ display-mode: "form" }}
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SIZE = 64 if FAST else 1024  # of the matrices
+SIZE = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST {{ display-mode: "form" }}
+SIZE = SIZE or (64 if FAST else 1024)  # of the matrices
 
 # %% [markdown] tags=["minutes-40", "short-30"]
 # ## One idea
@@ -128,7 +131,7 @@ _PAGE = """\
 """
 
 
-def lay(course: Course, number: str, name: str, title: str) -> list[Path]:
+def create(course: Course, number: str, name: str, title: str) -> list[Path]:
     """Write the files of lesson `number` ("08") called `name` ("plan"), and return them.
 
     Nothing that is there is touched but course.toml, which gets a row, last. Raises `CourseError` for
@@ -145,9 +148,7 @@ def lay(course: Course, number: str, name: str, title: str) -> list[Path]:
     root, slug = course.root, words["slug"]
     texts = {
         root / "lessons" / f"{slug}.py": _TEXT.format(**words),
-        root / "colab_helpers" / "lessons" / "exercises" / f"lesson_{number}.py": _JUDGES.format(
-            **words
-        ),
+        root / "colab_lessons" / "exercises" / f"lesson_{number}.py": _JUDGES.format(**words),
         root / "docs" / "teaching" / f"{slug}.md": _PAGE.format(**words),
     }
     there = [p for p, text in texts.items() if p.exists() and p.read_text("utf-8") != text]

@@ -47,7 +47,7 @@ def runs_table() -> str:
 
 
 def terms_table() -> str:
-    """What a plan adds to a rehearsal, with who says so."""
+    """What a plan adds to a traced step, with who says so."""
     head = ("what", "bytes", "from compute capability 9.0 on", "who says so")
     rows = (
         (

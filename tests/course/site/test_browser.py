@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import colab_doctor
+from colab_doctor import log
 from colab_helpers import transformer
 from tests import slow
 from tests.colab_doctor import test_clues_of_machines, test_errors

@@ -1,4 +1,4 @@
-"""A lesson that was just laid runs, is judged, and is stored."""
+"""A lesson that was just created runs, is judged, and is stored."""
 
 import importlib.util
 import sys
@@ -11,13 +11,13 @@ from course.write import assemble, new_lesson, pages
 
 
 @pytest.fixture
-def laid(toy_course):
-    written = new_lesson.lay(toy_course, "98", "next", 'Plan "before" you pay')
+def created(toy_course):
+    written = new_lesson.create(toy_course, "98", "next", 'Plan "before" you pay')
     return load(toy_course.root), [path.relative_to(toy_course.root).as_posix() for path in written]
 
 
-def test_it_has_a_row_a_text_judges_and_a_page(laid):
-    course, written = laid
+def test_it_has_a_row_a_text_judges_and_a_page(created):
+    course, written = created
     assert written == [
         "lessons/98_next.py", "colab_lessons/exercises/lesson_98.py",
         "docs/teaching/98_next.md", "course/course.toml",
@@ -28,9 +28,9 @@ def test_it_has_a_row_a_text_judges_and_a_page(laid):
 
 
 @pytest.mark.timeout(120)
-def test_it_runs_and_its_solution_is_right(laid, monkeypatch, tmp_path):
-    course, _ = laid
-    judges = course.root / "colab_helpers" / "lessons" / "exercises" / "lesson_98.py"
+def test_it_runs_and_its_solution_is_right(created, monkeypatch, tmp_path):
+    course, _ = created
+    judges = course.root / "colab_lessons" / "exercises" / "lesson_98.py"
     name = "colab_lessons.exercises.lesson_98"
     spec = importlib.util.spec_from_file_location(name, judges)
     module = importlib.util.module_from_spec(spec)
@@ -62,12 +62,12 @@ def test_it_runs_and_its_solution_is_right(laid, monkeypatch, tmp_path):
 def test_what_is_wrong_is_said_and_nothing_is_written(toy_course, number, name, title, words):
     before = sorted(toy_course.root.rglob("*"))
     with pytest.raises(CourseError, match=words):
-        new_lesson.lay(toy_course, number, name, title)
+        new_lesson.create(toy_course, number, name, title)
     assert sorted(toy_course.root.rglob("*")) == before
 
 
 def test_a_file_that_is_there_is_not_overwritten(toy_course):
     (toy_course.root / "lessons" / "98_next.py").write_text("mine")
     with pytest.raises(CourseError, match=r"There is a lessons/98_next\.py already"):
-        new_lesson.lay(toy_course, "98", "next", "T")
+        new_lesson.create(toy_course, "98", "next", "T")
     assert (toy_course.root / "lessons" / "98_next.py").read_text() == "mine"
