@@ -1,7 +1,7 @@
 """Known problems: rows of TOML, what each means, what fixes it, and where its page is.
 
 A `Problem` is a row; a `Finding` is one that was met here. Checks take their rows from
-`preflight/problems.toml`, `colab_doctor` adds those that an error shows. The fields of a row:
+`preflight/problems.toml`, `colab_doctor` adds those that an error shows. The fields of a row::
 
     id              the same in findings, pages and links
     severity        "stop" (fix it first), "warn" or "note"

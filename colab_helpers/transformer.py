@@ -1,6 +1,6 @@
 """The memory and time of training a transformer, by formula.
 
-A GPT as in `lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
+A GPT as in `colab_lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
 embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
 your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
 """
@@ -27,23 +27,23 @@ _LARGEST = 10**7
 
 @dataclass(frozen=True)
 class Transformer:
-    """The sizes of a GPT and of its training step; `rows` sequences of `context` tokens a step.
+    """The sizes of a GPT and of its training step; `batch_size` sequences of `block_size` tokens a step.
 
     `number_format` is "fp32"; "mixed": autocast to fp16 or bf16, weights in fp32; or "half": everything in
     two bytes. `optimizer` is "adamw", "momentum" (SGD with it) or "sgd". With `checkpointing` each block
     keeps its input alone, and is computed again. Raises ValueError for sizes that no network has.
 
-    >>> gpt2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257)
+    >>> gpt2 = Transformer(n_layer=12, n_embd=768, n_head=12, block_size=1024, vocab_size=50257)
     >>> round(gpt2.parameters / 1e6), round(gpt2.peak / 2**30, 1)
     (124, 2.5)
     """
 
-    layers: int
-    width: int
-    heads: int
-    context: int
-    vocabulary: int
-    rows: int = 1
+    n_layer: int
+    n_embd: int
+    n_head: int
+    block_size: int
+    vocab_size: int
+    batch_size: int = 1
     number_format: str = "mixed"
     optimizer: str = "adamw"
     checkpointing: bool = False
@@ -53,8 +53,8 @@ class Transformer:
             size = getattr(self, name)
             if not isinstance(size, int) or not 1 <= size <= _LARGEST:
                 raise ValueError(f"{name} is {size!r}: give a whole number from 1 to {_LARGEST:,}.")
-        if self.width % self.heads:
-            raise ValueError(f"{self.heads} heads cannot share a width of {self.width} evenly.")
+        if self.n_embd % self.n_head:
+            raise ValueError(f"{self.n_head} heads cannot share an n_embd of {self.n_embd} evenly.")
         for name, known in (("number_format", FORMATS), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} {getattr(self, name)!r}: one of {', '.join(known)}.")
@@ -62,24 +62,24 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """The number of weights."""
-        block = 12 * self.width**2 + 9 * self.width
-        return (self.vocabulary + self.context + 2) * self.width + self.layers * block
+        block = 12 * self.n_embd**2 + 9 * self.n_embd
+        return (self.vocab_size + self.block_size + 2) * self.n_embd + self.n_layer * block
 
     @property
     def tokens(self) -> int:
         """Tokens in a step."""
-        return self.rows * self.context
+        return self.batch_size * self.block_size
 
     @property
     def flop(self) -> int:
         """Floating-point operations of a step: forward once, backward twice.
 
-        6 for each weight and token, plus 12 · layers · context · width a token for attention. Source:
+        6 for each weight and token, plus 12 · n_layer · block_size · n_embd a token for attention. Source:
         Chowdhery et al., "PaLM" (2022), appendix B; causal masking is not deducted, and what checkpointing
         computes again is not counted.
         """
-        weights = self.layers * 12 * self.width**2 + self.vocabulary * self.width
-        attention = 12 * self.layers * self.context * self.width
+        weights = self.n_layer * 12 * self.n_embd**2 + self.vocab_size * self.n_embd
+        attention = 12 * self.n_layer * self.block_size * self.n_embd
         return (6 * weights + attention) * self.tokens
 
     @property
@@ -100,23 +100,23 @@ class Transformer:
         Those for causal attention skip the masked half of it. What checkpointing computes again, each
         block forward, is counted.
         """
-        once = self.flop - 6 * self.layers * self.context * self.width * self.tokens
-        again = self.layers * self.width * (24 * self.width + 2 * self.context) * self.tokens
+        once = self.flop - 6 * self.n_layer * self.block_size * self.n_embd * self.tokens
+        again = self.n_layer * self.n_embd * (24 * self.n_embd + 2 * self.block_size) * self.tokens
         return once + again if self.checkpointing else once
 
     @property
     def moments(self) -> dict[str, dict[str, int]]:
         """Bytes alive at each of the step's narrow places, by part; the largest sum decides."""
         size, product = FORMATS[self.number_format]
-        across, table = self.tokens * self.width, self.vocabulary * self.width
+        across, table = self.tokens * self.n_embd, self.vocab_size * self.n_embd
         weights, gradients, state, kept = self.parts.values()
         # Entering a block from behind: the gradient, what GELU's input gets, one weight's gradient.
-        entering = across * (size + 4 * product) + 4 * self.width**2 * size
+        entering = across * (size + 4 * product) + 4 * self.n_embd**2 * size
         again = self._block - size * across if self.checkpointing else 0
-        earlier = gradients - size * (self.context * self.width + 12 * self.width**2)
+        earlier = gradients - size * (self.block_size * self.n_embd + 12 * self.n_embd**2)
         update = weights if self.optimizer == "adamw" else 0
         alive = {  # gradients, activations, temporaries
-            "the loss: three tables of rows × context × vocabulary": (0, kept, 2 * self._loss),
+            "the loss: three tables of batch × block × vocabulary": (0, kept, 2 * self._loss),
             "the last block, going backwards": (size * table, self._blocks + again, entering),
             "the first block, going backwards": (earlier, self._block, entering),
             "the embedding's gradient, which comes twice": (
@@ -150,7 +150,7 @@ class Transformer:
     @property
     def _cast(self) -> int:
         """Bytes of the copies in two bytes that autocast makes of a block's weights."""
-        return 2 * 12 * self.width**2 if self.number_format == "mixed" else 0
+        return 2 * 12 * self.n_embd**2 if self.number_format == "mixed" else 0
 
     @property
     def _block(self) -> int:
@@ -160,30 +160,30 @@ class Transformer:
         gives, and the wide layer before and after GELU; a few numbers a token and head.
         """
         size, product = FORMATS[self.number_format]
-        wide = self.width * (2 * size + (2 + 3 + 1 + 4 + 4) * product)
-        return self.tokens * (wide + 16 + 4 * self.heads) + self._cast
+        wide = self.n_embd * (2 * size + (2 + 3 + 1 + 4 + 4) * product)
+        return self.tokens * (wide + 16 + 4 * self.n_head) + self._cast
 
     @property
     def _blocks(self) -> int:
-        kept = self._size * self.tokens * self.width if self.checkpointing else self._block
-        return self.layers * kept
+        kept = self._size * self.tokens * self.n_embd if self.checkpointing else self._block
+        return self.n_layer * kept
 
     @property
     def _head(self) -> int:
         size, product = FORMATS[self.number_format]
-        cast = 2 * self.vocabulary * self.width if self.number_format == "mixed" else 0
-        return self.tokens * (self.width * (size + product) + 8) + cast
+        cast = 2 * self.vocab_size * self.n_embd if self.number_format == "mixed" else 0
+        return self.tokens * (self.n_embd * (size + product) + 8) + cast
 
     @property
     def _loss(self) -> int:
-        return self._size * self.tokens * self.vocabulary
+        return self._size * self.tokens * self.vocab_size
 
 
 @dataclass(frozen=True)
 class Room:
     """What one machine would say: bytes that the step `takes` there, and that the chip `has`.
 
-    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `rows` the most that leave a
+    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `batch_size` the largest that leaves a
     tenth; `seconds` what a step takes at least, by the sheet's peak.
     """
 
@@ -191,7 +191,7 @@ class Room:
     chip: Chip
     takes: int
     has: int
-    rows: int
+    batch_size: int
     seconds: float
     units_per_hour: float | None
     free: bool
@@ -208,7 +208,7 @@ class Room:
 def rooms(model: Transformer) -> list[Room]:
     """Return what each of Colab's machines with an accelerator would say to `model`'s training step.
 
-    >>> gpt2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=16)
+    >>> gpt2 = Transformer(n_layer=12, n_embd=768, n_head=12, block_size=1024, vocab_size=50257, batch_size=16)
     >>> [room.verdict for room in rooms(gpt2) if room.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
@@ -222,7 +222,7 @@ def _room(model: Transformer, machine: facts.Machine, chip: Chip) -> Room:
         chip=chip,
         takes=takes(model, chip),
         has=chip.room,
-        rows=most_rows(model, chip),
+        batch_size=largest_batch(model, chip),
         seconds=model.computed / _speed(model, chip),
         units_per_hour=machine.units_per_hour,
         free=machine.tier == "free",
@@ -235,16 +235,18 @@ def takes(model: Transformer, chip: Chip) -> int:
     return model.peak + sum(one.on(chip) for one in overheads.overheads())
 
 
-def most_rows(model: Transformer, chip: Chip) -> int:
-    """Return the most rows of `model` that leave a tenth of `chip` free; 0 where none do."""
+def largest_batch(model: Transformer, chip: Chip) -> int:
+    """Return the largest batch of `model` that leaves a tenth of `chip` free; 0 where none does."""
     low, high = 0, 1
-    while high <= _LARGEST and _leaves_room(replace(model, rows=high), chip):
+    while high <= _LARGEST and _leaves_room(replace(model, batch_size=high), chip):
         low, high = high, 2 * high
     high = min(high, _LARGEST + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
-            (middle, high) if _leaves_room(replace(model, rows=middle), chip) else (low, middle)
+            (middle, high)
+            if _leaves_room(replace(model, batch_size=middle), chip)
+            else (low, middle)
         )
     return low
 
@@ -252,12 +254,12 @@ def most_rows(model: Transformer, chip: Chip) -> int:
 def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     """Return what to change so that a step fits on `chip` with a tenth to spare: the fewest changes.
 
-    Of `model`'s settings these are tried: fewer rows, activation checkpointing, an optimiser that keeps less.
+    Of `model`'s settings these are tried: a smaller batch, activation checkpointing, an optimiser that keeps less.
     Formats are not: whether a network still learns in two bytes is another question. Empty where it fits as
     it is, and where no way is found.
 
-    >>> xl = Transformer(layers=24, width=2048, heads=16, context=1024, vocabulary=50257, rows=4)
-    >>> [(way.rows, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalogue()["L4"])]
+    >>> xl = Transformer(n_layer=24, n_embd=2048, n_head=16, block_size=1024, vocab_size=50257, batch_size=4)
+    >>> [(way.batch_size, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalogue()["L4"])]
     [(4, False, 'sgd')]
     """
     if _leaves_room(model, chip):
@@ -265,7 +267,7 @@ def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     changes: dict[str, tuple] = {
         "checkpointing": (True,),
         "optimizer": ("momentum", "sgd"),
-        "rows": (None,),  # as many as fit
+        "batch_size": (None,),  # as many as fit
     }
     changed = {
         name: [new for new in values if _is_less(name, getattr(model, name), new)]
@@ -285,10 +287,10 @@ def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
 
 def _changed(model: Transformer, chip: Chip, change: dict[str, Any]) -> Transformer | None:
     """The model with a change, if it fits then; None where it does not."""
-    way = replace(model, **{name: value for name, value in change.items() if name != "rows"})
-    if "rows" in change:
-        rows = min(model.rows - 1, most_rows(way, chip))
-        return replace(way, rows=rows) if rows else None
+    way = replace(model, **{name: value for name, value in change.items() if name != "batch_size"})
+    if "batch_size" in change:
+        batch_size = min(model.batch_size - 1, largest_batch(way, chip))
+        return replace(way, batch_size=batch_size) if batch_size else None
     return way if _leaves_room(way, chip) else None
 
 

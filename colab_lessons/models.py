@@ -97,12 +97,12 @@ def training_flops(config: GPTConfig, batch_size: int) -> float:
     582
     """
     return Transformer(
-        layers=config.n_layer,
-        width=config.n_embd,
-        heads=config.n_head,
-        context=config.block_size,
-        vocabulary=config.vocab_size,
-        rows=batch_size,
+        n_layer=config.n_layer,
+        n_embd=config.n_embd,
+        n_head=config.n_head,
+        block_size=config.block_size,
+        vocab_size=config.vocab_size,
+        batch_size=batch_size,
     ).flop
 
 

@@ -89,7 +89,10 @@ def status_card(
     """
     version, _, origin = helper.partition(" of ")
     if colab_images.is_older(__version__, version):
-        raise OldHelperError(f"the helper here is {__version__}, and the lesson wants {version}")
+        raise OldHelperError(
+            f"The helper here is {__version__}, and this lesson needs {version}. Run %pip uninstall -y "
+            "colab-helpers, restart the session, then run this cell again."
+        )
     wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()), origin)
     state = inspect(wants)
     found = run_checks(state)

@@ -27,7 +27,7 @@ from course.fake_gpu.machines import Machine, machines
 __all__ = ["VARIABLE", "environment", "install", "machines"]
 
 VARIABLE = "FAKE_GPU"
-_PATHS = str(Path(__file__).parents[1] / "run" / "conditions")
+_AT_START = str(Path(__file__).with_name("at_start"))
 
 #: Where PyTorch's tensors lie, once it is imported.
 torch_places: Any = None
@@ -37,7 +37,7 @@ def environment(key: str, folder: Path) -> dict[str, str]:
     """Return what a process needs to be that machine; `folder` gets its nvidia-smi. Raises KeyError."""
     machine = machines()[key]
     # TensorFlow's CPU counts its memory only with oneDNN, which not every processor turns on.
-    given = {VARIABLE: key, "PYTHONPATH": _PATHS, "TF_ENABLE_ONEDNN_OPTS": "1"}
+    given = {VARIABLE: key, "PYTHONPATH": _AT_START, "TF_ENABLE_ONEDNN_OPTS": "1"}
     if machine.is_nvidia:
         driver.write_nvidia_smi(folder, machine)
         given["PATH"] = driver.path_with(folder)

@@ -1,4 +1,4 @@
-"""The pages that describe the helper: one a module, every public name."""
+"""The pages that describe the packages: one a module, every public name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from course.write.tables import table
 
 
 def rooms() -> dict[str, str]:
-    """Return the helper's public rooms: module name -> the question that it answers."""
+    """Return the public modules: name -> what it does, in a line."""
     names = [
         f"colab_helpers.{module.name}"
         for module in pkgutil.iter_modules(colab_helpers.__path__)
-        if not module.name.startswith("_") and module.name not in ("lessons", "colab_images")
+        if not module.name.startswith("_")
     ]
+    names += ["colab_doctor"]
     names += [
         f"colab_lessons.{name}"
         for name in ("data", "exercises", "models", "predictions", "reference", "replay")
@@ -46,7 +47,7 @@ def pages() -> dict[str, str]:
 
 def _page(room: str) -> str:
     module = importlib.import_module(room)
-    about = (inspect.getdoc(module) or "").replace("`", "``")
+    about = inspect.getdoc(module) or ""
     lines = [f"# `{room.removeprefix('colab_helpers.')}`", "", "```{eval-rst}", about, ""]
     for name in public(room):
         thing = getattr(module, name)
@@ -60,13 +61,13 @@ def _page(room: str) -> str:
 
 def _index() -> str:
     rows = [
-        (f"[`{name}`]({name}.md)", question)
-        for name, question in ((r.removeprefix("colab_helpers."), q) for r, q in rooms().items())
+        (f"[`{name}`]({name}.md)", does)
+        for name, does in ((r.removeprefix("colab_helpers."), q) for r, q in rooms().items())
     ]
     names = "\n".join(room.removeprefix("colab_helpers.") for room in rooms())
     return (
-        "# The helper: one room a question\n\n"
-        "`colab_helpers` is pure Python, installs nothing else, and measures, explains, draws and checks. "
+        "# Every public name\n\n"
+        "`colab_helpers` is for any notebook, `colab_doctor` explains errors, `colab_lessons` serves the lessons. "
         "[How to use it in your own notebook](../own.md).\n\n"
-        f"{table(('module', 'the question it answers'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+        f"{table(('module', 'what it does'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
     )

@@ -342,7 +342,7 @@ def test_which_builds_have_no_code_for_which_gpus(torch, cuda, capability, fires
 
 
 def test_a_card_for_a_newer_lesson_is_refused():
-    with pytest.raises(preflight.OldHelperError, match=r"the lesson wants 99\.0\.0"):
+    with pytest.raises(preflight.OldHelperError, match=r"this lesson needs 99\.0\.0"):
         preflight.status_card("01", helper="99.0.0 of ada/course")
     card = preflight.status_card("01", helper="0.0.1 of ada/course")
     assert [f.id for f in card.findings if f.id == "other-helper"] == ["other-helper"]

@@ -1,4 +1,4 @@
-"""Formulas for a transformer's step, beside the step itself, rehearsed."""
+"""Formulas for a transformer's step, beside the step itself, traced."""
 
 import dataclasses
 import itertools
@@ -10,13 +10,17 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import hardware, transformer
-from colab_helpers.plan import rehearse
+from colab_helpers.plan import trace_step
 from colab_helpers.transformer import Transformer
 from colab_lessons import models
 from tests import slow
 
-GPT2 = Transformer(layers=12, width=768, heads=12, context=1024, vocabulary=50257, rows=8)
-XL = Transformer(layers=24, width=2048, heads=16, context=1024, vocabulary=50304, rows=4)
+GPT2 = Transformer(
+    n_layer=12, n_embd=768, n_head=12, block_size=1024, vocab_size=50257, batch_size=8
+)
+XL = Transformer(
+    n_layer=24, n_embd=2048, n_head=16, block_size=1024, vocab_size=50304, batch_size=4
+)
 OPTIMIZERS = {
     "adamw": torch.optim.AdamW,
     "momentum": lambda p: torch.optim.SGD(p, momentum=0.9),
@@ -24,7 +28,7 @@ OPTIMIZERS = {
 }
 
 
-def rehearsed(sizes):
+def traced(sizes):
     """The step that the formulas describe, as lessons write it."""
     names = [field.name for field in dataclasses.fields(models.GPTConfig)]
     with torch.device("meta"):
@@ -38,13 +42,13 @@ def rehearsed(sizes):
             x = checkpoint(block, x, use_reentrant=False) if sizes.checkpointing else block(x)
         return model.norm(x) @ model.tokens.weight.T
 
-    def loss(rows):
-        ids = torch.zeros(rows, sizes.context, dtype=torch.long)
+    def loss(batch_size):
+        ids = torch.zeros(batch_size, sizes.block_size, dtype=torch.long)
         with torch.autocast("cpu", torch.bfloat16, enabled=sizes.number_format == "mixed"):
             return F.cross_entropy(network(ids).flatten(0, 1), ids.flatten())
 
     optimizer = OPTIMIZERS[sizes.optimizer](model.parameters())
-    return rehearse(model, loss, sizes.rows, optimizer, foreach=True)
+    return trace_step(model, loss, sizes.batch_size, optimizer, foreach=True)
 
 
 def some(count, seed):
@@ -67,8 +71,8 @@ def some(count, seed):
 
 
 @pytest.mark.parametrize("sizes", slow.after(8, [*some(36, seed=1), GPT2, XL]), ids=repr)
-def test_formulas_say_what_a_rehearsal_counts(sizes):
-    footprint = rehearsed(sizes).footprint
+def test_formulas_say_what_a_trace_counts(sizes):
+    footprint = traced(sizes).footprint
     parts = sizes.parts
     assert parts["parameters"] == footprint.parameters
     assert parts["gradients"] == footprint.gradients
@@ -89,35 +93,41 @@ def test_what_is_alive_adds_up_to_the_peak():
 
 def test_computing_again_is_counted():
     again = dataclasses.replace(GPT2, checkpointing=True)
-    assert again.flop == GPT2.flop > GPT2.computed
-    assert 1.2 < again.computed / GPT2.computed < 4 / 3
+    products = 12 * 768**2 * 12 * GPT2.tokens  # of the blocks: weights times tokens
+    tied = 768 * 50257 * GPT2.tokens
+    attention = (
+        12 * 768 * 1024 * GPT2.tokens
+    )  # of this, each product of QKᵀ or PV: twice, masked half
+    assert GPT2.computed == 6 * products + 6 * tied + 6 * attention
+    assert again.computed - GPT2.computed == 2 * products + 2 * attention
+    assert again.flop == GPT2.flop == GPT2.computed + 6 * attention
 
 
 @pytest.mark.parametrize("key", ["T4", "L4", "A100-40"])
 def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
     chip = hardware.catalogue()[key]
-    for sizes in (GPT2, dataclasses.replace(GPT2, rows=40), XL):
+    for sizes in (GPT2, dataclasses.replace(GPT2, batch_size=40), XL):
         fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.room
         ways = transformer.ways_to_fit(sizes, chip)
         assert not (fits and ways)
         for way in ways:
             assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.room
-            assert way.number_format == sizes.number_format and way.layers == sizes.layers
+            assert way.number_format == sizes.number_format and way.n_layer == sizes.n_layer
 
 
 def test_known_sizes():
-    gpt2 = models.GPT(models.GPTConfig(50257, 1024, 768, 12, 12))
+    gpt2 = models.GPT(models.GPTConfig(1024, 12, 12, 768, 50257))
     assert GPT2.parameters == gpt2.parameter_count
     assert XL.parameters == pytest.approx(1.3e9, rel=0.02)
 
 
-def test_flop_are_counted_as_in_a_rehearsal():
-    sizes = dataclasses.replace(GPT2, rows=1, number_format="fp32")
-    assert rehearsed(sizes).flop == pytest.approx(sizes.flop, rel=0.05)
+def test_flop_are_counted_as_in_a_trace():
+    sizes = dataclasses.replace(GPT2, batch_size=1, number_format="fp32")
+    assert traced(sizes).flop == pytest.approx(sizes.flop, rel=0.05)
 
 
 def test_more_never_takes_less():
-    for name in ("layers", "context", "vocabulary", "rows"):
+    for name in ("n_layer", "block_size", "vocab_size", "batch_size"):
         more = dataclasses.replace(GPT2, **{name: 2 * getattr(GPT2, name)})
         assert more.peak > GPT2.peak
     assert dataclasses.replace(GPT2, checkpointing=True).peak < GPT2.peak
@@ -127,32 +137,35 @@ def test_more_never_takes_less():
 
 def test_rooms_are_told_for_every_machine_with_an_accelerator():
     rooms = {room.chip.key: room for room in transformer.rooms(XL)}
-    assert rooms["T4"].verdict == "does not fit" and rooms["T4"].rows == 0
-    assert rooms["H100"].verdict == "fits" and rooms["H100"].rows >= XL.rows
+    assert rooms["T4"].verdict == "does not fit" and rooms["T4"].batch_size == 0
+    assert rooms["H100"].verdict == "fits" and rooms["H100"].batch_size >= XL.batch_size
     assert "no bf16" in rooms["T4"].note and "compiler" in rooms["v5e"].note
 
 
-def test_most_rows_are_the_most():
+def test_the_largest_batch_is_the_largest():
     t4 = hardware.catalogue()["T4"]
-    rows = transformer.most_rows(GPT2, t4)
+    rows = transformer.largest_batch(GPT2, t4)
     left = [
-        transformer.takes(dataclasses.replace(GPT2, rows=n), t4) / t4.room for n in (rows, rows + 1)
+        transformer.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.room
+        for n in (rows, rows + 1)
     ]
     assert left[0] <= 1 - transformer.SPARE < left[1]
 
 
 def test_what_takes_next_to_nothing_has_an_end_too():
     small = Transformer(1, 32, 2, 4, 10)
-    most = transformer.most_rows(small, hardware.catalogue()["H100"])
+    most = transformer.largest_batch(small, hardware.catalogue()["H100"])
     assert 10**6 < most <= 10**7
     assert transformer.rooms(small)
 
 
 def test_nearly_full_is_tight():
     t4 = hardware.catalogue()["T4"]
-    rows = transformer.most_rows(GPT2, t4) + 1
+    rows = transformer.largest_batch(GPT2, t4) + 1
     room = next(
-        room for room in transformer.rooms(dataclasses.replace(GPT2, rows=rows)) if room.chip is t4
+        room
+        for room in transformer.rooms(dataclasses.replace(GPT2, batch_size=rows))
+        if room.chip is t4
     )
     assert room.verdict == "tight"
 
@@ -160,10 +173,10 @@ def test_nearly_full_is_tight():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"heads": 5}, "cannot share"),
-        ({"rows": 0}, "whole number"),
-        ({"rows": "8"}, "whole number"),
-        ({"layers": 10**9}, "whole number"),
+        ({"n_head": 5}, "cannot share"),
+        ({"batch_size": 0}, "whole number"),
+        ({"batch_size": "8"}, "whole number"),
+        ({"n_layer": 10**9}, "whole number"),
         ({"number_format": "fp8"}, "one of"),
         ({"optimizer": "lion"}, "one of"),
     ],

@@ -3,7 +3,6 @@
 WITHOUT      import names that are not installed
 NO_NETWORK   a file; each attempt to leave this machine is refused and written there
 CORES        how many cores may be used
-FAKE_GPU     a machine of course/fake_gpu/machines.toml, as which PyTorch, TensorFlow, JAX and NVML answer
 """
 
 import importlib.machinery
@@ -47,7 +46,3 @@ if os.environ.get("NO_NETWORK"):
 if os.environ.get("CORES"):
     allowed = sorted(os.sched_getaffinity(0))[: int(os.environ["CORES"])]
     os.sched_setaffinity(0, allowed)
-if os.environ.get("FAKE_GPU"):
-    from course import fake_gpu
-
-    fake_gpu.install(os.environ["FAKE_GPU"])

@@ -2,12 +2,12 @@
 import { ask, element, start } from "./asking.js";
 
 const SIZES = [
-  ["layers", "Layers", 12],
-  ["width", "Width", 768],
-  ["heads", "Heads", 12],
-  ["context", "Context, tokens", 1024],
-  ["vocabulary", "Vocabulary", 50257],
-  ["rows", "Batch, rows", 8],
+  ["n_layer", "Layers", 12],
+  ["n_embd", "Width", 768],
+  ["n_head", "Heads", 12],
+  ["block_size", "Context, tokens", 1024],
+  ["vocab_size", "Vocabulary", 50257],
+  ["batch_size", "Batch size", 8],
 ];
 const CHOICES = [
   ["number_format", "Format", [["mixed", "mixed: autocast, weights in fp32"], ["fp32", "fp32"], ["half", "bf16 or fp16 throughout"]]],
@@ -37,7 +37,7 @@ function price(room) {
 function ways(room, asked) {
   const words = room.ways.map((way) =>
     [
-      way.rows === asked.rows ? "" : way.rows === 1 ? "1 row" : `${way.rows} rows`,
+      way.batch_size === asked.batch_size ? "" : way.batch_size === 1 ? "a batch of 1" : `a batch of ${way.batch_size}`,
       way.checkpointing === asked.checkpointing ? "" : "checkpointing",
       way.optimizer === asked.optimizer ? "" : OPTIMIZERS[way.optimizer],
     ].filter(Boolean).join(" and "),
@@ -104,7 +104,7 @@ function shown(answer, asked) {
     room.choice,
     gib(room.takes),
     gib(room.has),
-    String(room.rows),
+    String(room.batch_size),
     time(room.seconds),
     price(room),
     [room.note, ways(room, asked)].filter(Boolean).join("; "),
@@ -117,14 +117,14 @@ function shown(answer, asked) {
       : []),
     table(
       "Colab's machines",
-      ["verdict", "machine", "needs", "has", "most rows, with 10 % to spare", "time per step, at least", "price", "note"],
+      ["verdict", "machine", "needs", "has", "largest batch, with 10 % to spare", "time per step, at least", "price", "note"],
       rooms,
     ),
     table("What is alive at that moment", ["part", "bytes", "of the peak"], parts),
     element(
       "p",
       {},
-      `How good is that? For every network that was rehearsed on a CPU, the formulas came within ${(100 * answer.most_off).toFixed(1)} % of its peak; a test ` +
+      `How good is that? For every network that was traced on a CPU, the formulas came within ${(100 * answer.most_off).toFixed(1)} % of its peak; a test ` +
         "checks that. A GPU differs a little: keep the logits in a variable, in fp32 or in 16 bits throughout, and the loss takes one more table, up to an eighth of the whole. " +
         "Machines add what CUDA and its libraries need; pieces between tensors come on top, so “tight” may well run out. “At least” is how long it would take at the data sheet's peak, which nobody reaches: ",
       element("a", { href: "planner.html" }, "how much longer published runs took"),

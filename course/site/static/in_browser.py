@@ -62,7 +62,7 @@ def _room(model: transformer.Transformer, room: transformer.Room) -> dict:
         "choice",
         "takes",
         "has",
-        "rows",
+        "batch_size",
         "seconds",
         "units_per_hour",
         "free",
@@ -70,7 +70,7 @@ def _room(model: transformer.Transformer, room: transformer.Room) -> dict:
         "verdict",
     )
     ways = [
-        {name: getattr(way, name) for name in ("rows", "checkpointing", "optimizer")}
+        {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
         for way in transformer.ways_to_fit(model, room.chip)
     ]
     return {"ways": ways, **{name: getattr(room, name) for name in names}}

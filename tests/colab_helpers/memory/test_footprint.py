@@ -45,6 +45,38 @@ def test_the_rehearsed_peak_is_the_measured_one(name, optimiser):
         assert rehearsed.peak == pytest.approx(meter.peak, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        name
+        for name, kind in vars(torch.optim).items()
+        if isinstance(kind, type) and name not in ("Optimizer", "LBFGS", "SparseAdam")
+    ),
+)
+def test_the_state_of_every_optimizer_of_pytorch_is_foretold(name):
+    model = nn.Linear(8, 4, bias=name != "Muon")  # which takes matrices alone
+
+    def forward(batch_size):
+        return model(torch.ones(batch_size, 8)).sum()
+
+    optimizer = getattr(torch.optim, name)(model.parameters())
+    told = memory.footprint(model, forward, 4, optimizer).optimizer_state
+    step(forward, 4, optimizer)
+    states = [t for state in optimizer.state.values() for t in state.values()]
+    assert told == sum(t.nbytes for t in states if isinstance(t, torch.Tensor))
+
+
+def test_an_optimizer_that_computes_its_loss_itself_is_refused():
+    model = nn.Linear(2, 2)
+    with pytest.raises(memory.TraceError, match="several times a step"):
+        memory.footprint(
+            model,
+            lambda n: model(torch.ones(n, 2)).sum(),
+            4,
+            torch.optim.LBFGS(model.parameters()),
+        )
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_parts_are_the_measured_ones(name):
     model = NETWORKS[name].make()
@@ -151,7 +183,7 @@ def test_a_step_may_ask_for_values():
         return loss
 
     memory.footprint(model, forward, 8, torch.optim.SGD(model.parameters(), 0.1))
-    assert asked == [(1.0, 1, True)] * 2
+    assert asked == [(0.5, 1, True)] * 2
 
 
 def test_a_model_too_large_for_this_machine_is_rehearsed():
@@ -176,9 +208,11 @@ def test_frozen_weights_have_no_gradients():
 
 
 @pytest.mark.parametrize("batch", [0, -5, 2.5, "8", None])
-def test_a_batch_that_is_no_number_of_rows_is_refused(batch):
+def test_a_batch_size_that_is_none_is_refused(batch):
     model = nn.Linear(2, 2)
-    with pytest.raises(ValueError, match=re.escape(f"batch is {batch!r}: give a number of rows")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"batch_size is {batch!r}: give a whole number")
+    ):
         memory.footprint(model, lambda n: 0, batch, torch.optim.SGD(model.parameters()))
 
 

@@ -1,4 +1,4 @@
-"""Tests that run where the fake GPU is installed; test_stand_in.py starts them, once a machine."""
+"""Tests that run where the fake GPU is installed; test_fake_gpu.py starts them, once a machine."""
 
 import copy
 import os
@@ -150,7 +150,9 @@ def test_memory_runs_out_as_on_the_card():
 
 
 def gpt(**sizes):
-    config = models.GPTConfig(**{"context": 64, "width": 64, "heads": 4, "layers": 2, **sizes})
+    config = models.GPTConfig(
+        **{"block_size": 64, "n_embd": 64, "n_head": 4, "n_layer": 2, **sizes}
+    )
     model = models.GPT(config).to(DEVICE)
 
     def loss_of(rows):

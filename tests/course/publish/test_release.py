@@ -55,14 +55,17 @@ def test_the_wheel_has_the_helper_and_its_facts_and_nothing_else(fresh, tmp_path
     path = _files.write(tmp_path / wheel.name, wheel.content)
     names = set(zipfile.ZipFile(path).namelist())
     for name in (
-        "__init__.py",
-        "py.typed",
-        "doctor/problems.toml",
-        "hardware/accelerators.toml",
+        "colab_helpers/__init__.py",
+        "colab_helpers/py.typed",
+        "colab_helpers/hardware/accelerators.toml",
+        "colab_doctor/problems/tpu.toml",
+        "colab_lessons/exercises/lesson_01.py",
     ):
-        assert f"colab_helpers/{name}" in names
+        assert name in names
     assert {name.split("/")[0] for name in names} == {
         "colab_helpers",
+        "colab_doctor",
+        "colab_lessons",
         "colab_helpers-9.9.9.dist-info",
     }
     assert fresh.repository.version != "9.9.9"  # the tree is as it was

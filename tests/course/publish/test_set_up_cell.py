@@ -1,9 +1,7 @@
 """The set-up cell as a learner meets it: a machine without the helper, and the repository's archive."""
 
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -53,16 +51,11 @@ def freeze(python):
 
 
 @pytest.mark.timeout(300)
-def test_impossible_install_says_what_to_do_in_two_lines(python, tmp_path):
+def test_an_install_that_fails_says_what_it_needs_and_changes_nothing(python, tmp_path):
     before = freeze(python)
     done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
-    lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
-    assert lines == [
-        "The course's helper cannot be used (ModuleNotFoundError: No module named "
-        f"'colab_helpers'); this lesson's own is {(tmp_path / 'gone.zip').as_uri()}",
-        "Check your connection (on Kaggle: Settings > Internet), then run this cell again.",
-    ]
-    assert "Traceback" not in done.stdout + done.stderr
+    assert "this needs the Internet (on Kaggle: Settings > Internet > On)" in done.stdout
+    assert "ModuleNotFoundError: No module named 'colab_helpers'" in done.stdout
     assert freeze(python) == before
 
 
@@ -79,53 +72,3 @@ def test_set_up_cell_installs_the_helper_and_changes_nothing_else(python, addres
     ]
     new = {line for line in after - before if not line.startswith(("colab-helpers", "@", "file:"))}
     assert new == set()
-
-
-def package(folder, text):
-    (folder / "colab_helpers").mkdir(parents=True)
-    if text is not None:
-        (folder / "colab_helpers" / "__init__.py").write_text(text)
-
-
-OLD = """
-__version__ = "0.0.1"
-class preflight:
-    @staticmethod
-    def status_card(lesson="", accelerator="", chip="", packages="", optional=""):
-        return "an old card"
-"""
-HELPERS = {
-    "foreign": "__version__ = '7.0'\ndef preflight(): pass\n",
-    "broken": "1 / 0\n",
-    "a folder": None,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", HELPERS)
-def test_another_helper_in_the_session_is_replaced_by_the_lessons_own(
-    python, address, tmp_path, kind
-):
-    """It lies where packages are installed, as one of an earlier lesson or image would."""
-    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    said = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
-    site = Path(said.stdout.strip())
-    subprocess.run([python, "-m", "pip", "uninstall", "-qy", "colab-helpers"], check=True)
-    package(site, HELPERS[kind])
-    try:
-        done = run_set_up_cell(python, address, tmp_path)
-        assert "You are on" in done.stdout, done.stdout + done.stderr
-        assert "Traceback" not in done.stdout + done.stderr and "old card" not in done.stdout
-    finally:
-        subprocess.run([python, "-m", "pip", "uninstall", "-qy", "colab-helpers"], check=True)
-        shutil.rmtree(site / "colab_helpers", ignore_errors=True)
-
-
-@pytest.mark.timeout(300)
-def test_a_helper_in_a_folder_of_ones_own_is_not_replaced_and_told_in_two_lines(python, tmp_path):
-    package(tmp_path, OLD)
-    done = run_set_up_cell(python, (tmp_path / "gone.zip").as_uri(), tmp_path)
-    lines = [line for line in done.stdout.splitlines() if line.strip() and line != "went on"]
-    assert len(lines) == 2 and "unexpected keyword argument 'helper'" in lines[0]
-    assert lines[1].endswith("mend it there, or move it away.") and str(tmp_path) in lines[1]

@@ -65,9 +65,9 @@ def copy_of_the_course(folder):
 
 
 def reported(course, lesson, cell):
-    """How the runner names the cell that is number `cell`: FAST adds no cell of papermill's own."""
+    """How the runner names the cell that is number `cell` where papermill has added the parameters."""
     notebook = assemble.build(course, lesson)
-    return execute.describe_cell(notebook, cell - 1)
+    return execute.describe_cell(notebook, cell - 2)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")

@@ -197,13 +197,6 @@ def test_lists_that_cannot_be_read_are_named(arguments, words, capsys):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("jobs", ["0", "-1", "x", ""])
-def test_no_processes_are_refused(jobs, capsys):
-    with pytest.raises(SystemExit):
-        main(["matrix", "--jobs", jobs])
-    assert "give a number from 1 on" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -11,7 +11,7 @@ import colab_doctor
 from colab_doctor import log
 from colab_helpers import transformer
 from tests import slow
-from tests.colab_doctor import test_clues_of_machines, test_errors
+from tests.colab_doctor import test_errors, test_machines
 from tests.course.accessible import violations
 
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -191,21 +191,13 @@ def ask(page, question, *given):
 def expected(text):
     """What Python here answers for a text, where nothing but the text tells the place."""
     found = colab_doctor.explain_error(text, log.platform(text) or "colab")
-    return (
-        found.id,
-        found.finding.remedy if found else "",
-        found.also.id if found.also else "",
-        [title for title, _ in found.nearest],
-        [clue.seen for clue in found.clues],
-    )
+    return found.id, found.meaning, found.fix, found.also.id if found.also else ""
 
 
 @pytest.mark.timeout(900)
 def test_the_doctor_answers_as_python_does(started):
     page = started
-    texts = [row["text"] for row in test_errors.ERRORS] + [
-        row["text"] for row in test_errors.UNRELATED
-    ]
+    texts = [text for text, _, _ in test_errors.MET]
     assert len(texts) > 600
     answers = page.evaluate(
         "async (texts) => {"
@@ -215,11 +207,9 @@ def test_the_doctor_answers_as_python_does(started):
         texts,
     )
     for text, answer in zip(texts, answers, strict=True):
-        told = answer["finding"] or {"id": "", "remedy": ""}
-        near = [one["title"] for one in answer["nearest"]]
+        card = answer["card"] or {"id": "", "meaning": "", "fix": ""}
         also = (answer["also"] or {"id": ""})["id"]
-        clues = [clue["seen"] for clue in answer["clues"]]
-        assert (told["id"], told["remedy"], also, near, clues) == expected(text), text
+        assert (card["id"], card["meaning"], card["fix"], also) == expected(text), text
 
 
 def answered(page):
@@ -247,12 +237,10 @@ def test_the_doctor_by_keyboard_alone(python, address, page):
 
 def test_what_the_numbers_of_an_error_say_stands_above_what_is_known(doctors):
     page = doctors
-    page.fill("#doctor-text", test_clues_of_machines.FULL)
+    page.fill("#doctor-text", test_machines.FULL)
     page.keyboard.press("Control+Enter")
     said = answered(page)
-    assert said.index("In this case: 36.0 GiB was asked for") < said.index(
-        "More about this problem"
-    )
+    assert said.index("36.0 GiB was asked for") < said.index("More about this problem")
 
 
 def test_an_unknown_error_is_not_explained(doctors):
@@ -298,7 +286,7 @@ OLD = notebook(
 
 def test_a_notebook_by_file_and_by_paste(doctors, tmp_path):
     page = doctors
-    wanted = [finding.seen for finding in colab_doctor.explain_notebook(OLD)]
+    wanted = [finding.observation for finding in colab_doctor.explain_notebook(OLD)]
     assert len(wanted) >= 2
     file = tmp_path / "<img src=x>.ipynb"
     file.write_text(json.dumps(OLD), "utf-8")
@@ -334,13 +322,13 @@ def test_the_planner_answers_as_python_does(python, address, page):
             "#fits-said tr", has=page.get_by_role("cell", name=room.choice, exact=True)
         )
         assert row.locator("td").first.inner_text() == room.verdict
-        assert row.locator("td").nth(4).inner_text() == str(room.rows)
+        assert row.locator("td").nth(4).inner_text() == str(room.batch_size)
     assert sizes.worst in said and f"{100 * transformer.MOST_OFF:.1f} %" in said
 
 
 def test_the_planner_refuses_what_is_no_network(python, address, page):
     page.goto(f"{address}fits.html")
-    page.fill("#fits-heads", "7")
+    page.fill("#fits-n_head", "7")
     page.locator("#fits button").click()
     page.wait_for_function("document.getElementById('fits-said').innerText.includes('heads')")
     assert "evenly" in page.locator("#fits-said").inner_text()
