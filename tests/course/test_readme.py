@@ -1,8 +1,11 @@
-"""The README's code runs as it stands there, from its first line to its last."""
+"""The README: its code runs as it stands there, its commands exist, and it stays short."""
 
 import re
 import subprocess
 import sys
+import zlib
+
+from course.publish import archive
 
 
 def test_the_code_of_the_readme_runs(root, tmp_path):
@@ -10,7 +13,7 @@ def test_the_code_of_the_readme_runs(root, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 3
     code = "\n".join(blocks)
-    for place in ("/content/drive/MyDrive/my-run", "/content/spare"):  # there is no Drive here
+    for place in ("/content/drive/MyDrive/my-run", "/content/fallback"):  # there is no Drive here
         assert place in code
         code = code.replace(place, str(tmp_path / place.rpartition("/")[2]))
     done = subprocess.run(
@@ -23,8 +26,22 @@ def test_the_code_of_the_readme_runs(root, tmp_path):
 
 def test_the_commands_of_the_readme_are_there(root):
     text = (root / "README.md").read_text("utf-8")
-    for command in re.findall(r"\| `colab-helpers (\w+)", text):
-        done = subprocess.run(
-            [sys.executable, "-m", "colab_helpers", command, "--help"], capture_output=True
-        )
-        assert done.returncode == 0
+    commands = re.findall(r"(?m)^(colab-(?:helpers|doctor)) (\S+)", text)
+    assert len(commands) == 4
+    for program, word in commands:
+        module = program.replace("-", "_")
+        help_of = [module, "--help"] if word.startswith("--") else [module, word, "--help"]
+        done = subprocess.run([sys.executable, "-m", *help_of], capture_output=True, text=True)
+        assert done.returncode == 0 and word in done.stdout, word
+
+
+def test_the_readme_is_read_in_five_minutes(root):
+    text = re.sub(r"<!--.*?-->", "", (root / "README.md").read_text("utf-8"), flags=re.DOTALL)
+    words = re.findall(r"[\w`'./-]*\w[\w`'./-]*", re.sub(r"\]\([^)]*\)", "] ", text))
+    assert len(words) <= 900
+
+
+def test_the_download_is_as_large_as_the_readme_says(root):
+    size = sum(len(zlib.compress(file.read_bytes())) for file in archive.files(root))
+    [told] = re.findall(r"a download of (\d+) MB", (root / "README.md").read_text("utf-8"))
+    assert abs(size / 1e6 - int(told)) < 0.7
