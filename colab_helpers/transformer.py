@@ -1,7 +1,7 @@
 """The memory and time of training a transformer, by formula.
 
-A GPT as in `colab_lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and output
-embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
+A GPT as in `colab_lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and
+output embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
 your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
 """
 
@@ -183,8 +183,8 @@ class Transformer:
 class Room:
     """What one machine would say: bytes that the step `takes` there, and that the chip `has`.
 
-    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `batch_size` the largest that leaves a
-    tenth; `seconds` what a step takes at least, by the sheet's peak.
+    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `batch_size` the largest
+    that leaves a tenth; `seconds` what a step takes at least, by the sheet's peak.
     """
 
     choice: str
@@ -208,7 +208,7 @@ class Room:
 def rooms(model: Transformer) -> list[Room]:
     """Return what each of Colab's machines with an accelerator would say to `model`'s training step.
 
-    >>> gpt2 = Transformer(n_layer=12, n_embd=768, n_head=12, block_size=1024, vocab_size=50257, batch_size=16)
+    >>> gpt2 = Transformer(12, 768, 12, 1024, 50257, batch_size=16)
     >>> [room.verdict for room in rooms(gpt2) if room.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
@@ -254,7 +254,7 @@ def largest_batch(model: Transformer, chip: Chip) -> int:
 def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     """Return what to change so that a step fits on `chip` with a tenth to spare: the fewest changes.
 
-    Of `model`'s settings these are tried: a smaller batch, activation checkpointing, an optimiser that keeps less.
+    These are tried: a smaller batch, activation checkpointing, an optimiser that keeps less.
     Formats are not: whether a network still learns in two bytes is another question. Empty where it fits as
     it is, and where no way is found.
 

@@ -17,7 +17,8 @@ class Batches:
 
     So the position in the data needs no saving: it is the number of steps done. `examples` is how
     many there are, `batch_size` how many a step takes; what is left at the end of an epoch is passed
-    over, in each epoch others. `seed` chooses the order. Raises ValueError where an epoch has not even one batch.
+    over, in each epoch others. `seed` chooses the order. Raises ValueError where an
+    epoch has not even one batch.
 
     >>> batches = Batches(examples=10, batch_size=4)
     >>> batches[1] == next(iter(batches.starting_at(1)))
@@ -32,7 +33,9 @@ class Batches:
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= self.examples:
-            raise ValueError(f"A batch of {self.batch_size} from {self.examples} examples: there is none.")
+            raise ValueError(
+                f"A batch of {self.batch_size} from {self.examples} examples: there is none."
+            )
 
     @property
     def steps_per_epoch(self) -> int:

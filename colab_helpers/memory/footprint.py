@@ -73,8 +73,8 @@ def footprint(
     of PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not
     in it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises
     `ValueError` for a batch below 1, and `TraceError` for a step whose shapes depend on values, a loss
-    that is no number, or trained parts outside `model`. Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward
-    Training Trillion Parameter Models" (2020), section 3.
+    that is no number, or trained parts outside `model`. Source of the parts:
+    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()

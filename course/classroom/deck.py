@@ -48,7 +48,7 @@ def make(course: Course, lesson: Lesson, notebook: NotebookNode, short: bool = F
 
 def _sizes(notebook: NotebookNode) -> list[slides.Slide]:
     """A slide with the names for sizes that later code uses."""
-    cells = [cell for cell in notebook.cells if assemble.PARAMETERS in assemble.tags_of(cell)]
+    cells = [cell for cell in notebook.cells if assemble.SIZES in assemble.tags_of(cell)]
     texts = [slides.sizes(cell.source) for cell in cells]
     return [slides.Slide("Sizes that come up", blocks.code(text), "code") for text in texts if text]
 

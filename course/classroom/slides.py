@@ -48,24 +48,32 @@ class Slide:
     minutes: int = 0
 
 
+class _AtFullSize(ast.NodeTransformer):
+    """Leaves what a lesson takes without FAST, where no size is given."""
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+        test = ast.unparse(node.test)
+        if test == "FAST":
+            return self.visit(node.orelse)
+        return self.visit(node.body) if test.endswith(" is None") else self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:  # noqa: N802
+        return self.visit(node.values[-1])
+
+
 def sizes(source: str) -> str:
     """Return the cell with a lesson's sizes as a class meets it: without the small ones for checks.
 
-    >>> sizes("FAST = False  # small\\nN = 2 if FAST else 512  # of a matrix")
+    >>> sizes("N = N or (2 if FAST else 512)  # of a matrix")
     'N = 512  # of a matrix'
     """
-    lines = source.encode().split(b"\n")
-    choices = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.IfExp) and getattr(node.test, "id", "") == "FAST"
-    ]
-    choices.sort(key=lambda node: -node.col_offset)  # from the right, so that places stay right
-    for node in choices:
-        line, full = lines[node.lineno - 1], node.orelse
-        chosen = line[full.col_offset : full.end_col_offset]
-        lines[node.lineno - 1] = line[: node.col_offset] + chosen + line[node.end_col_offset :]
-    return "\n".join(line.decode() for line in lines if not line.startswith(b"FAST"))
+    found = []
+    for line in source.splitlines():
+        code, mark, comment = line.partition("  # ")
+        tree = _AtFullSize().visit(ast.parse(code))
+        if tree.body:
+            found.append(f"{ast.unparse(tree)}{mark}{comment}")
+    return "\n".join(found)
 
 
 def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
@@ -273,8 +281,11 @@ def _text(output: NotebookNode) -> str:
     else:
         text = output.get("data", {}).get("text/plain", "")
     text = log.plain("".join(text)).strip("\n")
-    quoted = re.fullmatch(r"(['\"])(.*)\1", text.strip(), re.S)
-    return quoted[2] if quoted else text
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, str) else text
 
 
 def _solution(cell: NotebookNode, title: str) -> Iterator[Block]:

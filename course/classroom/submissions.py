@@ -281,7 +281,9 @@ def mask(message: str) -> str:
 
     >>> mask("Not line 2: it only adds. You wrote 'x = 3', and 1,024.5 fit.")
     'Not line …: it only adds. You wrote …, and … fit.'
+    >>> mask("That isn't it: don't divide.")
+    "That isn't it: don't divide."
     """
     without = re.sub(r"(?:[A-Za-z]:)?[\\/][^\s'\"]+", "…", message)  # a path may hold a name
-    without = re.sub(r"'[^']*'|\"[^\"]*\"", "…", without)
+    without = re.sub(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"", "…", without)
     return re.sub(r"\d[\d,._]*\d|\d", "…", without)

@@ -67,7 +67,8 @@ def _index() -> str:
     names = "\n".join(room.removeprefix("colab_helpers.") for room in rooms())
     return (
         "# Every public name\n\n"
-        "`colab_helpers` is for any notebook, `colab_doctor` explains errors, `colab_lessons` serves the lessons. "
+        "`colab_helpers` is for any notebook, `colab_doctor` explains errors, "
+        "`colab_lessons` serves the lessons. "
         "[How to use it in your own notebook](../own.md).\n\n"
         f"{table(('module', 'what it does'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
     )

@@ -14,7 +14,7 @@ from colab_helpers.problems import Finding
 
 Check = Callable[[State], Finding | None]
 
-#: Every check, in the order of the troubleshooting page.
+#: Every check, in the order of the card.
 CHECKS: tuple[Check, ...] = (
     gpu.no_accelerator,
     gpu.gpu_hidden,

@@ -288,7 +288,7 @@ def test_batches_from_anywhere_are_those_of_the_whole_run():
     assert whole[0] != whole[10] and whole[:10] != [
         checkpoints.Batches(103, 10, seed=5)[step] for step in range(10)
     ]
-    with pytest.raises(ValueError, match="no batch at all"):
+    with pytest.raises(ValueError, match="there is none"):
         checkpoints.Batches(examples=3, batch_size=4)
 
 

@@ -180,8 +180,29 @@ def test_solutions_stand_behind_all_tasks():
 def test_sizes_are_shown_without_those_for_checks():
     [shown] = [s for s in made(COURSE.lessons[2]).slides if s.title == "Sizes that come up"]
     text = re.sub(r"<[^>]+>", "", shown.body)
-    assert "N = 2048  # of the matrices" in text and "GPT_STEPS, SHOWN = (30, 700, None)" in text
-    assert "FAST" not in text and "width=256, heads=4, layers=4" in text
+    assert "N = 2048  # of the matrices" in text and "GPT_STEPS = 700" in text
+    assert "FAST" not in text and "n_embd=256, n_head=4, n_layer=4" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "size"),
+    [
+        ("N = [2**k for k in range(4, 8 if FAST else 13)]", "N = [2 ** k for k in range(4, 13)]"),
+        ("N = ([] if FAST else [4]) if N is None else N", "N = [4]"),
+        ("N = N or 16", "N = 16"),
+        ("A = B if FAST else config(n=3)", "A = config(n=3)"),
+    ],
+)
+def test_a_size_is_shown_as_it_is_at_full_size(source, size):
+    assert slides.sizes(source) == size
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("'a'", "a"), ("'a' or 'b'", "'a' or 'b'"), ("3", "3")]
+)
+def test_a_text_is_shown_without_its_quotes(said, shown):
+    output = nbformat.v4.new_output("execute_result", {"text/plain": said})
+    assert slides._text(output) == shown
 
 
 def test_text_of_a_lesson_is_not_taken_for_html(toy_course):

@@ -11,7 +11,7 @@ from course.write import assemble, pages
 from tests.toy import publish_toy
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",
-         "docs/troubleshooting.md"]  # fmt: skip
+         "docs/versions.md"]  # fmt: skip
 
 
 def test_readme_has_a_badge_a_lesson(course):
@@ -53,7 +53,7 @@ def test_minutes_of_a_teachers_page_add_up_to_the_class_time(course):
 def test_measured_table_reads_the_records(toy_course):
     lesson = toy_course.lessons[0]
     assert "No full run" in pages.measured_table(toy_course, lesson)
-    folder = toy_course.root / "colab_helpers" / "lessons" / "reference"
+    folder = toy_course.root / "colab_lessons" / "reference"
     folder.mkdir(parents=True)
     value = reference.Value(3.5, "×", "faster than before")
     entry = reference.Record(
