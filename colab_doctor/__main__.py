@@ -61,7 +61,10 @@ def _answer(options: argparse.Namespace) -> int:
         return judge_notebooks(options.notebook, as_json=options.json, for_github=options.github)
     if options.error:
         text = " ".join(options.error)
-        return judge_error(standard_input() if text == "-" else text, options.json)
+        text = standard_input() if text == "-" else text
+        if not text.strip():
+            raise UnreadableError("There is no text. Give the error's last line, or all of it.")
+        return judge_error(text, options.json)
     from colab_helpers import preflight
 
     card = preflight.status_card()

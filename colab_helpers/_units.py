@@ -23,12 +23,12 @@ def seconds(value: float) -> str:
 
 
 def gib(count: float) -> str:
-    """Return bytes in GiB (2**30), the unit that tools usually mean by "GB".
+    """Return bytes in GiB (2**30), the unit that tools usually mean by "GB"; less than 0.05 in MiB.
 
-    >>> gib(15360 * MIB)
-    '15.0 GiB'
+    >>> gib(15360 * MIB), gib(3 * MIB)
+    ('15.0 GiB', '3.0 MiB')
     """
-    return f"{count / GIB:.1f} GiB"
+    return f"{count / GIB:.1f} GiB" if count >= 0.05 * GIB else f"{count / MIB:.1f} MiB"
 
 
 def mib(count: float) -> str:

@@ -1,8 +1,8 @@
 """The memory and time of training a transformer, by formula.
 
 A GPT as in `colab_lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and
-output embedding tied; logits are not kept in a variable beside the loss. No framework is needed. For a network of
-your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
+output embedding tied; logits are not kept in a variable beside the loss. No framework is needed.
+For a network of your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
 """
 
 from __future__ import annotations
@@ -254,9 +254,9 @@ def largest_batch(model: Transformer, chip: Chip) -> int:
 def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     """Return what to change so that a step fits on `chip` with a tenth to spare: the fewest changes.
 
-    These are tried: a smaller batch, activation checkpointing, an optimiser that keeps less.
-    Formats are not: whether a network still learns in two bytes is another question. Empty where it fits as
-    it is, and where no way is found.
+    These changes of `model` are tried: a smaller batch, activation checkpointing, an optimiser that
+    keeps less. Formats are not: whether a network still learns in two bytes is another question. Empty
+    where it fits as it is, and where no way is found.
 
     >>> xl = Transformer(n_layer=24, n_embd=2048, n_head=16, block_size=1024, vocab_size=50257, batch_size=4)
     >>> [(way.batch_size, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalogue()["L4"])]

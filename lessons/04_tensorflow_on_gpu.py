@@ -243,7 +243,7 @@ for record in reference.load("03_pytorch_on_gpu"):
 #
 # (TensorFlow adds some of this by itself. That is turned off here, so that you can see it.)
 #
-# Our stand-in for a training step is one large product, if there is a GPU. Without one we just wait 6 milliseconds: to the CPU, a GPU's step is time in which something else computes. Preparing a batch
+# With a GPU, our training step is one large product. Without one we sleep for 6 ms. From the CPU's side a GPU step looks just like that: another chip is busy. Preparing a batch
 # from scratch takes a CPU two or three times as long.
 #
 # **Predict.** How many times as fast as the plain pipeline is the one with all four?

@@ -737,7 +737,7 @@ figures.lines(
 # | `jax.tools.colab_tpu.setup_tpu()` | connected JAX to it | nothing |
 # | "8 cores" | a v2-8, retired in 2025 | `len(jax.devices())` |
 #
-# `!colab-helpers doctor --notebook FILE` finds such lines for you. Errors can be decoded too. This one is real:
+# `!colab-doctor --notebook FILE` finds such lines for you. Errors can be decoded too. This one is real:
 
 # %%
 # needs: tensorflow

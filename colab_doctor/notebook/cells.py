@@ -17,6 +17,8 @@ from typing import Any
 _STILL_PYTHON = ("time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "debug")
 _SHELL = ("bash", "sh", "shell", "script", "cmd")
 _MAGIC = re.compile(r"\s{0,200}(?:[\w.,\[\] ]{1,200}= ?)?(%{1,2}|!{1,2})\s{0,9}(.{0,5000})")
+#: What opens or closes: three quotes before one, and what a backslash escapes is nothing.
+_PARTS = re.compile(r"""(?<!\\)(?:'{3}|"{3}|['"#()\[\]{}])""")
 #: Characters of a cell that are read: more is data.
 _MOST = 200_000
 
@@ -85,8 +87,9 @@ def _read(number: int, source: str) -> Cell:
             commands = [(at, line) for at, line in enumerate(lines[below:], below + 1)]
         if name not in _STILL_PYTHON:
             return Cell(number, (), "", tuple(commands), tuple(magics), tuple(lines))
+    goes_on = _goes_on(lines)
     for at, line in _logical(lines):
-        match = _MAGIC.match(line)
+        match = None if at in goes_on else _MAGIC.match(line)
         if match is None or (match[1] == "%%" and line != first):
             python.append("" if match else line)
             continue
@@ -99,6 +102,27 @@ def _read(number: int, source: str) -> Cell:
         python.append(kept + "\n" * line.count("\n"))
     trees, unread = _parse("\n".join(python))
     return Cell(number, trees, unread, tuple(commands), tuple(magics), tuple(lines))
+
+
+def _goes_on(lines: list[str]) -> set[int]:
+    """Numbers, from 1, of the lines that begin inside brackets or a text: no magic stands there."""
+    inside, depth, quote = set(), 0, ""
+    for at, line in enumerate(lines, start=1):
+        if depth or quote:
+            inside.add(at)
+        elif _MAGIC.match(line):
+            continue
+        for part in _PARTS.findall(line):
+            if quote:
+                quote = "" if part == quote else quote
+            elif part == "#":
+                break
+            elif part[0] in "'\"":
+                quote = part
+            else:
+                depth = max(0, depth + (1 if part in "([{" else -1))
+        quote = quote if len(quote) == 3 else ""  # a short one ends with its line
+    return set() if depth or quote else inside  # where one never ends, nobody knows
 
 
 def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:

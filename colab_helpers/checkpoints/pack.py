@@ -46,8 +46,8 @@ class Packer:
         if hasattr(value, "__array__"):  # NumPy's
             return self._array(value, where)
         raise CheckpointError(
-            f"{where} is a {type(value).__name__}, and only tensors, numbers, text, lists and dicts are "
-            "kept: anything else needs pickle, and a pickle runs whatever was put into it. Keep it in the "
+            f"{where} has the type {type(value).__name__}, and only tensors, numbers, text, lists and "
+            "dicts are kept: anything else needs pickle, and a pickle runs whatever was put into it. Keep it in the "
             "code."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import sys
@@ -94,13 +95,16 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     >>> resume(store, {"model": model}).step
     10
     """
+    _need_packages()
     packer = Packer()
     for name in parts:
         if not isinstance(name, str) or name.startswith("__"):
             raise CheckpointError(f"A part is called {name!r}: give it a word for a name.")
     tree = {name: packer.pack(_state_of(part, name), name) for name, part in parts.items()}
     # One entry: several would stand in another order in each file, and equal states in unequal files.
-    about = {"checkpoint": json.dumps({"format": FORMAT, "torch": torch.__version__, "tree": tree})}
+    kinds = {name: type(part).__name__ for name, part in parts.items() if _is_optimizer(part)}
+    head = {"format": FORMAT, "torch": torch.__version__, "kinds": kinds, "tree": tree}
+    about = {"checkpoint": json.dumps(head)}
     return store.write(step, SUFFIX, lambda path: _write(path, packer.tensors, about))
 
 
@@ -111,12 +115,15 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     at before anything is changed. Raises `CheckpointError` for a file of other parts, of another model or
     in another format, and where no file is whole (see `Store.read`).
     """
+    _need_packages()
     found = store.read(SUFFIX, _read)
     if found is None:
         return Resumed(0, None)
-    file, state = found
-    _check(file.path, state, parts)
+    file, (kinds, state) = found
+    _check(file.path, kinds, state, parts)
     for name, part in parts.items():
+        if _is_optimizer(part):
+            _tell_of_another_rate(part, state[name], name)
         try:
             _load(part, state[name])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -124,6 +131,16 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
                 f"{file.path.name}: {name!r} does not fit what the program has now: {error}"
             ) from error
     return Resumed(file.step, file.path)
+
+
+def _need_packages() -> None:
+    """Raise `CheckpointError` now, rather than after a hundred steps."""
+    missing = [name for name in ("safetensors", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CheckpointError(
+            f"Checkpoints need safetensors and numpy, and {' and '.join(missing)} cannot be found here: "
+            f"%pip install {' '.join(missing)}"
+        )
 
 
 def _write(path: Path, tensors: Mapping[str, torch.Tensor], about: dict[str, str]) -> None:
@@ -149,7 +166,7 @@ def _as_os_error(error: Exception) -> Exception:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -163,15 +180,18 @@ def _read(path: Path) -> dict[str, Any]:
                 )
             # Copies: what is read stays a window into the file, which may vanish or change.
             tensor = lambda name: file.get_tensor(name).clone()  # noqa: E731
-            return {name: unpack(node, tensor) for name, node in about["tree"].items()}
+            state = {name: unpack(node, tensor) for name, node in about["tree"].items()}
+            return about.get("kinds", {}), state
     except SafetensorError as error:
         raise UnreadableError(f"{path.name} is no file of safetensors: {error}") from error
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise UnreadableError(f"{path.name} does not say what is in it ({error!r})") from error
 
 
-def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
-    """Raise `CheckpointError` where the file has other parts, or another model's tensors."""
+def _check(
+    path: Path, kinds: Mapping[str, str], state: Mapping[str, Any], parts: Mapping[str, Any]
+) -> None:
+    """Raise `CheckpointError` where the file has other parts, another model's tensors or optimiser."""
     if set(parts) != set(state):
         raise CheckpointError(
             f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
@@ -182,7 +202,12 @@ def _check(path: Path, state: Mapping[str, Any], parts: Mapping[str, Any]) -> No
         if isinstance(part, torch.nn.Module):
             there, here = _shapes(name, kept), _shapes(name, part.state_dict())
             refuse_another(path, "model", there, here, _hint(name, there, here))
-        elif hasattr(part, "param_groups"):
+        elif _is_optimizer(part):
+            if (kind := kinds.get(name, type(part).__name__)) != type(part).__name__:
+                raise CheckpointError(
+                    f"{path.name}: {name!r} is {kind} there and {type(part).__name__} here. Nothing was "
+                    "loaded."
+                )
             now, then = _groups(part.state_dict()), _groups(kept)
             if now != then:
                 raise CheckpointError(
@@ -203,6 +228,24 @@ def _hint(name: str, *shapes: Mapping[str, str]) -> str:
     if there == here:
         return ""
     return " Save and load the model inside its wrapper: model._orig_mod or model.module."
+
+
+def _is_optimizer(part: Any) -> bool:
+    return hasattr(part, "param_groups")
+
+
+def _tell_of_another_rate(part: Any, state: Mapping[str, Any], name: str) -> None:
+    """A `CheckpointWarning` where the file's learning rate replaces the one that the program has set."""
+    for now, then in zip(part.param_groups, state["param_groups"], strict=True):
+        here, there = (group.get("initial_lr", group.get("lr")) for group in (now, then))
+        if here != there:
+            warnings.warn(
+                f"{name!r}: the checkpoint's lr={there} replaces lr={here}. Set it after resume if you "
+                "want another.",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+            return
 
 
 def _groups(state: Mapping[str, Any]) -> list[int]:
@@ -230,7 +273,8 @@ def _state_of(part: Any, name: str) -> Any:
     if hasattr(part, "bit_generator"):  # NumPy's
         return part.bit_generator.state
     raise CheckpointError(
-        f"{name!r} is a {type(part).__name__}: it has no state_dict, and is no generator, list or dict."
+        f"{name!r}, a {type(part).__name__}, has no state_dict, and is no generator, list or dict. For the "
+        "order of a shuffled loader, use checkpoints.Batches."
     )
 
 

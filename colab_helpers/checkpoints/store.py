@@ -140,9 +140,10 @@ class Store:
         what happened. Errors that are not the disk's are raised, and ValueError for a step below 0 or a
         suffix without its dot.
         """
-        if step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
+        if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
             raise ValueError(
-                f"step is {step}, suffix {suffix!r}: give 0 or more, and a name such as '.pt'."
+                f"step is {step!r}, suffix {suffix!r}: give a whole number, 0 or more, and a name such "
+                "as '.pt'."
             )
         start = time.perf_counter()
         gone = self._gone()
@@ -209,7 +210,8 @@ class Store:
             file.replace(target)
             _files.flush_folder(folder)
         self._rejected.discard(target)
-        self._prune(folder, target, suffix)
+        with contextlib.suppress(OSError):  # the new one is safe: one too many does no harm
+            self._prune(folder, target, suffix)
         return target
 
     def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
@@ -219,8 +221,7 @@ class Store:
             if one.path == newest:
                 continue
             if kept >= self.keep:
-                with contextlib.suppress(OSError):  # one too many does no harm
-                    one.path.unlink()
+                one.path.unlink(missing_ok=True)
             elif one.path not in self._rejected and one.path.stat().st_size == one.bytes:
                 kept += 1
 
@@ -279,9 +280,10 @@ def refuse_another(
     """
     odd = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
     if odd:
+        more = f", and {len(odd) - 1} more differ" if len(odd) > 1 else ""
         raise CheckpointError(
             f"{path.name} is of another {what}: {odd[0]} is {there.get(odd[0], 'missing')} there and "
-            f"{here.get(odd[0], 'missing')} here, and {len(odd) - 1} more differ. Nothing was loaded.{hint}"
+            f"{here.get(odd[0], 'missing')} here{more}. Nothing was loaded.{hint}"
         )
 
 

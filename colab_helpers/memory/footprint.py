@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import random
 import sys
 from collections import OrderedDict, defaultdict
@@ -74,7 +75,8 @@ def footprint(
     in it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises
     `ValueError` for a batch below 1, and `TraceError` for a step whose shapes depend on values, a loss
     that is no number, or trained parts outside `model`. Source of the parts:
-    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models" (2020), section 3.
+    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
+    Parameter Models" (2020), section 3.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
@@ -98,6 +100,7 @@ def footprint(
     with (
         _random_state_kept(),
         _modules_kept(model),
+        _quiet("torch._subclasses.fake_tensor"),
         FakeTensorMode(allow_non_fake_inputs=True) as mode,
         FakeTensors(),
     ):
@@ -283,6 +286,18 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
 
 
 @contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """PyTorch logs twenty lines of its own before an error of the step: the error says enough."""
+    log = logging.getLogger(logger)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
 def _modules_kept(model: nn.Module) -> Iterator[None]:
     """What a forward pass writes into its modules, such as a cache, is put back."""
     kept = [(module, dict(vars(module))) for module in model.modules()]
@@ -319,4 +334,5 @@ def _random_state_kept() -> Iterator[None]:
 def _describe(thing: Any) -> str:
     if isinstance(thing, torch.Tensor):
         return f"a tensor of shape {tuple(thing.shape)}, requires_grad={thing.requires_grad}"
-    return f"a {type(thing).__name__}"
+    kind = type(thing).__name__
+    return f"{'an' if kind[0].lower() in 'aeio' else 'a'} {kind}"

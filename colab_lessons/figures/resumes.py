@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from colab_helpers.figures.style import COLOURS, GREY, INK, PALE, Picture, canvas, finish
+from colab_helpers.figures.style import COLOURS, GREY, INK, PALE, Picture, canvas, finish, look
 
 
 def lives(
@@ -29,7 +29,7 @@ def lives(
             axes.plot(
                 list(life),
                 list(life.values()),
-                color=COLOURS[i],
+                color=look(i)["color"],
                 lw=1.6,
                 ls=("-", "--")[i % 2],
                 label=name,
@@ -40,7 +40,7 @@ def lives(
                     life[max(life)],
                     "X",
                     ms=13,
-                    color=COLOURS[i],
+                    color=look(i)["color"],
                     mec="white",
                     label="killed",
                 )

@@ -51,13 +51,13 @@ class Slide:
 class _AtFullSize(ast.NodeTransformer):
     """Leaves what a lesson takes without FAST, where no size is given."""
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         test = ast.unparse(node.test)
         if test == "FAST":
             return self.visit(node.orelse)
         return self.visit(node.body) if test.endswith(" is None") else self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return self.visit(node.values[-1])
 
 

@@ -68,6 +68,9 @@ OLD = {
     "!pip install https://x/torch_scatter-2.0-cp37-cp37m-linux_x86_64.whl": ["old-pin"],
     "!pip install tensorflow-gpu": ["tensorflow-gpu"],
     "%%bash\napt-get install cuda-9-2": ["old-cuda"],
+    'print("%s"\n      % tf.Session())': ["tensorflow-1"],
+    'print("%s" % tf.Session())': ["tensorflow-1"],
+    "f(a[0], # (\n  b)\n!pip install torch==1.4.0": ["old-pin"],
     "print 'hello'\nimport imp": ["python-gone", "python-2"],
     "from transformers import (\n  AutoModel,\n  AdamW,\n)": ["transformers-names"],
 }  # fmt: skip
@@ -93,6 +96,8 @@ CURRENT = [
     "x = df.append\nclass np: float = 1",
     "%pip install torch==2.11.0 'numpy>=2' tensorflow==2.20.*",
     "%%html\n<b>tf.Session()</b>",
+    'def f():\n  """Needs\n  !pip install torch==1.4.0\n  """',
+    "text = '''\n%tensorflow_version 1.x\n'''",
     "!ls\n%matplotlib inline\nx = !pwd",
     "",
 ]

@@ -441,6 +441,7 @@ def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
     assert list(drawn["killed"].get_xdata()) == [5] and axes.get_yscale() == "log"
     picture = figures.lives(whole, {"first": first, "second": second}, title="T")
     assert "first from step 0 to 5; second from step 4 to 9" in picture.alt
+    axes_of(figures.lives, whole, {f"life {i}": first for i in range(9)}, title="T")
 
 
 def test_resumed_curves_say_how_far_they_are_apart(axes_of):

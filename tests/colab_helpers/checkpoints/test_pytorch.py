@@ -1,10 +1,12 @@
 """PyTorch's state goes into a file without pickle and comes back to the last bit, or not at all."""
 
+import importlib.util
 import json
 import random
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy
 import pytest
@@ -172,6 +174,42 @@ def test_other_kinds_and_formats_of_numbers_are_refused(store):
         checkpoints.resume(store, {"model": torch.nn.Linear(2, 2).bfloat16(), "log": {}})
 
 
+def test_another_class_of_optimizer_is_refused(store):
+    model = torch.nn.Linear(2, 2)
+    checkpoints.save(store, 5, {"optimizer": torch.optim.Adam(model.parameters())})
+    sgd = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    with pytest.raises(CheckpointError, match="'optimizer' is Adam there and SGD here"):
+        checkpoints.resume(store, {"optimizer": sgd})
+    assert sgd.param_groups[0]["lr"] == 0.1
+
+
+def test_another_learning_rate_is_told_and_a_schedule_is_none(store):
+    model = torch.nn.Linear(2, 2)
+    first = torch.optim.SGD(model.parameters(), 1e-3)
+    schedule = torch.optim.lr_scheduler.StepLR(first, 1)
+    first.step()
+    schedule.step()  # its rate is another now, as it should be
+    checkpoints.save(store, 5, {"optimizer": first})
+    again = torch.optim.SGD(model.parameters(), 1e-3)
+    torch.optim.lr_scheduler.StepLR(again, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checkpoints.resume(store, {"optimizer": again})
+    other = torch.optim.SGD(model.parameters(), 1e-5)
+    with pytest.warns(CheckpointWarning, match="lr=0.001 replaces lr=1e-05"):
+        checkpoints.resume(store, {"optimizer": other})
+
+
+@pytest.mark.parametrize("missing", ["safetensors", "numpy"])
+def test_a_missing_package_is_named_before_the_first_step(store, monkeypatch, missing):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else find(name)
+    )
+    with pytest.raises(CheckpointError, match=f"and {missing} cannot be found here"):
+        checkpoints.resume(store, {"model": torch.nn.Linear(2, 2)})
+
+
 def test_a_wrapped_model_gets_a_hint(store):
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     checkpoints.save(store, 1, {"model": torch.nn.ModuleDict({"module": model})})
@@ -247,8 +285,8 @@ def test_a_description_that_cannot_be_read_leads_to_the_one_before(store, about)
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (object(), "is a object: it has no state_dict"),
-        ({"now": object()}, "part.now is a object, .* a pickle runs whatever"),
+        (object(), "a object, has no state_dict, .* checkpoints.Batches"),
+        ({"now": object()}, "part.now has the type object, .* a pickle runs whatever"),
         ({(1, 2): 3}, "has a key that is a tuple"),
         ([torch.zeros(2).to_sparse()], "part.0 is sparse"),
         ([torch.zeros(2, dtype=torch.complex128)], "no format for torch.complex128"),

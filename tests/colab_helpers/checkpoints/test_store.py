@@ -53,6 +53,27 @@ def test_going_back_to_an_older_step_keeps_what_was_just_written(store):
     assert [found.step for found in store.files()] == [200, 50]
 
 
+def test_an_older_file_that_cannot_be_looked_at_fails_no_save(store, monkeypatch):
+    put(store, 1)
+    older = put(store, 2).path
+    stat = type(older).stat
+
+    def broken(path, **how):
+        if path == older:
+            raise OSError(errno.EIO, "Input/output error")
+        return stat(path, **how)
+
+    monkeypatch.setattr(type(older), "stat", broken)
+    saved = put(store, 3)
+    assert saved.path and saved.path.exists() and not saved.problem
+
+
+@pytest.mark.parametrize("step", [2.0, "3"])
+def test_a_step_that_is_no_count_is_refused(store, step):
+    with pytest.raises(ValueError, match="a whole number, 0 or more"):
+        put(store, step)
+
+
 def test_other_files_in_the_folder_are_left_alone(store):
     (store.folder / "notes.txt").write_text("mine")
     (store.folder / "step-12.txt").write_text("not ours")
@@ -219,7 +240,7 @@ def test_of_two_files_of_one_step_the_later_is_read(store):
 
 @pytest.mark.parametrize(("step", "suffix"), [(-1, ".txt"), (1, "txt"), (1, ""), (1, "./../x")])
 def test_names_that_could_not_be_found_again_are_refused(store, step, suffix):
-    with pytest.raises(ValueError, match="give 0 or more"):
+    with pytest.raises(ValueError, match="0 or more"):
         store.write(step, suffix, lambda path: path.write_text("x"))
 
 

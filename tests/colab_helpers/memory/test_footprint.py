@@ -220,6 +220,7 @@ def test_a_batch_size_that_is_none_is_refused(batch):
     ("loss", "words"),
     [
         (lambda out: 3.0, "returned a float"),
+        (lambda out: 3, "returned an int"),
         (lambda out: out[:0], r"a tensor of shape \(0, 2\)"),
         (lambda out: out, r"a tensor of shape \(4, 2\)"),
         (lambda out: out.sum().detach(), "requires_grad=False"),
