@@ -506,7 +506,7 @@ print(*(data.spell(row) for row in sums.train[:4]), sep="   ")
 print(f"{len(sums.train)} to learn from, {len(sums.test)} held out")
 
 # %%
-config = models.GPTConfig(vocab_size=len(data.SUM_ALPHABET), context=8, width=128, heads=4, layers=2)
+config = models.GPTConfig(vocab_size=len(data.SUM_ALPHABET), block_size=8, n_embd=128, n_head=4, n_layer=2)
 torch.manual_seed(0)
 adder = models.GPT(config).to(device)
 rows, held_out = (torch.from_numpy(part).to(device) for part in (sums.train, sums.test[:SHOWN]))

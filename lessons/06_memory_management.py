@@ -150,7 +150,7 @@ class Twice(nn.Module):
 
 
 def text(vocabulary, layers):
-    return models.GPT(models.GPTConfig(vocabulary, block_size=64, n_embd=128, n_head=4, n_layer=layers))
+    return models.GPT(models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=layers, vocab_size=vocabulary))
 
 
 def images(channels):

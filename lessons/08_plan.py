@@ -194,7 +194,7 @@ times_as_long = None  # @param {type:"number"}
 # %%
 took, foretold = {}, {}
 for layers in (SMALL.n_layer, DEEP):
-    never_built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, layers=layers), "meta")  # no memory for the weights either
+    never_built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, n_layer=layers), "meta")  # no memory for the weights either
     rehearsed = plan.trace_step(never_built, its_loss, ROWS, its_optimizer)
     start = time.perf_counter()
     foretold[layers] = plan.time_alone(rehearsed, "cpu", budget=SECONDS).seconds
@@ -209,7 +209,7 @@ f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; 
 # Now build the deep one after all, and run it.
 
 # %%
-built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, layers=DEEP), "cpu")
+built, its_loss, its_optimizer = job(dataclasses.replace(SMALL, n_layer=DEEP), "cpu")
 
 
 def deep_step():

@@ -47,8 +47,8 @@ class Packer:
             return self._array(value, where)
         raise CheckpointError(
             f"{where} has the type {type(value).__name__}, and only tensors, numbers, text, lists and "
-            "dicts are kept: anything else needs pickle, and a pickle runs whatever was put into it. Keep it in the "
-            "code."
+            "dicts are kept: anything else needs pickle, and a pickle runs whatever was put into it. "
+            "Keep it in the code."
         )
 
     def _array(self, value: Any, where: str) -> Any:
