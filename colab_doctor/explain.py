@@ -55,8 +55,8 @@ class Explanation:
         """What the card says it means: this case, where it was diagnosed; else the table."""
         exact = next((each for each in self.diagnoses if each.fix), None)
         values = next((each for each in self.diagnoses if not each.fix), None)
-        told = exact.observation if exact else self.finding.observation if self.finding else ""
-        return f"{told} Here: {values.observation}" if values else told
+        text = exact.observation if exact else self.finding.observation if self.finding else ""
+        return f"{text} Here: {values.observation}" if values else text
 
     @property
     def fix(self) -> str:

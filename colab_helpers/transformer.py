@@ -180,7 +180,7 @@ class Transformer:
 
 
 @dataclass(frozen=True)
-class Room:
+class Fit:
     """What one machine would say: bytes that the step `takes` there, and that the chip `has`.
 
     `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `batch_size` the largest
@@ -205,19 +205,19 @@ class Room:
         return "fits" if self.takes <= (1 - SPARE) * self.has else "tight"
 
 
-def rooms(model: Transformer) -> list[Room]:
+def fits(model: Transformer) -> list[Fit]:
     """Return what each of Colab's machines with an accelerator would say to `model`'s training step.
 
     >>> gpt2 = Transformer(12, 768, 12, 1024, 50257, batch_size=16)
-    >>> [room.verdict for room in rooms(gpt2) if room.chip.key in ("T4", "A100-40")]
+    >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
     machines = [machine for machine in facts.machine_table().machines if machine.chip]
-    return [_room(model, machine, catalogue()[machine.chip]) for machine in machines]
+    return [_fit(model, machine, catalogue()[machine.chip]) for machine in machines]
 
 
-def _room(model: Transformer, machine: facts.Machine, chip: Chip) -> Room:
-    return Room(
+def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
+    return Fit(
         choice=machine.choice,
         chip=chip,
         takes=takes(model, chip),

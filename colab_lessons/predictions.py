@@ -9,12 +9,12 @@ from typing import Any
 _LONGEST = 120  # characters of an answer that a record keeps
 
 
-def said(value: Any, unit: str = "") -> str:
+def guessed(value: Any, unit: str = "") -> str:
     """Return what a title adds once a prediction was entered, and "" before.
 
     `value` is the form field's, None while it is empty; `unit` stands behind a number.
 
-    >>> said(1000), said("bf16"), said(50, " %"), said(None)
+    >>> guessed(1000), guessed("bf16"), guessed(50, " %"), guessed(None)
     (' (you said 1,000)', ' (you said bf16)', ' (you said 50 %)', '')
     """
     if value is None or value == "":
@@ -31,39 +31,39 @@ def said(value: Any, unit: str = "") -> str:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A prediction beside what was measured, both in `unit`; `said` is None where none was entered.
+    """A prediction beside what was measured, both in `unit`; `guess` is None where none was entered.
 
     Numbers stay numbers, and everything else becomes a short text: a record has to be plain data.
 
     >>> Prediction(10, 1.7, "×"), Prediction(None, "run").made
-    (Prediction(said=10, measured=1.7, unit='×'), False)
+    (Prediction(guess=10, measured=1.7, unit='×'), False)
     """
 
-    said: float | str | None
+    guess: float | str | None
     measured: float | str | None
     unit: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("said", "measured"):
+        for name in ("guess", "measured"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
 
     @property
     def made(self) -> bool:
         """Whether somebody entered one."""
-        return self.said is not None
+        return self.guess is not None
 
     @property
     def times_off(self) -> float | None:
-        """How many times too much was said: 10 is ten times too much, 0.1 a tenth; None for words and zeros.
+        """The guess over what was measured: 10 is ten times too much; None for words and zeros.
 
         >>> Prediction(100, 10).times_off, Prediction(0, 10).times_off
         (10.0, None)
         """
-        if isinstance(self.said, str) or isinstance(self.measured, str):
+        if isinstance(self.guess, str) or isinstance(self.measured, str):
             return None
-        if not self.said or not self.measured or self.said * self.measured < 0:
+        if not self.guess or not self.measured or self.guess * self.measured < 0:
             return None
-        ratio = self.said / self.measured
+        ratio = self.guess / self.measured
         return ratio if 0 < ratio < math.inf else None
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, facts, hardware, published, runtime
 
 from colab_lessons import exercises, figures, models, reference
-from colab_lessons.predictions import said  # adds what you predicted to a title
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -81,7 +81,7 @@ chips = hardware.catalogue()
 inventory = hardware.list_devices()
 cpu = inventory.cpu
 lanes = chips["T4"].lanes / cpu.lanes
-figures.lanes(cpu, [chips["T4"], chips["v5e"]], title=f"A T4 has about {lanes:,.0f} lanes for each of yours{said(lanes_per_lane)}")
+figures.lanes(cpu, [chips["T4"], chips["v5e"]], title=f"A T4 has about {lanes:,.0f} lanes for each of yours{guessed(lanes_per_lane)}")
 
 # %% [markdown] tags=["minutes-10"]
 # One square is one lane, and every chip gets the same area. (The v5e's 65,536 are too small to draw apart. On Colab two "cores"
@@ -190,7 +190,7 @@ theirs = [published.get(f"matmul-{name}-fp32").taking(operations) for name in ("
 figures.race(
     SIZES, times, xlabel="matrix size n", crossing=crossing, prediction=crossing_at, published=theirs,
     limits={"T4, data-sheet limit": [operations(n) / chips["T4"].peak["fp32"] for n in SIZES], "T4, as expected": expected_t4},
-    title=f"{second[0].upper() + second[1:]} against {first}: {finding}{said(crossing_at)}",
+    title=f"{second[0].upper() + second[1:]} against {first}: {finding}{guessed(crossing_at)}",
 )
 
 # %%
@@ -242,7 +242,7 @@ figures.lines(
     CHAINS, {f"tensor on {device}": [*seconds.values()]}, log=True, units=("", "s"),
     xlabel="chains at once", ylabel="time for all of them",
     ideal={"one after another, in Python": [alone * n for n in CHAINS]},
-    title=f"10,000 chains take {many:.1f} times as long as one{said(times_as_long)}",
+    title=f"10,000 chains take {many:.1f} times as long as one{guessed(times_as_long)}",
 )
 
 # %%
@@ -276,7 +276,7 @@ computing = benchmark.measure(lambda: numbers.to(device).sum(), budget=SECONDS).
 # %%
 amdahl = (reading + computing) / reading
 print(f"reading {1000 * reading:.1f} ms, adding up {1000 * computing:.1f} ms{', with the copy to the GPU' if has_accelerator else ''}")
-print(f"If adding up took no time at all, the whole would be {amdahl:.2f} times as fast{said(at_best)}.")
+print(f"If adding up took no time at all, the whole would be {amdahl:.2f} times as fast{guessed(at_best)}.")
 
 # %% [markdown] tags=["minutes-7"]
 # That last number is all that any chip, at any price, can give you here. If it is close to 1, then reading is what
@@ -342,7 +342,7 @@ a100 = published.get("gpt-a100").share(1000 / 5000 * BATCH / 64)  # theirs: 5,00
 figures.bars(
     {f"this machine, {device}": here, **limits}, paper=limits, unit="s", log=True,
     published={"a real A100, in bf16": a100},
-    title=f"1,000 steps take about {here / 60:,.0f} minutes here{said(minutes)}",
+    title=f"1,000 steps take about {here / 60:,.0f} minutes here{guessed(minutes)}",
 )
 
 # %% [markdown] tags=["minutes-1"]

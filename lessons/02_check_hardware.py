@@ -10,7 +10,7 @@ import torch
 from colab_helpers import benchmark, facts, hardware, published, runtime
 
 from colab_lessons import exercises, figures, reference
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -79,7 +79,7 @@ print("This machine:" if own else f"Recorded: {recorded.source}", printout, sep=
 # %%
 GIB = 2**30
 shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1]) * 2**20
-f"a T4 shows {shown / 2**20:.0f} MiB = {shown / GIB:.2f} GiB = {shown / 1e9:.2f} GB{said(mib_shown)}"
+f"a T4 shows {shown / 2**20:.0f} MiB = {shown / GIB:.2f} GiB = {shown / 1e9:.2f} GB{guessed(mib_shown)}"
 
 # %% tags=["nbval-check-output"]
 facts.quote("t4-memory")
@@ -116,7 +116,7 @@ figures.lines(
     wide, {machine.short_name: [speeds.get(n, float("nan")) for n in wide]}, doubling=True, log_y=True, units=("", "FLOP/s"),
     xlabel="matrix size n", ylabel="speed in fp32", published=others,
     ideal={"T4, data-sheet limit": [t4.peak["fp32"]] * len(wide)},
-    title=f"At n = 64 you get {100 * speeds[64] / peak:.0f} % of your best speed{said(per_cent_at_64, ' %')}",
+    title=f"At n = 64 you get {100 * speeds[64] / peak:.0f} % of your best speed{guessed(per_cent_at_64, ' %')}",
 )
 
 # %% [markdown]
@@ -166,7 +166,7 @@ span = max(on_cpu.values()) / on_cpu[max(on_cpu)]
 figures.lines(
     [*on_cpu], {name: [*speed.values()] for name, speed in copied.items()}, log=True, units=("B", "B/s"),
     xlabel="bytes in use", ylabel="bandwidth", published=[published.get("stairs-a100"), published.get("stairs-h200")],
-    title=f"The CPU's fastest copy is {span:.1f} times as fast as its largest{said(times_as_fast)}",
+    title=f"The CPU's fastest copy is {span:.1f} times as fast as its largest{guessed(times_as_fast)}",
 )
 
 # %% [markdown]
@@ -247,7 +247,7 @@ roofs = [figures.Roof(machine.short_name, peak, bandwidth, measured=True)]
 sheets = {"T4": t4} | ({chip.key: chip} if chip and "fp32" in chip.peak else {})
 roofs += [figures.Roof(f"{name} in fp32", sheet.peak["fp32"], sheet.bandwidth) for name, sheet in sheets.items()]
 limited = " and ".join(name for name, (intensity, _) in points.items() if intensity < ridge)
-figures.roofline(roofs, points, title=f"Left of the ridge: {limited}{said(held_back)}")
+figures.roofline(roofs, points, title=f"Left of the ridge: {limited}{guessed(held_back)}")
 
 # %%
 for name, (intensity, speed) in points.items():
@@ -322,7 +322,7 @@ torch.set_num_threads(default)
 
 # %%
 gain = [scaling[1] / scaling[threads] for threads in counts]
-" · ".join(f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times" for threads, times in zip(counts, gain)) + said(gain_of_threads)
+" · ".join(f"{threads} thread{'s' * (threads > 1)}: {times:.2f} times" for threads, times in zip(counts, gain)) + guessed(gain_of_threads)
 
 # %% [markdown]
 # Beyond one thread per core there is nothing to gain in arithmetic, and often something to lose: threads then take turns, and wait for each

@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 from colab_helpers import benchmark, hardware, precision, published, runtime
 
 from colab_lessons import data, exercises, figures, models, reference
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 from colab_lessons.two_sides import Queue
 
 # %% tags=["parameters"]
@@ -135,7 +135,7 @@ t4_balance = 6 * t4.peak["fp32"] / pci  # where 2n³ / peak = 12n² / rate
 figures.race(
     SIZES, {"you compute": computing, "you move": moving}, limits=paper, xlabel="matrix size n",
     crossing=t4_balance, prediction=balance_of_a_t4,
-    title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{said(balance_of_a_t4)}",
+    title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{guessed(balance_of_a_t4)}",
 )
 
 # %% [markdown] tags=["minutes-3", "short-0"]
@@ -216,7 +216,7 @@ f"{1000 * wrong:.3f} ms"
 start = time.perf_counter()
 finish(launch())  # synchronize
 right = time.perf_counter() - start
-f"{1000 * right:.3f} ms: the WRONG clock was {right / wrong:,.0f} times too short{said(times_too_short)}"
+f"{1000 * right:.3f} ms: the WRONG clock was {right / wrong:,.0f} times too short{guessed(times_too_short)}"
 
 # %% [markdown] tags=["minutes-10"]
 # The factor itself means little, since a larger matrix makes it as large as you like. What matters: the WRONG clock timed the
@@ -289,7 +289,7 @@ flowing = min((loop(wait_in_each_step=False) for _ in range(3)), key=lambda run:
 gain = waiting.seconds / flowing.seconds
 figures.activity(
     {"wait in each step": waiting.sides, "wait at the end": flowing.sides},
-    title=f"Waiting only once is {gain:.1f} times as fast{said(times_as_fast)}",
+    title=f"Waiting only once is {gain:.1f} times as fast{guessed(times_as_fast)}",
 )
 
 # %% [markdown] tags=["minutes-4", "short-0"]
@@ -400,7 +400,7 @@ apart = next((step for step, gap in enumerate(distance, 1) if gap > 0.1), None)
 figures.lines(
     range(2, 81), {"distance": [max(gap, 2**-25) for gap in distance[1:]]}, log_y=True,
     xlabel="step", ylabel="distance between the two",
-    title=f"Equal on paper, 0.1 apart after {apart} steps in float32{said(steps_until_apart)}",
+    title=f"Equal on paper, 0.1 apart after {apart} steps in float32{guessed(steps_until_apart)}",
 )
 
 # %% [markdown] tags=["minutes-7", "short-0"]
@@ -462,7 +462,7 @@ training = benchmark.measure(only_train, budget=SECONDS).median
 fed = feeding["DataLoader"] / feeding["rows picked on the device"]
 figures.bars(
     feeding, unit="s", marks={"the training itself": training},
-    title=f"To feed an epoch, a DataLoader takes {fed:.0f} times as long as picking rows on the device{said(times_longer)}",
+    title=f"To feed an epoch, a DataLoader takes {fed:.0f} times as long as picking rows on the device{guessed(times_longer)}",
 )
 
 # %% [markdown]
@@ -613,7 +613,7 @@ rungs = {
 # %%
 climbed = max(rungs.values()) / rungs["one row at a time"]
 batching = rungs["16 rows at a time"] / rungs["one row at a time"]
-figures.bars(rungs, unit="tokens/s", title=f"The best rung is {climbed:.1f} times as fast as the first{said(times_up)}")
+figures.bars(rungs, unit="tokens/s", title=f"The best rung is {climbed:.1f} times as fast as the first{guessed(times_up)}")
 
 # %%
 ladder = published.get("ladder-a100")
@@ -665,7 +665,7 @@ outcome
 # %%
 fused = benchmark.measure(lambda: compiled(many), budget=SECONDS).median if compiled else plain
 pays = f"after {compile_seconds / (plain - fused):,.0f} calls" if fused < plain else "never"
-f"{outcome}, in {compile_seconds:.1f} s; {1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{said(calls_until_paid)}"
+f"{outcome}, in {compile_seconds:.1f} s; {1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{guessed(calls_until_paid)}"
 
 # %% [markdown] tags=["minutes-7", "short-0"]
 # As written, seven operations read or write a whole array seventeen times, and ask for seven new arrays. Compiled, the

@@ -8,7 +8,7 @@ import time
 from colab_helpers import benchmark, facts, hardware, runtime
 
 from colab_lessons import data, exercises, figures, reference, replay
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show recorded results
 machine = hardware.list_devices().cpu
@@ -132,7 +132,7 @@ it_will = None  # @param ["fail", "run"]
 with tf.device("GPU:7"):
     astray = tf.constant(1.0) + 1.0
 outcome = f"on {astray.device.split('/')[-1]}"
-f"no error: it ran {outcome}{said(it_will)}"
+f"no error: it ran {outcome}{guessed(it_will)}"
 
 # %% [markdown]
 # ### RIGHT: be strict, and read the message
@@ -182,7 +182,7 @@ print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6
 # %%
 # needs: tensorflow
 where = next(line.rpartition("device:")[2] for line in lines if "MatMul" in line)
-f"the product ran on {where}{said(product_runs_on)}"
+f"the product ran on {where}{guessed(product_runs_on)}"
 
 # %% [markdown] tags=["minutes-9", "short-0"]
 # Outside `tf.device`, TensorFlow works on `GPU:0` if there is one and on `CPU:0` if not, usually wherever the inputs are. (This little program hides the GPU.) It copied
@@ -310,7 +310,7 @@ with runtime.quiet():  # some versions report the end of each pass
 # %%
 # needs: tensorflow
 pipeline_gain = seconds["plain"] / seconds["+ shuffle"]
-figures.bars(seconds, unit="s", title=f"With all four, {pipeline_gain:.1f} times as fast as plain{said(times_faster)}")
+figures.bars(seconds, unit="s", title=f"With all four, {pipeline_gain:.1f} times as fast as plain{guessed(times_faster)}")
 
 # %% [markdown]
 # `prefetch` lets the two overlap: while one batch trains, the next is made. It pays because they use different chips; if the step ran on your
@@ -398,7 +398,7 @@ best_large = min(of_large, key=of_large.get)
 compiled_gain = of_large["eager"] / of_large[best_large]
 figures.bars(
     of_large, unit="s",
-    title=f"{NUMBERS:,} numbers: {best_large} is {compiled_gain:.1f} times as fast as eager{said(fastest_large)}",
+    title=f"{NUMBERS:,} numbers: {best_large} is {compiled_gain:.1f} times as fast as eager{guessed(fastest_large)}",
 )
 
 # %%
@@ -435,7 +435,7 @@ def square(x):
 for n in range(5):
     square(n)
 wrong_traces = len(traces)
-f"{wrong_traces} graphs{said(graphs_made)}"
+f"{wrong_traces} graphs{guessed(graphs_made)}"
 
 # %% [markdown]
 # To TensorFlow a Python number is a part of the program, so a new number is a new program. In a loop of your own you would notice by the warning

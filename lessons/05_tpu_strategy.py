@@ -10,7 +10,7 @@ import colab_doctor
 from colab_helpers import benchmark, devices, facts, hardware, published, runtime
 
 from colab_lessons import data, exercises, figures, reference, replay
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 replay.watch("05_tpu_strategy")  # cells that need what is missing show recorded results
 split, machine = data.digits(), hardware.list_devices().cpu
@@ -67,7 +67,7 @@ row = beats - line - column  # which row each multiplier works on in each step
 working = (row >= 0) & (row < rows)
 figures.systolic(
     np.where(working, row, -1),
-    title=f"{len(beats)} steps, and {working.mean():.0%} of the multipliers' time is used{said(steps_needed)}",
+    title=f"{len(beats)} steps, and {working.mean():.0%} of the multipliers' time is used{guessed(steps_needed)}",
 )
 
 # %% [markdown]
@@ -89,7 +89,7 @@ share = {name: [100 * min(1, n / there) for n in counts] for name, there in ridg
 figures.lines(
     counts, {}, ideal={f"{name}, by its data sheet": values for name, values in share.items()}, doubling=True,
     xlabel="rows in a batch", ylabel="% of full speed, at most",
-    title=f"On paper, a v5e wants {ridge:.0f} rows at once{said(rows_wanted)}",
+    title=f"On paper, a v5e wants {ridge:.0f} rows at once{guessed(rows_wanted)}",
 )
 
 # %% [markdown]
@@ -204,7 +204,7 @@ lengths = np.random.default_rng(0).permutation(np.arange(1, 513))[:LENGTHS].toli
 as_they_come, shapes_wrong = read_all(lengths, lambda length: length)
 again, _ = read_all(lengths, lambda length: length)  # now every length is known
 longer = as_they_come[-1] / again[-1]
-f"{shapes_wrong} compilations; a new length takes {longer:.0f} times as long as a known one{said(times_longer)}"
+f"{shapes_wrong} compilations; a new length takes {longer:.0f} times as long as a known one{guessed(times_longer)}"
 
 # %% [markdown]
 # ### RIGHT: pad to a few lengths
@@ -270,7 +270,7 @@ figures.lines(
     wide, {name: [at.get(n, float("nan")) for n in wide] for name, at in yours.items()}, doubling=True, log_y=True, units=("", "FLOP/s"),
     xlabel="matrix size n", ylabel="speed", published=[v5e],
     ideal={"v5e, data sheet, bf16": [sheet.peak["bf16"]] * len(wide)},
-    title=f"One call at n = 1,024 gets {reached:.0f} % out of a v5e{said(per_cent_at_1024, ' %')}",
+    title=f"One call at n = 1,024 gets {reached:.0f} % out of a v5e{guessed(per_cent_at_1024, ' %')}",
 )
 
 # %% [markdown]
@@ -384,7 +384,7 @@ for name, rows in plans:
 # %%
 # needs: jax, libtpu
 most = max((rows for name, rows in fitting if name == "v5e"), default=0)
-f"most rows on a v5e, of those tried: {most:,}{said(rows_that_fit)}"
+f"most rows on a v5e, of those tried: {most:,}{guessed(rows_that_fit)}"
 
 # %% [markdown]
 # The compiler itself said so, in the words that you would read on the day you run out of memory (*temporaries* are intermediate results, and its G is 2³⁰ bytes). It
@@ -670,7 +670,7 @@ replicas = best.num_replicas_in_sync
 one = train_under(strategies["default"], GLOBAL, steps=1)
 wrong = train_under(best, GLOBAL // replicas, steps=1)
 factor = float(np.linalg.norm(wrong) / np.linalg.norm(one))
-f"{factor:.2f} times the update of one device, with {replicas} replicas{said(too_large)}"
+f"{factor:.2f} times the update of one device, with {replicas} replicas{guessed(too_large)}"
 
 # %% [markdown]
 # ### RIGHT: divide by the global batch
@@ -708,7 +708,7 @@ print(f"sending: {1000 * devices.all_reduce_seconds(256, 2 * parameters, sheet.l
 left = shares["1,000 tokens per chip"][-1]
 figures.lines(
     chips, shares, doubling=True, xlabel="chips", ylabel="% of the time left for work",
-    title=f"With 1,000 tokens each, 256 chips work {left:.0f} % of the time{said(per_cent_left, ' %')}",
+    title=f"With 1,000 tokens each, 256 chips work {left:.0f} % of the time{guessed(per_cent_left, ' %')}",
 )
 
 # %% [markdown] tags=["minutes-1", "short-0"]

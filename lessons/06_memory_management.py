@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from colab_helpers import benchmark, facts, hardware, memory, precision, published, runtime
 
 from colab_lessons import data, exercises, figures, models, reference, replay
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 replay.watch("06_memory_management")  # cells that need what is missing show recorded results
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # for the JAX part, see there
@@ -122,7 +122,7 @@ state = live["step 1"] - live["backward 1"]
 per_parameter = (parameters + gradients + state) / model.parameter_count
 figures.timeline(
     meter.timeline(), meter.marks,
-    title=f"{per_parameter:.1f} bytes for each of {model.parameter_count:,} parameters{said(bytes_per_parameter)}; {meter.peak / 1e6:.0f} MB at the peak",
+    title=f"{per_parameter:.1f} bytes for each of {model.parameter_count:,} parameters{guessed(bytes_per_parameter)}; {meter.peak / 1e6:.0f} MB at the peak",
 )
 
 # %% [markdown] tags=["minutes-10"]
@@ -225,7 +225,7 @@ good = sum(abs(row["16 bytes per parameter"] - 1) < 0.2 for row in off.values())
 exact = sum(abs(row["rehearsed"] - 1) < 0.01 for row in off.values())
 figures.ratios(
     off, one="what was measured", xlabel="predicted peak, in multiples of the measured one",
-    title=f"Within 20 %: the rule, {good} of 6{said(within_a_fifth)}. Within 1 %: the rehearsal, {exact} of 6",
+    title=f"Within 20 %: the rule, {good} of 6{guessed(within_a_fifth)}. Within 1 %: the rehearsal, {exact} of 6",
 )
 
 # %% [markdown] tags=["minutes-9", "short-0"]
@@ -332,7 +332,7 @@ print(f"{'':>14}  live tensors   seen from outside")
 for call, (inside, outside) in freed.items():
     print(f"{call:>14}  {inside / 2**20:8.0f} MiB   {max(0, outside) / 2**20:8.0f} MiB freed")
 cycle = max(("del holder", "gc.collect()", "empty_cache()"), key=lambda call: freed[call][0])
-f"{cycle} frees the cycle{said(frees_the_cycle)}"
+f"{cycle} frees the cycle{guessed(frees_the_cycle)}"
 
 # %% [markdown]
 # `del` takes a *name* away; when the last one goes, so does the tensor. A cycle waits for `gc.collect()`. On CUDA the right column stays
@@ -381,7 +381,7 @@ held = {order: sum(size for segment in segments for size, _ in segment) // MIB f
 # %%
 figures.blocks(
     moments, capacity=200 * MIB,
-    title=f"Nothing in use, and {held['small batches first']} MiB held{said(mib_held)}; with the largest first, {held['the largest first']}",
+    title=f"Nothing in use, and {held['small batches first']} MiB held{guessed(mib_held)}; with the largest first, {held['the largest first']}",
 )
 
 # %% [markdown]
@@ -415,7 +415,7 @@ try:
 except Exception as error:
     fitted, message = "no", str(error)
 print(message.partition("See documentation")[0])
-f"does a tensor of 10 MiB fit, with {free:.0f} MiB free? {fitted}{said(will_fit)}"
+f"does a tensor of 10 MiB fit, with {free:.0f} MiB free? {fitted}{guessed(will_fit)}"
 
 # %% [markdown]
 # That is *fragmentation*: enough memory, in pieces that are too small. The message is in PyTorch's words, and you will meet it. Read it like this:
@@ -646,7 +646,7 @@ for name, (seconds, peak) in sorted(relative.items(), key=lambda item: item[1][1
 best = min((name for name in ways if name != "plain"), key=lambda name: relative[name][1])
 figures.trade(
     relative, xlabel="time for each row, plain = 100 %", ylabel="peak memory, plain = 100 %",
-    title=f"Lowest peak: {best}{said(saves_most)}",
+    title=f"Lowest peak: {best}{guessed(saves_most)}",
 )
 
 # %% [markdown]
@@ -709,7 +709,7 @@ small = [name for name, size in needs.items() if size < sheets["T4"].memory]
 answer = {6: "all", 5: "all but training all of it", 0: "none"}.get(len(small), "only what uses 4 or 8 bits")
 figures.bars(
     needs, unit="B", marks=cards, published=theirs,
-    title=f"Fits on a T4, without activations: {answer}{said(fits_on_t4)}",
+    title=f"Fits on a T4, without activations: {answer}{guessed(fits_on_t4)}",
 )
 
 # %% [markdown] tags=["minutes-2", "short-0"]

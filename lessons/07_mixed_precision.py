@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, devices, facts, hardware, memory, precision, published, runtime
 
 from colab_lessons import data, exercises, figures, models, reference, replay
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 replay.watch("07_mixed_precision")  # cells that need what is missing show recorded results
 devices.choose_keras_backend("torch")  # see the part on Keras
@@ -93,7 +93,7 @@ factor = elsewhere["T4"]["fp16"]
 figures.ratios(
     {f"this machine: {chip.short_name}": here} | elsewhere, hollow=elsewhere, published=rows, one="fp32",
     xlabel="speed of a matrix product, fp32 on the same chip being 1",
-    title=f"On a T4 fp16 is {factor:.0f} times as fast as fp32{said(fp16_on_t4)}, and bf16 slower",
+    title=f"On a T4 fp16 is {factor:.0f} times as fast as fp32{guessed(fp16_on_t4)}, and bf16 slower",
 )
 
 # %% [markdown] tags=["minutes-10"]
@@ -131,7 +131,7 @@ for dtype in dtypes.values():
     too_large, too_small = (torch.tensor(v, dtype=dtype).item() for v in (70000.0, 1e-8))
     total = (torch.tensor(256.0, dtype=dtype) + torch.tensor(1.0, dtype=dtype)).item()
     print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}")
-f"and so 256 + 1 in bf16 is {(torch.tensor(256.0).bfloat16() + 1).item():g}{said(sum_in_bf16)}"
+f"and so 256 + 1 in bf16 is {(torch.tensor(256.0).bfloat16() + 1).item():g}{guessed(sum_in_bf16)}"
 
 # %% [markdown]
 # ### WRONG: keep weights in bf16 and add small updates
@@ -303,7 +303,7 @@ on_t4 = published.get("resnet-t4-mixed").ratio_to(published.get("resnet-t4-fp32"
 figures.lines(
     BATCHES, {f"GPT, training, {chip.short_name}": faster}, published=[on_t4], doubling=True,
     ideal={"fp32": [1] * len(BATCHES)}, xlabel="rows in a batch", ylabel="speed, fp32 being 1",
-    title=f"On a T4 mixed precision has {on_t4.points[256]:.1f} times fp32's speed at 256 images, {on_t4.points[1]:.1f} at one{said(speed_at_one)}",
+    title=f"On a T4 mixed precision has {on_t4.points[256]:.1f} times fp32's speed at 256 images, {on_t4.points[1]:.1f} at one{guessed(speed_at_one)}",
 )
 
 # %%
@@ -362,7 +362,7 @@ learned = {name: sum(curve[-1] < 2.25 for curve in of) for name, of in curves.it
 alone = curves["fp16"][0][-1]
 figures.lines(
     range(1, STEPS + 1), {name: of[0] for name, of in curves.items()}, xlabel="step", ylabel="loss",
-    title=f"Without a scaler the loss stays at {alone:.3f}{said(loss_without)}",
+    title=f"Without a scaler the loss stays at {alone:.3f}{guessed(loss_without)}",
 )
 
 # %%

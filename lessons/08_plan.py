@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from colab_helpers import benchmark, facts, hardware, memory, plan, published
 
 from colab_lessons import exercises, figures, models, reference
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 from colab_helpers.plan import accuracy, command
 
 # %% tags=["parameters"]
@@ -99,7 +99,7 @@ state = [list(entry.values()) for entry in optimizer.state.values()]
 with memory.track(device, known=[list(model.parameters()), state]) as meter:
     step()
 peak_off = 100 * (work.footprint.peak / meter.peak - 1)
-f"rehearsed {work.footprint.peak / 2**20:.1f} MiB, measured {meter.peak / 2**20:.1f} MiB: {peak_off:+.2f} %{said(off_by, ' %')}"
+f"rehearsed {work.footprint.peak / 2**20:.1f} MiB, measured {meter.peak / 2**20:.1f} MiB: {peak_off:+.2f} %{guessed(off_by, ' %')}"
 
 # %% [markdown] tags=["minutes-10", "short-8"]
 # Bytes follow from shapes alone, so the two have to agree, and on a CPU both are counted in the same way. On a GPU the measured side is CUDA's own
@@ -172,10 +172,10 @@ for key in ("T4", "H100"):
 shares = {}
 for name, parts in by_machine.items():
     total = sum(parts.values())
-    shares[name] = {part: 100 * parts.get(part, 0) / total for part in ("products", "attention", "the rest", "waiting for calls")}
+    shares[name] = {part: 100 * parts.get(part, 0) / total for part in ("matmuls", "attention", "the rest", "waiting for calls")}
     print(f"{name:>15}: {1000 * total:6.2f} ms")
-here, on_h100 = shares["here, measured"]["products"], shares["H100, at best"]["products"]
-figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time here, {on_h100:.0f} % on an H100{said(products_share, ' %')}")
+here, on_h100 = shares["here, measured"]["matmuls"], shares["H100, at best"]["matmuls"]
+figures.grouped(shares, unit="%", title=f"Products take {here:.0f} % of the time here, {on_h100:.0f} % on an H100{guessed(products_share, ' %')}")
 
 # %% [markdown] tags=["minutes-5", "short-0"]
 # In so small a step, every operation on a T4 waits for memory, the products too: they stand left
@@ -203,7 +203,7 @@ for layers in (SMALL.n_layer, DEEP):
 
 # %%
 longer, slower = (of[DEEP] / of[SMALL.n_layer] for of in (took, foretold))
-f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{said(times_as_long)}; the step should take {slower:.1f} times as long"
+f"timed in {took[DEEP]:.1f} s, {longer:.1f} times as long{guessed(times_as_long)}; the step should take {slower:.1f} times as long"
 
 # %% [markdown]
 # Now build the deep one after all, and run it.
@@ -263,7 +263,7 @@ factors = {f"{run.what}, {run.chip}": run.factor for run in runs}
 resnet = next(run for run in runs if run.row == "resnet-a100-training")
 figures.bars(
     factors, unit="×", paper=factors,
-    title=f"{len(runs)} published runs: {min(factors.values()):.1f} to {max(factors.values()):.1f} times the floor; ResNet-50 in fp16, {resnet.factor:.1f}{said(times_the_ceilings)}",
+    title=f"{len(runs)} published runs: {min(factors.values()):.1f} to {max(factors.values()):.1f} times the floor; ResNet-50 in fp16, {resnet.factor:.1f}{guessed(times_the_ceilings)}",
 )
 
 # %%
@@ -340,7 +340,7 @@ best = plan.cheapest(gpus, STEPS, deadline=HOURS)
 figures.ranges(
     {offer.choice: offer.hours(STEPS) for offer in table}, unit="h", xlabel=f"hours for {STEPS:,} steps",
     out=[offer.choice for offer in table if not offer.fits], limit=(f"{HOURS} hours", HOURS),
-    title=f"Cheapest that meets the deadline: {best.choice if best else 'none'}{said(your_choice)}",
+    title=f"Cheapest that meets the deadline: {best.choice if best else 'none'}{guessed(your_choice)}",
 )
 
 # %%
@@ -367,7 +367,7 @@ rows_on_t4 = None  # @param {type:"integer"}
 
 # %%
 most = plan.largest_batch(lambda rows: plan.trace_step(large, half(large_loss), rows, adam, foreach=True), chips["T4"])
-f"on a T4: {most} rows{said(rows_on_t4)}"
+f"on a T4: {most} rows{guessed(rows_on_t4)}"
 
 # %% [markdown]
 # That is the most, with nothing to spare: before it gives up, the allocator empties its cache, and our simulated one does the same.
@@ -429,7 +429,7 @@ for name, optimizer in optimizers.items():
     benchmark.synchronize()
     rehearsal_took[name] = time.perf_counter() - start
 took_seven = rehearsal_took["train it, AdamW"]
-f"{seven.parameter_count / 1e9:.1f} billion parameters: {took_seven:.1f} s for a rehearsal{said(rehearsal_seconds)}"
+f"{seven.parameter_count / 1e9:.1f} billion parameters: {took_seven:.1f} s for a rehearsal{guessed(rehearsal_seconds)}"
 
 # %%
 cards = ("T4", "L4", "A100-40", "A100-80", "G4")

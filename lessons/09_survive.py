@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, checkpoints, facts, hardware, published, runtime
 
 from colab_lessons import exercises, figures, reference, replay
-from colab_lessons.predictions import said
+from colab_lessons.predictions import guessed
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -222,7 +222,7 @@ resumed_at = min(second_life)
 differ = sum(loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items())
 figures.lives(
     uninterrupted, {"first life": first_life, "second life": second_life},
-    title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{said(will_differ)}",
+    title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{guessed(will_differ)}",
 )
 
 # %% [markdown]
@@ -311,8 +311,8 @@ times = {piece: sum(scores) / usual for piece, scores in forgotten.items()}
 worst = max(pieces, key=times.get)
 print(f"by luck alone, {len(luck)} runs: {min(map(sum, luck)) / usual:.2f} to {max(map(sum, luck)) / usual:.2f}")
 figures.resumes(
-    whole, forgotten, since=RESUMED, luck=luck, ylabel="loss on all pictures",
-    title=f"All but the model forgotten: {times['all but the model']:.1f} times the loss. Worst alone: {worst}{said(worst_to_forget)}",
+    whole, forgotten, since=RESUMED, seeds=luck, ylabel="loss on all pictures",
+    title=f"All but the model forgotten: {times['all but the model']:.1f} times the loss. Worst alone: {worst}{guessed(worst_to_forget)}",
 )
 
 # %% [markdown]
@@ -387,7 +387,7 @@ left = None  # @param ["the old one", "the new one", "both", "neither"]
 # %%
 kill_in_the_middle(save_over, work / "over")
 usable_after_over = sum(can_be_loaded(path) for path in (work / "over").iterdir())
-f"{'neither' if not usable_after_over else 'one'} can be loaded{said(left)}"
+f"{'neither' if not usable_after_over else 'one'} can be loaded{guessed(left)}"
 
 # %% [markdown]
 # Opening the file for writing emptied it. In that moment the old checkpoint was lost, and the new one was still to come.
@@ -438,7 +438,7 @@ try:
     largest, did = torch.load(work / "flipped.pt")["w"].max().item(), "loads it and says nothing"
 except RuntimeError:
     largest, did = 0.5, "raises an error"
-print(f"torch.load {did}{said(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
+print(f"torch.load {did}{guessed(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
 print("the zip archive finds a bad checksum in", zipfile.ZipFile(work / "flipped.pt").testzip())
 
 # %% [markdown]
@@ -563,7 +563,7 @@ formula = [100 * checkpoints.lost_share(t, cost, MTBF) for t in intervals]
 figures.lines(
     intervals, {"20,000 simulated sessions": lost}, ideal={"Young's formula": formula}, log=True, units=("s", "%"),
     xlabel="from one checkpoint to the next", ylabel="time lost, %",
-    title=f"Least is lost with a checkpoint every {best / 60:.1f} minutes{said(your_interval, ' minutes')}",
+    title=f"Least is lost with a checkpoint every {best / 60:.1f} minutes{guessed(your_interval, ' minutes')}",
 )
 
 # %% [markdown] tags=["minutes-3"]
@@ -642,7 +642,7 @@ on_drive = [published.get(f"drive-images-{row}") for row in ("cpu", "gpu", "good
 rates = {"this disk, one by one": FILES / small_seconds, "this disk, from one file": FILES / one_file_seconds}
 figures.bars(
     rates, unit="files/s", log=True, published={f"Drive: {row.conditions}": row for row in on_drive},
-    title=f"From one file: {small_seconds / one_file_seconds:.0f} times as fast here{said(one_file_faster)}",
+    title=f"From one file: {small_seconds / one_file_seconds:.0f} times as fast here{guessed(one_file_faster)}",
 )
 
 # %% [markdown]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (colab_helpers, colab_doctor, colab_lessons, course)
 #: They are filled while something runs.
 GROWING = {
-    "colab_helpers.runtime.chatter.Chatter",
+    "colab_helpers.runtime.log_noise.LogNoise",
     "course.run.lessons.Ran",
     "colab_helpers.memory.allocator.Block",
     "colab_helpers.memory.allocator.Count",
@@ -31,7 +31,7 @@ USES = {
     "colab_helpers": set(),
 }
 #: The rooms of `course`, from top to bottom.
-ROOMS = ("site", "classroom", "gpu", "check", "publish", "run", "write", "fake_gpu", "table")
+ROOMS = ("site", "classroom", "gpu", "check", "run", "publish", "write", "fake_gpu", "table")
 #: The most lines of Python at which a newcomer reads a package in an afternoon.
 MOST = {"colab_helpers": 8000, "colab_doctor": 3400, "course": 7400}
 

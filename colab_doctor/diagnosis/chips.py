@@ -98,10 +98,12 @@ def _taken(failure: Failure) -> Iterator[Diagnosis]:
     """Who has the TPU open, beside this session and those that started it."""
     named = [(pid, _command(pid)) for pid in traces.tpu_holders()]
     if named:
-        told = ", ".join(f"{pid} (`{command}`)" if command else str(pid) for pid, command in named)
+        listed = ", ".join(
+            f"{pid} (`{command}`)" if command else str(pid) for pid, command in named
+        )
         yield Diagnosis(
             failure.known,
-            f"Another process has the TPU open: {told}.",
+            f"Another process has the TPU open: {listed}.",
             "End it where it was started: another notebook, or an earlier `!python` line. If it "
             f"is nobody's work any more: `!kill {' '.join(str(pid) for pid, _ in named)}`, "
             f"{failure.restart}.",

@@ -110,10 +110,10 @@ def _dict_unpacked(
             type(each) is str and each.isidentifier() and len(each) <= _KEY for each in texts
         )
         if used & {*names} and len(names) == len(target.elts) > 1 and keys:
-            told = ", ".join(
+            listed = ", ".join(
                 f"`{name}` is {text!r}" for name, text in zip(names, texts, strict=True)
             )
-            return "batch-is-a-dict", f"{told}: these are keys of a dict, not what it holds."
+            return "batch-is-a-dict", f"{listed}: these are keys of a dict, not what it holds."
     return None
 
 
@@ -226,10 +226,10 @@ def _keys(value: Any) -> list[str]:
 def _no_such(name: str, wanted: str, keys: list[str], what: str) -> Diagnosis:
     lower = {key.strip().lower(): key for key in keys}
     near = difflib.get_close_matches(wanted.strip().lower(), lower, 3, 0.6)
-    told = ", ".join(f"`{key}`" for key in keys[:_MOST_KEYS]) + (
+    listed = ", ".join(f"`{key}`" for key in keys[:_MOST_KEYS]) + (
         " …" if len(keys) > _MOST_KEYS else ""
     )
-    observation = f"`{name}` has no {what} `{wanted}`. It has {told}."
+    observation = f"`{name}` has no {what} `{wanted}`. It has {listed}."
     fix = (
         f"Did you mean {' or '.join(f'`{lower[each]}`' for each in near)}?"
         if near

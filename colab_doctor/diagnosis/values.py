@@ -70,13 +70,13 @@ def _array(value: Any) -> str:
     kind, shape = type(value).__name__, _shape(value)
     if type(value).__module__ == "numpy" and kind != "ndarray":  # a single number
         return repr(value)
-    told = f"{kind} of shape {shape}"
+    text = f"{kind} of shape {shape}"
     if dtype := str(getattr(value, "dtype", "")).removeprefix("torch."):
-        told += f", {getattr(value.dtype, 'name', dtype)}"
+        text += f", {getattr(value.dtype, 'name', dtype)}"
     device = str(getattr(value, "device", ""))
     if _DEVICE.fullmatch(device) and not device.startswith("cpu"):
-        told += f" on {device}"
-    return told + _range(value)
+        text += f" on {device}"
+    return text + _range(value)
 
 
 def _range(value: Any) -> str:
@@ -130,8 +130,8 @@ def _model(value: Any) -> str:
     """A layer with its sizes, a model by the shapes that go in and come out, if it has them."""
     name = type(value).__name__
     if type(value).__module__.startswith("torch.nn") and not parts_of(value).get("_modules"):
-        told = repr(value)
-        return told if len(told) <= _LONGEST_LAYER else name
+        text = repr(value)
+        return text if len(text) <= _LONGEST_LAYER else name
     shapes = [_shape_of(value, f"{end}_shape") for end in ("input", "output")]
     if all(shapes):
         return f"{name} from {shapes[0]} to {shapes[1]}"
@@ -148,15 +148,15 @@ def _shape_of(value: Any, name: str) -> str:
 
 def _items(value: Any) -> str:
     kind, count = type(value).__name__, len(value)
-    told = f"{kind} of {count}"
+    text = f"{kind} of {count}"
     if kind == "dict":
         first = itertools.islice(value, MOST_ITEMS)
         keys = [repr(key) for key in first if type(key) in (str, int) and len(str(key)) <= 30]
-        return f"{told}: {', '.join(keys)}{' …' if count > len(keys) else ''}" if keys else told
+        return f"{text}: {', '.join(keys)}{' …' if count > len(keys) else ''}" if keys else text
     if kind == "set" or not value:
-        return told
+        return text
     items = [_item(each) for each in value[:MOST_ITEMS]]
-    return f"{told}: {', '.join(items)}{' …' if count > len(items) else ''}"
+    return f"{text}: {', '.join(items)}{' …' if count > len(items) else ''}"
 
 
 def _item(value: Any) -> str:
@@ -184,12 +184,12 @@ def of_values(failure: Failure) -> Iterator[Diagnosis]:
         return
     values = _values(own)
     about_none = "NoneType" in failure.text
-    told = [f"`{name}`: {what}" for name in values if (what := _safely(name, values[name]))]
+    described = [f"`{name}`: {what}" for name in values if (what := _safely(name, values[name]))]
     is_none = about_none and any(value is None for value in values.values())
     if is_none or any(map(_tells, values.values())):
         yield Diagnosis(
             "values-of-the-line",
-            f"{'; '.join(told[:_MOST_VALUES])}.",
+            f"{'; '.join(described[:_MOST_VALUES])}.",
             "" if failure.known else _compare(about_none),  # the table's is better
         )
 
@@ -280,7 +280,7 @@ class _Tensor:
     shape: str
     of_torch: bool = True
 
-    def told(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         what = {"device": f"is on {self.device}", "dtype": f"is {self.dtype}", "shape": self.shape}
         return f"`{self.name}` {what[kind]}"
 
@@ -295,8 +295,8 @@ def of_tensors(failure: Failure) -> Iterator[Diagnosis]:
         yield _layer(found)
     differ = len({getattr(each, kind) for each in named}) > 1
     if len(named) > 1 and (differ or kind == "shape"):  # (3, 4) @ (3, 4) does not fit either
-        told = ", ".join(each.told(kind) for each in named[:_MOST_TENSORS])
-        observation = f"In the line that failed, {told}."
+        listed = ", ".join(each.describe(kind) for each in named[:_MOST_TENSORS])
+        observation = f"In the line that failed, {listed}."
         if kind == "shape" and failure.known:  # the table says what to do about each operation
             yield Diagnosis("values-of-the-line", observation, "")
         else:
@@ -349,12 +349,12 @@ def _fix(kind: str, named: list[_Tensor], text: str) -> str:
 
 def _fitting(kind: str, named: Iterable[_Tensor], text: str) -> list[_Tensor]:
     """Those of the named that the error can mean."""
-    told = [each for each in named if getattr(each, kind)]
+    having = [each for each in named if getattr(each, kind)]
     if kind == "device":  # NumPy's arrays are where they always are, single numbers may be anywhere
-        return [each for each in told if each.of_torch and each.shape != "has shape ()"]
+        return [each for each in having if each.of_torch and each.shape != "has shape ()"]
     if kind == "dtype" and not _WHOLE.search(text):  # ids, labels and masks stand in most lines
-        return [each for each in told if "float" in each.dtype]
-    return told
+        return [each for each in having if "float" in each.dtype]
+    return having
 
 
 def _named(own: FailedCode) -> Iterator[_Tensor]:

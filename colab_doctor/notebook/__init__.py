@@ -69,12 +69,12 @@ def _of_place(place: removed.Place) -> Finding:
 
 
 def _absent(
-    notebook: Mapping[str, Any], read: list[cells.Cell], told: Set[tuple[int, int]]
+    notebook: Mapping[str, Any], read: list[cells.Cell], named: Set[tuple[int, int]]
 ) -> Iterator[Finding]:
-    """Imports that fail on the machine which the notebook asks for; not those `told` as gone already."""
+    """Imports that fail on the machine which the notebook asks for; not those `named` as gone already."""
     runtime = "tpu" if _asks_for_tpu(notebook) else "gpu"
     for module, cell, line in imports.missing(read, runtime):
-        if (cell, line) in told:
+        if (cell, line) in named:
             continue
         place = f"Cell {cell}, line {line}: import {module}"
         if module == "tensorflow":

@@ -70,12 +70,12 @@ class Place:
     @property
     def instead(self) -> str:
         """What to write today: for these names, where the table has that; else for all of the row."""
-        told = [
+        reasons = [
             f"`{self.row.today[name]}` for `{name}`"
             for name in self.names
             if name in self.row.today
         ]
-        return "; ".join(dict.fromkeys(told)) or self.row.instead
+        return "; ".join(dict.fromkeys(reasons)) or self.row.instead
 
 
 @functools.cache
@@ -112,12 +112,14 @@ def find(read: Iterable[Cell]) -> list[Place]:
 def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Removed, int, str, str]]:
     """Every retired thing in a cell: its row, the line of the cell from 1, what it is, and a note."""
     for tree in cell.trees:
-        told: set[tuple[str, int]] = set()  # a method is told only where its full address was not
+        found_whole: set[tuple[str, int]] = (
+            set()
+        )  # a method is told only where its full address was not
         for use in uses(tree, known):
             for row in _of(use):
-                again = use.kind == "method" and (row.id, use.line) in told
+                again = use.kind == "method" and (row.id, use.line) in found_whole
                 if not again and not (use.guarded and row.guards):
-                    told.add((row.id, use.line))
+                    found_whole.add((row.id, use.line))
                     yield row, use.line, use.name.replace(":", "(…, ", 1), ""
     for line, command in cell.commands:
         yield from ((row, line, what, note) for row, what, note in _in_command(command))

@@ -85,8 +85,8 @@ class Saved:
     def __str__(self) -> str:
         if self.path is None:
             return f"step {self.step} was NOT saved: {self.problem}"
-        told = f"step {self.step}: {_size(self.bytes)} in {_units.seconds(self.seconds)}"
-        return f"{told}, in {self.path.parent} ({self.problem})" if self.problem else told
+        text = f"step {self.step}: {_size(self.bytes)} in {_units.seconds(self.seconds)}"
+        return f"{text}, in {self.path.parent} ({self.problem})" if self.problem else text
 
 
 @dataclass(frozen=True)

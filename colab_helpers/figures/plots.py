@@ -15,8 +15,8 @@ from colab_helpers.figures.style import (
     canvas,
     finish,
     give_credit,
-    hollow,
     look,
+    published_style,
     with_unit,
 )
 from colab_helpers.published import Published
@@ -51,7 +51,7 @@ def lines(
         for i, (name, y) in enumerate((ideal or {}).items()):
             axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
         for row in published:
-            axes.plot(row.x, row.y, **hollow(row), label=row.label)
+            axes.plot(row.x, row.y, **published_style(row), label=row.label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         if log or log_y:
             axes.set(xscale="log" if log else "linear", yscale="log")

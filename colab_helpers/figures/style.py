@@ -122,7 +122,7 @@ def finish(figure: Figure, alt: str) -> Picture:
 _CHIPS = ("H100", "A100", "L4", "H200", "T4", "V100")
 
 
-def hollow(row: Published) -> dict[str, Any]:
+def published_style(row: Published) -> dict[str, Any]:
     """How a curve is drawn that others have published: hollow marks, a thin line, one colour a chip.
 
     `row` is the measurement.

@@ -134,12 +134,12 @@ class Allocator:
 
     def stats(self) -> dict[str, int]:
         """Return what `torch.cuda.memory_stats` calls them."""
-        told = {
+        stats = {
             f"{name}_bytes.all.{what}": getattr(count, what)
             for name, count in self.counts.items()
             for what in ("current", "peak", "allocated", "freed")
         }
-        return {**told, "num_alloc_retries": self.retries, "num_ooms": self.out_of_memory}
+        return {**stats, "num_alloc_retries": self.retries, "num_ooms": self.out_of_memory}
 
     def _best_fit(self, small: bool, size: int) -> Block | None:
         pool = self._pools[small]

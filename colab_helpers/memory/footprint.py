@@ -105,9 +105,9 @@ def footprint(
         FakeTensors(),
     ):
         fakes = _fakes(model, mode)
-        twin = _twin(optimizer, fakes, foreach) if optimizer else None
+        fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
         outsiders = Outsiders(mode)
-        stage = _Stage(model, forward, twin, device, fakes, outsiders, watch or nullcontext)
+        stage = _Stage(model, forward, fake, device, fakes, outsiders, watch or nullcontext)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
             return functional_call(stage, named, (batch_size,), strict=False)
@@ -227,22 +227,22 @@ def _without_data(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     return FakeTensor(mode, tensor, torch.device("cpu"))
 
 
-def _twin(
+def _fake_optimizer(
     optimizer: torch.optim.Optimizer,
     fakes: dict[torch.Tensor, torch.Tensor],
     foreach: bool | None,
 ) -> torch.optim.Optimizer:
     """The same optimiser for the fake tensors, without state, hooks, or a scheduler's own `step`."""
-    twin: Any = object.__new__(
+    fake: Any = object.__new__(
         type(optimizer)
     )  # copying would leave a subclass's own attributes out
-    vars(twin).update(vars(optimizer))
-    vars(twin).pop("step", None)  # a scheduler's, which counts
-    twin.state = defaultdict(dict)
-    twin.param_groups = [_group(group, fakes, foreach) for group in optimizer.param_groups]
+    vars(fake).update(vars(optimizer))
+    vars(fake).pop("step", None)  # a scheduler's, which counts
+    fake.state = defaultdict(dict)
+    fake.param_groups = [_group(group, fakes, foreach) for group in optimizer.param_groups]
     for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-        setattr(twin, name, OrderedDict())
-    return twin
+        setattr(fake, name, OrderedDict())
+    return fake
 
 
 def _group(

@@ -63,14 +63,14 @@ class Operation:
 
     @property
     def family(self) -> str:
-        """Say what it mostly is: "products", "convolutions", "attention", "recurrent" or "the rest"."""
+        """Say what it mostly is: "matmuls", "convolutions", "attention", "recurrent" or "the rest"."""
         if "convolution" in self.name:
             return "convolutions"
         if "attention" in self.name:
             return "attention"
         if "rnn" in self.name:
             return "recurrent"
-        return "products" if self.flop else "the rest"
+        return "matmuls" if self.flop else "the rest"
 
 
 @dataclass(frozen=True, repr=False)

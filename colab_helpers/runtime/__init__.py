@@ -7,7 +7,6 @@ judged again on any other.
 
 from __future__ import annotations
 
-from colab_helpers.runtime.chatter import Chatter, quiet
 from colab_helpers.runtime.description import (
     PLATFORM_NAMES,
     TPU_PCI_DEVICES,
@@ -16,14 +15,15 @@ from colab_helpers.runtime.description import (
     hides_gpus,
 )
 from colab_helpers.runtime.evidence import DRIVE, WATCHED_PACKAGES, Evidence, observe
+from colab_helpers.runtime.log_noise import LogNoise, quiet
 
 __all__ = [
     "DRIVE",
     "PLATFORM_NAMES",
     "TPU_PCI_DEVICES",
     "WATCHED_PACKAGES",
-    "Chatter",
     "Evidence",
+    "LogNoise",
     "Runtime",
     "describe",
     "hides_gpus",

@@ -113,8 +113,8 @@ def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
     except NotYet as reason:
         return Verdict(known.id, "wrong", str(reason))
     except (Exception, SystemExit) as error:  # an answer is the learner's own code
-        told = f"This answer cannot be read ({told_of(error)}). {known.hint}"
-        return Verdict(known.id, "wrong", told)
+        message = f"This answer cannot be read ({told_of(error)}). {known.hint}"
+        return Verdict(known.id, "wrong", message)
 
 
 def told_of(error: BaseException) -> str:
@@ -215,12 +215,12 @@ def _best(function: Callable[[], Any]) -> float:
     return min(benchmark.measure(function, budget=0.1).times)
 
 
-def told(answer: Any, name: str) -> Any:
+def field(answer: Any, name: str) -> Any:
     """Return what a mapping answers to `name`, or raise `NotYet` when that is still open.
 
     `answer` is a mapping, in which dots stand for what is open.
 
-    >>> told({"rows": 3, "parts": ...}, "rows")
+    >>> field({"rows": 3, "parts": ...}, "rows")
     3
     """
     value = dict(answer).get(name, ...)

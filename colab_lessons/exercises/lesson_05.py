@@ -11,10 +11,10 @@ from colab_lessons.exercises import (
     NotYet,
     close,
     exercise,
+    field,
     items,
     number,
     shown,
-    told,
     told_of,
 )
 
@@ -28,7 +28,7 @@ _COUNTS = {"devices", "device_count", "local_device_count"}
 )
 def global_batch(answer: Mapping[str, float]) -> str:
     """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""
-    batch, rate = (number(told(answer, name)) for name in ("global batch", "learning rate"))
+    batch, rate = (number(field(answer, name)) for name in ("global batch", "learning rate"))
     if close(batch, 96):
         raise NotYet("global batch: 96 is what one replica sees. There are four.")
     if close(batch, 24):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, exercise, number, told
+from colab_lessons.exercises import NotYet, close, exercise, field, number
 
 _WEIGHTS = 124_439_808
 
@@ -43,7 +43,7 @@ def adam_bytes(answer: float) -> str:
 )
 def leak(answer: Mapping[str, Any]) -> str:
     """The line that keeps a graph alive, and a line that does not."""
-    line, instead = number(told(answer, "line")), str(told(answer, "instead"))
+    line, instead = number(field(answer, "line")), str(field(answer, "instead"))
     if line == 2:
         raise NotYet(
             "Line 2 builds the graph, and the next batch overwrites its name. Who keeps it?"
@@ -71,7 +71,7 @@ def leak(answer: Mapping[str, Any]) -> str:
 )
 def fit(answer: Mapping[str, Any]) -> str:
     """Rows that fit in 14.5 GiB, and the parts of a batch of 256."""
-    rows, parts = (number(told(answer, name)) for name in ("rows", "parts"))
+    rows, parts = (number(field(answer, name)) for name in ("rows", "parts"))
     if rows == 131:
         raise NotYet("rows: you forgot the 3.0 GiB that are there without any row.")
     if rows == 105 or 104 < rows < 105:

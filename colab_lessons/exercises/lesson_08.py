@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, exercise, number, told
+from colab_lessons.exercises import NotYet, choices, exercise, field, number
 
 
 @exercise(
@@ -15,8 +15,8 @@ from colab_lessons.exercises import NotYet, choices, exercise, number, told
 )
 def forgotten(answer: Mapping[str, Any]) -> str:
     """What sixteen bytes for each parameter leave out, and what it grows with."""
-    part = str(told(answer, "part")).strip().lower()
-    grows = str(told(answer, "grows with")).strip().lower()
+    part = str(field(answer, "part")).strip().lower()
+    grows = str(field(answer, "grows with")).strip().lower()
     if part in ("parameters", "gradients"):
         raise NotYet(f"The {part} are in it: 4 bytes for each parameter.")
     if part == "optimiser state":

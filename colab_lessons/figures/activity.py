@@ -41,8 +41,8 @@ def activity(lanes: Mapping[str, Mapping[str, Sequence[Span]]], *, title: str) -
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         axes.legend(handles.values(), handles, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        told = "; ".join(f"{name}, {side}: {_busy(spans)}" for name, side, spans in rows)
-        return finish(figure, f"Lanes over time. {title}. {told}.")
+        described = "; ".join(f"{name}, {side}: {_busy(spans)}" for name, side, spans in rows)
+        return finish(figure, f"Lanes over time. {title}. {described}.")
 
 
 def _busy(spans: Sequence[Span]) -> str:

@@ -18,8 +18,8 @@ from colab_helpers.figures.style import (
     canvas,
     finish,
     give_credit,
-    hollow,
     look,
+    published_style,
     short_seconds,
     size_ticks,
 )
@@ -55,7 +55,7 @@ def race(
             other = look(i) | {"color": "#9ca3af", "lw": 1.2, "ms": 4}
             axes.plot(x, y, **other, label=name)
         for row in published:
-            axes.plot(row.x, row.y, **hollow(row), label=row.label)
+            axes.plot(row.x, row.y, **published_style(row), label=row.label)
         lowest = min(min(seconds) for seconds in curves.values())
         axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
         axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom

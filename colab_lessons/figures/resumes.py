@@ -59,40 +59,42 @@ def resumes(
     *,
     title: str,
     since: int,
-    luck: Sequence[Sequence[float]] = (),
+    seeds: Sequence[Sequence[float]] = (),
     xlabel: str = "step",
     ylabel: str = "loss",
 ) -> Picture:
     """Plot each resumed curve over the one that was never interrupted, on a log axis.
 
     `whole` has a value for each step from 0 on; `resumed` maps a name to its values from step `since` to
-    the same end. `luck` are such curves of runs that differ by chance alone: a grey band from the least to
+    the same end. `seeds` are such curves of runs that differ by chance alone: a grey band from the least to
     the most. Beside each name stands its average, that of all such runs being 1, or else that of the
     uninterrupted one.
     `xlabel` and `ylabel` say what the axes are; `title` holds the finding.
     """
     columns = min(4, len(resumed))
     rows = -(-len(resumed) // columns)
-    reference = sum(map(sum, luck)) / len(luck) if luck else sum(whole[since:])
+    reference = sum(map(sum, seeds)) / len(seeds) if seeds else sum(whole[since:])
     steps = range(len(whole))
     shown = [value for curve in (whole[since // 2 :], *resumed.values()) for value in curve]
-    band = list(zip(*luck, strict=True))
-    told = {}
+    band = list(zip(*seeds, strict=True))
+    verdicts = {}
     with canvas(9.2, 0.7 + 2.0 * rows, columns=columns, rows=rows) as (figure, grid):
         panels = list(getattr(grid, "flat", [grid]))  # a single one is no array
         for axes, (name, curve) in zip(panels, resumed.items(), strict=False):
             same = list(curve) == list(whole[since:])
-            told[name] = "the same to the bit" if same else f"{sum(curve) / reference:.2f} ×"
+            verdicts[name] = "the same to the bit" if same else f"{sum(curve) / reference:.2f} ×"
             if band:
                 low, high = map(min, band), map(max, band)
-                axes.fill_between(steps[since:], [*low], [*high], color=PALE, lw=0, label="luck")
+                axes.fill_between(
+                    steps[since:], [*low], [*high], color=PALE, lw=0, label="other seeds"
+                )
             axes.plot(steps, whole, color=GREY, lw=1.2, label="uninterrupted")
             axes.plot(steps[since:], curve, color=COLOURS[1], lw=1.8, label="resumed")
             axes.axvline(since, color=INK, lw=0.8, ls=":")
             _log(axes)
             axes.set_xlim(since - (len(whole) - since) / 3, len(whole) - 1)
             axes.set_ylim(0.8 * min(shown), 1.4 * max(shown))
-            axes.set_title(f"{name}: {told[name]}", fontsize=9)
+            axes.set_title(f"{name}: {verdicts[name]}", fontsize=9)
             axes.label_outer()
         for axes in panels[len(resumed) :]:
             axes.axis("off")
@@ -100,7 +102,7 @@ def resumes(
         figure.supxlabel(xlabel, fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
-        parts = "; ".join(f"{name}: {text}" for name, text in told.items())
+        parts = "; ".join(f"{name}: {text}" for name, text in verdicts.items())
         return finish(figure, f"Small line plots, {ylabel} over {xlabel}. {title}. {parts}.")
 
 

@@ -38,7 +38,7 @@ MISLEADING = {
     r"time\.time\(\)": "time.perf_counter(), which never jumps",
 }
 _NOT_TO_BE_STORED = {
-    r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's chatter",
+    r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's log",
     rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
 }
 #: What only a program in an output has; Colab would run it in the reader's page.
@@ -72,7 +72,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
 def stale(course: Course, lesson: Lesson) -> list[str]:
     """Compare the stored notebook with what its lesson builds."""
     path, source = course.notebook(lesson), f"lessons/{lesson.slug}.py"
-    mend = f"Edit {source} (not the notebook), then run `make notebooks`."
+    hint = f"Edit {source} (not the notebook), then run `make notebooks`."
     try:
         stored = assemble.read(path)
     except assemble.UnreadableNotebookError as error:
@@ -83,16 +83,16 @@ def stale(course: Course, lesson: Lesson) -> list[str]:
     ):
         if old != new:
             return [
-                f"{path.name}: {execute.describe_cell(stored, index)} differs from its source. {mend}"
+                f"{path.name}: {execute.describe_cell(stored, index)} differs from its source. {hint}"
             ]
     if len(stored.cells) != len(fresh.cells):
         return [
-            f"{path.name}: {len(stored.cells)} cells, its source builds {len(fresh.cells)}. {mend}"
+            f"{path.name}: {len(stored.cells)} cells, its source builds {len(fresh.cells)}. {hint}"
         ]
     if stored.metadata != fresh.metadata:
-        return [f"{path.name}: its metadata differs from course.toml. {mend}"]
+        return [f"{path.name}: its metadata differs from course.toml. {hint}"]
     if path.read_text("utf-8") != assemble.render(course, lesson):
-        return [f"{path.name}: not in canonical form, or with links to another fork. {mend}"]
+        return [f"{path.name}: not in canonical form, or with links to another fork. {hint}"]
     return []
 
 
@@ -162,7 +162,7 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         for i, cell in enumerate(notebook.cells)
         if cell.cell_type == "code" and "set-up" not in assemble.tags_of(cell)
     ]
-    predicted = {name for _, cell in code for name in re.findall(r"\bsaid\((\w+)", cell.source)}
+    predicted = {name for _, cell in code for name in re.findall(r"\bguessed\((\w+)", cell.source)}
     problems = [
         f"{execute.describe_cell(notebook, i)}: a prediction is filled in. It begins as None."
         for i, cell in code

@@ -74,19 +74,19 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
 def handed_in(course: Course, options: argparse.Namespace) -> int:
     """Read what students handed in, and write the page and the table of it."""
     from colab_helpers import _files
-    from course.classroom import gathered, report, submissions
+    from course.classroom import report, submissions, summary
 
     if not options.folder.is_dir():
         raise CourseError(
             f"{options.folder} is no folder. Give the one with the students' notebooks."
         )
-    handed = submissions.read_folder(course, options.folder)
-    if not handed:
+    received = submissions.read_folder(course, options.folder)
+    if not received:
         raise CourseError(f"There is no notebook (*.ipynb) in {options.folder} or below.")
-    work = gathered.gather(course, handed)
+    work = summary.summarize(course, received)
     target = options.out or course.root / "build" / "class"
-    page = _files.write(target / "class.html", report.page(work, handed, options.names))
+    page = _files.write(target / "class.html", report.page(work, received, options.names))
     table = _files.write(target / "class.csv", "\ufeff" + report.table(work, options.names))
-    counted = len(handed) - len(work.left_out)
-    print(f"{counted} of {len(handed)} notebooks count\n{page}\n{table}")
+    counted = len(received) - len(work.left_out)
+    print(f"{counted} of {len(received)} notebooks count\n{page}\n{table}")
     return 0

@@ -35,14 +35,14 @@ def make(course: Course, lesson: Lesson, notebook: NotebookNode, short: bool = F
     """Return the slides of a lesson from its `notebook` with outputs; `short` is the cut of 45 minutes."""
     chosen = parts.of(lesson, notebook)
     chosen = parts.cut(chosen) if short else [part for part in chosen if part.minutes]
-    told = parts.notes(course, lesson)
+    notes = parts.notes(course, lesson)
     minutes = sum(part.minutes for part in chosen)
     opening = _TITLE.render(
         objectives=lesson.objectives, minutes=minutes, address=course.colab_url(lesson)
     )
     expected = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
     title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, "title", expected)
-    body = [slide for part in chosen for slide in slides.of(part, told)]
+    body = [slide for part in chosen for slide in slides.of(part, notes)]
     return Deck((title, *_sizes(notebook), *body), minutes)
 
 

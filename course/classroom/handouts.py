@@ -107,8 +107,8 @@ def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
         cells.append(cell)
         if assemble.SOLUTION in assemble.tags_of(cell):
             [id] = questions.exercises(NotebookNode(cells=[cell]))
-            told = _reasons(id)
-            cells.append(new_markdown_cell(told, id=f"{cell.id}-why"))
+            reasons = _reasons(id)
+            cells.append(new_markdown_cell(reasons, id=f"{cell.id}-why"))
     notebook.cells = cells
     return notebook
 

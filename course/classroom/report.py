@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course.classroom import template
-from course.classroom.gathered import FAR, ClassWork, Guessed, LessonWork, Student, device_of
-from course.classroom.submissions import Handed, mask
+from course.classroom.submissions import Submission, mask
+from course.classroom.summary import FAR, ClassWork, Guessed, LessonWork, Student, device_of
 
 _WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge
@@ -40,18 +40,18 @@ class _Dot:
     title: str
 
 
-def page(work: ClassWork, handed: Sequence[Handed], names: bool = False) -> str:
+def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -> str:
     """Return the page. Whatever a notebook says is text there; `names` shows the names of files."""
     students = {one.number: one for lesson in work.lessons for one in lesson.students}
     left = {one.file: place for place, one in enumerate(work.left_out, 1)}
 
-    def file(one: Handed) -> str:
+    def file(one: Submission) -> str:
         return one.file if names else f"file {left[one.file]}"
 
-    def reason(one: Handed) -> str:
+    def reason(one: Submission) -> str:
         if not one.same_as:
             return "; ".join(one.problems)
-        number = next((n for n, s in students.items() if s.handed.file == one.same_as), None)
+        number = next((n for n, s in students.items() if s.submission.file == one.same_as), None)
         other = one.same_as if names else f"student {number}'s" if number else "another file"
         return f"the same as {other}"
 
@@ -59,7 +59,7 @@ def page(work: ClassWork, handed: Sequence[Handed], names: bool = False) -> str:
         work=work,
         names=names,
         counted=len(students),
-        files=len(handed),
+        files=len(received),
         rows=lambda lesson: _rows(lesson, names),
         dots=lambda guess: _dots(guess, students, names),
         ticks=[
@@ -80,23 +80,23 @@ def table(work: ClassWork, names: bool = False) -> str:
     writer.writerow(_HEAD)
     for lesson in work.lessons:
         for one in lesson.students:
-            run = one.handed.record.run.id[:8] if one.handed.record else ""
-            first = [_who(one, names), lesson.slug, device_of(one.handed), run]
+            run = one.submission.record.run.id[:8] if one.submission.record else ""
+            first = [_who(one, names), lesson.slug, device_of(one.submission), run]
             for line in _lines(one, names):
                 writer.writerow([_harmless(cell) for cell in (*first, *line)])
     return out.getvalue()
 
 
 def _lines(student: Student, names: bool) -> Iterator[tuple]:
-    handed = student.handed
-    yield "notebook", "", "", handed.ran, "cells run", "", "", "", "; ".join(_notes(handed))
-    for name, one in student.handed.predictions.items():
+    submission = student.submission
+    yield "notebook", "", "", submission.ran, "cells run", "", "", "", "; ".join(_notes(submission))
+    for name, one in student.submission.predictions.items():
         off = one.times_off
-        told = "" if off is None else f"{off:.3g}"
-        yield "prediction", name, one.said, one.measured, one.unit, told, "", "", ""
-    for id, tried in student.handed.exercises.items():
+        text = "" if off is None else f"{off:.3g}"
+        yield "prediction", name, one.guess, one.measured, one.unit, text, "", "", ""
+    for id, tried in student.submission.exercises.items():
         yield "exercise", id, "", "", "", "", tried.status, tried.tries, tried.message
-    for error in student.handed.errors:
+    for error in student.submission.errors:
         yield "error", error.id, "", "", "", "", "", "", error.text if names else mask(error.text)
 
 
@@ -111,32 +111,32 @@ def _rows(lesson: LessonWork, names: bool) -> list[_Row]:
 
 
 def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:
-    handed = student.handed
+    submission = student.submission
     counts = [
-        sum(tried.status == status for tried in handed.exercises.values())
+        sum(tried.status == status for tried in submission.exercises.values())
         for status in ("right", "wrong", "open")
     ]
-    made = sum(one.made for one in handed.predictions.values())
+    made = sum(one.made for one in submission.predictions.values())
     return _Row(
         _who(student, names),
-        device_of(handed),
-        handed.ran,
+        device_of(submission),
+        submission.ran,
         f"{made} of {len(lesson.guesses)}",
         ", ".join(map(str, counts)),
-        "; ".join(_notes(handed)),
+        "; ".join(_notes(submission)),
     )
 
 
-def _notes(handed: Handed) -> list[str]:
+def _notes(submission: Submission) -> list[str]:
     """What is worth knowing of one file."""
-    notes = ["nothing was run"] if handed.untouched else []
-    if handed.ran and handed.record is None and not handed.problems:
+    notes = ["nothing was run"] if submission.untouched else []
+    if submission.ran and submission.record is None and not submission.problems:
         notes.append("no record: the run did not reach its end")
-    return [*notes, *handed.problems]
+    return [*notes, *submission.problems]
 
 
 def _who(student: Student, names: bool) -> str:
-    return student.handed.file if names else f"student {student.number}"
+    return student.submission.file if names else f"student {student.number}"
 
 
 def _dots(guess: Guessed, students: dict[int, Student], names: bool) -> list[_Dot]:
@@ -160,5 +160,5 @@ def _times(off: float) -> str:
     if 0.95 < off < 1.05:
         return "right"
     times = max(off, 1 / off)
-    told = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
-    return f"{told} times" if off > 1 else f"1/{told}"
+    text = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+    return f"{text} times" if off > 1 else f"1/{text}"

@@ -144,8 +144,8 @@ def _words(text: str) -> Iterator[Block]:
             height = _ASKED[1] * math.ceil(len(piece) / _ASKED[0]) + 90
             yield Block(asked, height, kind="predict", last=True)
         elif len(sentences := _sentences(piece)) > 2:
-            told = "\n".join(f"- {sentence}" for sentence in sentences)
-            yield Block(_MARKDOWN.render(told), height_of(told))
+            text = "\n".join(f"- {sentence}" for sentence in sentences)
+            yield Block(_MARKDOWN.render(text), height_of(text))
         else:
             yield Block(rendered, height_of(piece))
 
@@ -213,9 +213,9 @@ def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[Block]:
 def _takeaways(cell: NotebookNode) -> Iterator[Block]:
     """What the class takes home: each idea, and what was measured for it."""
     lines = [line for output in cell.get("outputs", []) for line in _text(output).splitlines()]
-    told = [tuple(map(html.escape, line.split(": ", 1))) for line in lines if ": " in line]
-    if told:
-        items = "".join(f"<li><b>{idea}</b>: {measured}</li>" for idea, measured in told)
+    pairs = [tuple(map(html.escape, line.split(": ", 1))) for line in lines if ": " in line]
+    if pairs:
+        items = "".join(f"<li><b>{idea}</b>: {measured}</li>" for idea, measured in pairs)
         yield Block(f'<ul class="taken">{items}</ul>', HEIGHT, last=True, alone=True)
 
 
@@ -244,10 +244,10 @@ def _outputs(cell: NotebookNode) -> Iterator[Block]:
         if isinstance(data.get("image/png"), str):
             yield _figure(data["image/png"], output)
         elif text := _text(output):
-            yield _said(text)
+            yield _output(text)
 
 
-def _said(text: str) -> Block:
+def _output(text: str) -> Block:
     """Words that a cell put out, on the next click; small where they are wide or many."""
     lines = text.splitlines()
     small = len(lines) > _SAID[0][0] or max(map(len, lines)) > _SAID[0][1]
@@ -263,8 +263,8 @@ def _said(text: str) -> Block:
 
 
 def _figure(png: str, output: NotebookNode) -> Block:
-    told = output.get("metadata", {}).get("image/png", {})
-    alt = str(told.get("alt", "")) if isinstance(told, dict) else ""
+    image = output.get("metadata", {}).get("image/png", {})
+    alt = str(image.get("alt", "")) if isinstance(image, dict) else ""
     try:  # whatever a file says is a picture
         picture = base64.b64encode(base64.b64decode(png, validate=False)).decode()
     except ValueError:

@@ -63,7 +63,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Handed:
+class Submission:
     """What one file says. `lesson` is None for a file that is no lesson of this course."""
 
     file: str
@@ -82,7 +82,7 @@ class Handed:
         return self.lesson is not None and not self.ran
 
 
-def read_folder(course: Course, folder: Path) -> list[Handed]:
+def read_folder(course: Course, folder: Path) -> list[Submission]:
     """Read every file below `folder`, in the order of their names.
 
     A copy of another file, or an earlier save of the same run, says so in `same_as`.
@@ -107,7 +107,7 @@ def read_folder(course: Course, folder: Path) -> list[Handed]:
     return _without_copies(found, keys)
 
 
-def _without_copies(found: list[Handed], keys: list[list[str]]) -> list[Handed]:
+def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Submission]:
     """Of files that share a key, the one that was recorded last counts, and of these the first by name."""
     kept: dict[str, int] = {}
     order = sorted(range(len(found)), key=lambda place: _recorded(found[place]), reverse=True)
@@ -121,7 +121,7 @@ def _without_copies(found: list[Handed], keys: list[list[str]]) -> list[Handed]:
     return [replace(one, same_as=same.get(place, "")) for place, one in enumerate(found)]
 
 
-def _recorded(handed: Handed) -> str:
+def _recorded(handed: Submission) -> str:
     return handed.record.run.recorded if handed.record else ""
 
 
@@ -142,32 +142,32 @@ def _shown(cell: Cell) -> str:
     return json.dumps(cell.outputs, sort_keys=True)
 
 
-def _read(known: Sequence[_Known], path: Path, name: str) -> tuple[Handed, str]:
+def _read(known: Sequence[_Known], path: Path, name: str) -> tuple[Submission, str]:
     """What a file says, and what it is known by."""
     if path.suffix.lower() != ".ipynb":
-        return Handed(name, problems=("not called .ipynb",)), ""
+        return Submission(name, problems=("not called .ipynb",)), ""
     try:
         if not path.is_file():
-            return Handed(name, problems=("no file that can be read",)), ""
+            return Submission(name, problems=("no file that can be read",)), ""
         if path.stat().st_size > MOST_BYTES:
-            return Handed(
+            return Submission(
                 name, problems=(f"larger than {MOST_BYTES / 1e6:.0f} MB: not opened",)
             ), ""
         content = path.read_bytes()
         notebook = parse(content)
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         words = (getattr(error, "strerror", None) or str(error)).splitlines()
-        told = (words or [type(error).__name__])[0][:120]
-        return Handed(name, problems=(f"no readable notebook ({told})",)), ""
-    return _said(known, notebook, name), hashlib.sha256(content).hexdigest()
+        message = (words or [type(error).__name__])[0][:120]
+        return Submission(name, problems=(f"no readable notebook ({message})",)), ""
+    return _read_known(known, notebook, name), hashlib.sha256(content).hexdigest()
 
 
-def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
+def _read_known(known: Sequence[_Known], notebook: Notebook, name: str) -> Submission:
     problems: list[str] = []
     found = list(records(notebook, problems))
     lesson = _lesson(known, notebook, found)
     if lesson is None:
-        return Handed(name, problems=("no lesson of this course",))
+        return Submission(name, problems=("no lesson of this course",))
     notebook = _own(notebook, lesson)
     mine = [one for one in found if one.lesson == lesson.slug and one.run.id not in lesson.runs]
     if any(one.run.id in lesson.runs for one in found):
@@ -175,7 +175,7 @@ def _said(known: Sequence[_Known], notebook: Notebook, name: str) -> Handed:
     record = max(mine, key=lambda one: one.run.recorded, default=None)
     predictions, changed = _predictions(lesson.cells, notebook, record)
     problems += [f"prediction changed after the run: {one}" for one in changed]
-    return Handed(
+    return Submission(
         name,
         lesson.slug,
         record,
@@ -229,7 +229,7 @@ def _predictions(
         now = Prediction(fields.get(question.name), None)  # type: ignore[arg-type]
         kept = record.predictions.get(question.name) if record else None
         found[question.name] = kept or now
-        if kept and question.name in fields and kept.said != now.said:
+        if kept and question.name in fields and kept.guess != now.guess:
             changed.append(question.name)
     return {
         name: one for name, one in found.items() if one.made or one.measured is not None
@@ -268,7 +268,7 @@ def _errors(notebook: Notebook) -> Iterator[Failed]:
             yield Failed(text)
 
 
-def counted(handed: Sequence[Handed]) -> list[Handed]:
+def counted(handed: Sequence[Submission]) -> list[Submission]:
     """Return the files that count: lessons of this course, without copies of another file or its run.
 
     `handed` are the files of a folder as `read_folder` gives them.

@@ -80,8 +80,8 @@ def records(notebook: Notebook, problems: list[str]) -> Iterator[Record]:
             try:
                 yield _checked(Record.from_dict(data))
             except (RecordError, TypeError, ValueError, OverflowError) as error:
-                told = str(error).partition(" Measure it again")[0]  # that is for maintainers
-                problems.append(f"its record cannot be read: {told[:_MOST_LETTERS]}")
+                message = str(error).partition(" Measure it again")[0]  # that is for maintainers
+                problems.append(f"its record cannot be read: {message[:_MOST_LETTERS]}")
 
 
 def _checked(record: Record) -> Record:

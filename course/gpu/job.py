@@ -171,8 +171,8 @@ def compare(course: Course, rehearsed: bool) -> int:
     if rehearsed:  # a fake GPU has no queue: its events say nothing of its speed
         rows = [replace(row, allowed=math.inf) if "seconds" in row.what else row for row in rows]
     print(*rows, sep="\n")
-    told = [{"what": r.what, "ours": r.ours, "cudas": r.cudas, "holds": r.holds} for r in rows]
-    _files.write(course.root / "build" / "gpu" / "compare.json", json.dumps(told, indent=1))
+    compared = [{"what": r.what, "ours": r.ours, "cudas": r.cudas, "holds": r.holds} for r in rows]
+    _files.write(course.root / "build" / "gpu" / "compare.json", json.dumps(compared, indent=1))
     return 0 if all(row.holds for row in rows) else 1
 
 

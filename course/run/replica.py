@@ -27,14 +27,14 @@ COLABTOOLS = (
 )
 KERNEL_CLASS = "google.colab._kernel.Kernel"
 HELPER = "colab-helpers"
-_KERNEL = "colab-twin"
+_KERNEL = "colab-replica"
 
 # Colab's kernel sends messages for Colab's page, which papermill does not know.
 logging.getLogger("papermill").addFilter(lambda told: "colab_request" not in told.getMessage())
 
 
 @dataclass(frozen=True)
-class Twin:
+class Replica:
     """An environment that stands for Colab's. `lacks` says why Colab's own kernel is not in it."""
 
     image: colab_images.Image
@@ -59,7 +59,7 @@ class Twin:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one lesson in the twin; `problems` is empty when all is well."""
+    """What became of one lesson in the replica; `problems` is empty when all is well."""
 
     lesson: str
     seconds: float
@@ -74,7 +74,7 @@ def requirements(image: colab_images.Image) -> list[str]:
 
 def create(
     image: colab_images.Image, folder: Path, interpreter: str, colabtools: str = COLABTOOLS
-) -> Twin:
+) -> Replica:
     """Build the environment in `folder`, or take the one that stands there with the same versions.
 
     `interpreter` is a Python of the image's version; `colabtools` is where pip finds Colab's own
@@ -88,45 +88,52 @@ def create(
         subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
         _install(folder, wanted)
         marker.write_text(json.dumps(wanted), "utf-8")
-    twin = Twin(image, folder, _add_colabtools(image, folder, colabtools))
-    _write_kernel(twin)
-    return twin
+    replica = Replica(image, folder, _add_colabtools(image, folder, colabtools))
+    _write_kernel(replica)
+    return replica
 
 
 def check_all(
-    course: Course, twin: Twin, lessons: tuple[Lesson, ...], out: Path
+    course: Course, replica: Replica, lessons: tuple[Lesson, ...], out: Path
 ) -> Iterator[Result]:
-    """Run each lesson at full size in the twin, which has no helper before its set-up cell has run."""
+    """Run each lesson at full size in the replica, which has no helper before its set-up cell has run."""
     bundle = out / "main.zip"
     out.mkdir(parents=True, exist_ok=True)
     archive.zip_repository(course.root, bundle)
-    bare = _uninstall_helper(twin)
+    bare = _uninstall_helper(replica)
     for lesson in lessons:
-        yield _check(course, twin, lesson, bundle, bare, out)
-        _uninstall_helper(twin)
+        yield _check(course, replica, lesson, bundle, bare, out)
+        _uninstall_helper(replica)
 
 
 def _check(
-    course: Course, twin: Twin, lesson: Lesson, bundle: Path, bare: Mapping[str, str], out: Path
+    course: Course,
+    replica: Replica,
+    lesson: Lesson,
+    bundle: Path,
+    bare: Mapping[str, str],
+    out: Path,
 ) -> Result:
     start = time.perf_counter()
     source = out / "built" / f"{lesson.slug}.ipynb"
     archive.write_notebook(course, lesson, bundle.as_uri(), source)
-    settings = execute.Settings(environment=twin.environment, kernel=_KERNEL)
+    settings = execute.Settings(environment=replica.environment, kernel=_KERNEL)
     outcome = execute.run(source, out / source.name, settings)
     problems = sound.run_problems(outcome)
-    changed = execute.changed_packages(bare, execute.packages(twin.environment, str(twin.python)))
+    changed = execute.changed_packages(
+        bare, execute.packages(replica.environment, str(replica.python))
+    )
     problems += [f"{what}." for what in changed if not what.startswith(HELPER)]
     if not any(what.startswith(HELPER) for what in changed):
         problems.append("the set-up cell did not install the helper.")
     return Result(lesson.slug, time.perf_counter() - start, tuple(problems))
 
 
-def _uninstall_helper(twin: Twin) -> dict[str, str]:
+def _uninstall_helper(replica: Replica) -> dict[str, str]:
     """Take the helper out, and return what is there then."""
-    command = [str(twin.python), "-m", "pip", "uninstall", "--quiet", "--yes", HELPER]
+    command = [str(replica.python), "-m", "pip", "uninstall", "--quiet", "--yes", HELPER]
     subprocess.run(command, check=True, capture_output=True)
-    return execute.packages(twin.environment, str(twin.python))
+    return execute.packages(replica.environment, str(replica.python))
 
 
 def _check_version(interpreter: str, image: colab_images.Image) -> None:
@@ -141,7 +148,7 @@ def _check_version(interpreter: str, image: colab_images.Image) -> None:
     if found != wanted:
         raise CourseError(
             f"Colab's image {image.name} has Python {wanted}, and {interpreter} is {found}. "
-            f"Install that version and say where it is: make colab-twin TWIN_PYTHON=/path/to/python"
+            f"Install that version and say where it is: make replica REPLICA_PYTHON=/path/to/python"
         )
 
 
@@ -149,7 +156,7 @@ def _install(folder: Path, wanted: list[str], *options: str) -> None:
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *options, *wanted]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise CourseError(f"The twin could not be installed:\n{done.stderr.strip()[-2000:]}")
+        raise CourseError(f"The replica could not be installed:\n{done.stderr.strip()[-2000:]}")
 
 
 def _add_colabtools(image: colab_images.Image, folder: Path, source: str) -> str:
@@ -166,11 +173,11 @@ def _add_colabtools(image: colab_images.Image, folder: Path, source: str) -> str
     return "" if tried.returncode == 0 else tried.stderr.strip().splitlines()[-1]
 
 
-def _write_kernel(twin: Twin) -> None:
-    argv = [str(twin.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    if not twin.lacks:
+def _write_kernel(replica: Replica) -> None:
+    argv = [str(replica.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    if not replica.lacks:
         argv.append(f"--IPKernelApp.kernel_class={KERNEL_CLASS}")
-    spec = {"argv": argv, "display_name": f"Colab {twin.image.name}", "language": "python"}
-    path = twin.folder / "share" / "jupyter" / "kernels" / _KERNEL / "kernel.json"
+    spec = {"argv": argv, "display_name": f"Colab {replica.image.name}", "language": "python"}
+    path = replica.folder / "share" / "jupyter" / "kernels" / _KERNEL / "kernel.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(spec, indent=1), "utf-8")

@@ -31,8 +31,8 @@ def run_problems(outcome: execute.Outcome, allowed: str = "") -> list[str]:
         for index, text in execute.stderr(notebook)
         if not re.search(expected, text)
     ]
-    handed = execute.records(notebook)
-    if sum(record["kind"] == "record" for record in handed) != 1:
+    records = execute.records(notebook)
+    if sum(record["kind"] == "record" for record in records) != 1:
         problems.append(
             f"{outcome.name}: no record of its measurements; end with reference.record(…)."
         )
@@ -43,11 +43,11 @@ def device_problems(outcome: execute.Outcome, kind: str) -> list[str]:
     """Check that a lesson was measured on an accelerator of this kind, and not beside it."""
     if not outcome.ok:
         return []  # said already
-    handed = execute.records(outcome.notebook)
+    records = execute.records(outcome.notebook)
     return [
         f"{outcome.name}: measured on {record['device']}, not on a {kind}: "
         "its framework does not use the one that is there."
-        for record in handed
+        for record in records
         if record["kind"] == "record" and record["device_kind"] != kind
     ]
 
@@ -68,11 +68,11 @@ def exercise_problems(notebook: NotebookNode) -> list[str]:
         if found != [wanted]:
             kind = "solution" if wanted == "right" else "untouched stub"
             judged = f"judged {found or 'not at all'}, not {wanted!r}"
-            problems.append(f"{where}: the {kind} is {judged}. {_said(cell)}".rstrip())
+            problems.append(f"{where}: the {kind} is {judged}. {_message(cell)}".rstrip())
     return problems
 
 
-def _said(cell: NotebookNode) -> str:
+def _message(cell: NotebookNode) -> str:
     """What the judge said."""
     texts = [output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
     return " ".join(text for text in texts if text.startswith("Exercise"))

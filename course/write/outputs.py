@@ -68,5 +68,5 @@ def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
 
 
 def _alt_text(output: Mapping[str, Any]) -> str:
-    told = output.get("metadata", {}).get("image/png")
-    return str(told.get("alt", "")) if isinstance(told, Mapping) else ""
+    image = output.get("metadata", {}).get("image/png")
+    return str(image.get("alt", "")) if isinstance(image, Mapping) else ""

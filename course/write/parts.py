@@ -97,8 +97,8 @@ def notes(course: Course, lesson: Lesson) -> list[Note]:
         Note(part, f"{label} {_line(question)}", _line(answer).strip("*"))
         for label, part, question, answer in _ASKED.findall(text)
     ]
-    told = [Note(part, _line(first + " " + rest)) for first, part, rest in _TOLD.findall(text)]
-    return asked + told
+    stated = [Note(part, _line(first + " " + rest)) for first, part, rest in _TOLD.findall(text)]
+    return asked + stated
 
 
 def lost(course: Course, lesson: Lesson) -> list[str]:

@@ -217,9 +217,11 @@ def test_doctor_explains_an_error(capsys, monkeypatch):
     assert "smaller batch" in capsys.readouterr().out
     assert main(["--error", "CUDA", "out", "of", "memory"]) == 0  # without quotes
     capsys.readouterr()
-    for unknown in ("something else", "", "   "):
-        assert main(["--error", unknown]) == 1
-        assert "not in the table" in capsys.readouterr().out
+    assert main(["--error", "something else"]) == 1
+    assert "not in the table" in capsys.readouterr().out
+    for nothing in ("", "   "):
+        assert main(["--error", nothing]) == 2
+        assert "There is no text" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
     assert main(["--json", "--error", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["finding"]["id"] == "tpu-node"

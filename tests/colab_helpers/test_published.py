@@ -117,10 +117,15 @@ def test_without_published_rows_a_figure_is_as_before():
 
 
 def test_hollow_marks_are_hollow():
-    looks = [style.hollow(published.get(f"matmul-{name}-fp32")) for name in ("l4", "a100", "h100")]
+    looks = [
+        style.published_style(published.get(f"matmul-{name}-fp32"))
+        for name in ("l4", "a100", "h100")
+    ]
     assert {look["mfc"] for look in looks} == {"white"}
     assert len({look["color"] for look in looks} - {style.look(0)["color"]}) == 3
-    assert style.hollow(published.get("stairs-a100")) == looks[1]  # a chip looks alike everywhere
+    assert (
+        style.published_style(published.get("stairs-a100")) == looks[1]
+    )  # a chip looks alike everywhere
 
 
 def test_measurements_of_others_never_enter_a_record():

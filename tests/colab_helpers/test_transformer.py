@@ -136,7 +136,7 @@ def test_more_never_takes_less():
 
 
 def test_rooms_are_told_for_every_machine_with_an_accelerator():
-    rooms = {room.chip.key: room for room in transformer.rooms(XL)}
+    rooms = {fit.chip.key: fit for fit in transformer.fits(XL)}
     assert rooms["T4"].verdict == "does not fit" and rooms["T4"].batch_size == 0
     assert rooms["H100"].verdict == "fits" and rooms["H100"].batch_size >= XL.batch_size
     assert "no bf16" in rooms["T4"].note and "compiler" in rooms["v5e"].note
@@ -156,18 +156,18 @@ def test_what_takes_next_to_nothing_has_an_end_too():
     small = Transformer(1, 32, 2, 4, 10)
     most = transformer.largest_batch(small, hardware.catalogue()["H100"])
     assert 10**6 < most <= 10**7
-    assert transformer.rooms(small)
+    assert transformer.fits(small)
 
 
 def test_nearly_full_is_tight():
     t4 = hardware.catalogue()["T4"]
     rows = transformer.largest_batch(GPT2, t4) + 1
-    room = next(
-        room
-        for room in transformer.rooms(dataclasses.replace(GPT2, batch_size=rows))
-        if room.chip is t4
+    fit = next(
+        fit
+        for fit in transformer.fits(dataclasses.replace(GPT2, batch_size=rows))
+        if fit.chip is t4
     )
-    assert room.verdict == "tight"
+    assert fit.verdict == "tight"
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,7 @@ def test_resumed_curves_say_how_far_they_are_apart(axes_of):
     whole = [8.0, 4.0, 2.0, 1.0]
     resumed = {"forgot": [4.0, 1.0], "kept": [2.0, 1.0], "a": [2.0, 2.0], "b": [2.0, 1.5]}
     luck = [[3.0, 2.0], [1.0, 1.0]]
-    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2, luck=luck)
+    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2, seeds=luck)
     told = [one.get_title(loc="left") for one in axes]
     # 5 against the 3.5 that runs with other luck have on average; alone, against the 3 of `whole`.
     assert told[:2] == ["forgot: 1.43 ×", "kept: the same to the bit"]

@@ -66,7 +66,7 @@ def test_a_record_has_predictions_exercises_and_the_run_that_it_is_of():
     ],
 )  # fmt: skip
 def test_a_prediction_is_plain_data_whatever_was_entered(said, kept):
-    assert reference.Prediction(said, 1).said == kept
+    assert reference.Prediction(said, 1).guess == kept
 
 
 def test_a_run_has_an_id_that_another_kernel_does_not_have():

@@ -163,7 +163,7 @@ def test_chatter_of_a_framework_in_a_stored_output(toy_course, quiet_shape):
     )
     publish_toy(toy_course)
     [problem] = problems_of(toy_course)
-    assert "a framework's chatter is stored" in problem
+    assert "a framework's log is stored" in problem
 
 
 def test_replayed_output_is_not_recorded_again_and_not_published(
@@ -421,5 +421,5 @@ def test_a_note_for_a_part_that_is_gone_is_named(toy_course):
 
 
 def test_prediction_filled_in_is_seen_in_every_lesson():
-    notebook = code_cells("FAST = False", "guess = 3  # @param {type:'number'}", "said(guess)")
+    notebook = code_cells("FAST = False", "guess = 3  # @param {type:'number'}", "guessed(guess)")
     assert len(static.plumbing_problems(notebook)) == 1

@@ -16,13 +16,13 @@ from colab_helpers import transformer
 
 def error(text: str, platform: str = "") -> str:
     """Say what an error means; `platform` is "colab", "kaggle" or "local", or "" for what paths tell."""
-    told = colab_doctor.explain_error(text, platform or log.platform(text) or "colab")
-    also = told.also and {
-        "id": told.also.id,
-        "title": colab_doctor.known_problems()[told.also.id].title,
+    found = colab_doctor.explain_error(text, platform or log.platform(text) or "colab")
+    also = found.also and {
+        "id": found.also.id,
+        "title": colab_doctor.known_problems()[found.also.id].title,
     }
-    card = {"id": told.id, "title": told.title, "meaning": told.meaning, "fix": told.fix}
-    return json.dumps({"card": card if told else None, "also": also, "asking": explain.ASKING})
+    card = {"id": found.id, "title": found.title, "meaning": found.meaning, "fix": found.fix}
+    return json.dumps({"card": card if found else None, "also": also, "asking": explain.ASKING})
 
 
 def notebook(text: str) -> str:
@@ -42,7 +42,7 @@ def fits(form: str) -> str:
     """Say which of Colab's machines a transformer fits; `form` has the sizes, as JSON."""
     try:
         model = transformer.Transformer(**json.loads(form))
-        rooms = transformer.rooms(model)
+        found = transformer.fits(model)
     except (ValueError, TypeError) as problem:  # a size that cannot be, or one that is missing
         return _refused(str(problem))
     return json.dumps(
@@ -52,12 +52,12 @@ def fits(form: str) -> str:
             "peak": model.peak,
             "worst": model.worst,
             "most_off": transformer.MOST_OFF,
-            "rooms": [_room(model, room) for room in rooms],
+            "rooms": [_fit(model, fit) for fit in found],
         }
     )
 
 
-def _room(model: transformer.Transformer, room: transformer.Room) -> dict:
+def _fit(model: transformer.Transformer, fit: transformer.Fit) -> dict:
     names = (
         "choice",
         "takes",
@@ -71,9 +71,9 @@ def _room(model: transformer.Transformer, room: transformer.Room) -> dict:
     )
     ways = [
         {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
-        for way in transformer.ways_to_fit(model, room.chip)
+        for way in transformer.ways_to_fit(model, fit.chip)
     ]
-    return {"ways": ways, **{name: getattr(room, name) for name in names}}
+    return {"ways": ways, **{name: getattr(fit, name) for name in names}}
 
 
 def _refused(why: str) -> str:

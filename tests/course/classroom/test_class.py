@@ -12,7 +12,7 @@ import unicodedata
 import pytest
 
 from course.__main__ import main
-from course.classroom import gathered, report, submissions
+from course.classroom import report, submissions, summary
 from course.table import load
 from tests.course.classroom import made
 
@@ -40,7 +40,7 @@ def read(folder):
     for _ in range(2):  # once more where other tests had the machine
         begin = time.perf_counter()
         handed = submissions.read_folder(COURSE, folder)
-        work = gathered.gather(COURSE, handed)
+        work = summary.summarize(COURSE, handed)
         pages = report.page(work, handed), report.table(work)
         seconds = min(seconds, time.perf_counter() - begin)
         if seconds < 10:
@@ -56,7 +56,7 @@ def test_every_row_is_right(read):
         found = handed[name]
         assert (found.lesson, found.same_as) == (want.lesson, want.copy_of), name
         assert (found.record.device if found.record else "") == want.device, name
-        assert {n: p.said for n, p in found.predictions.items() if p.made} == want.said, name
+        assert {n: p.guess for n, p in found.predictions.items() if p.made} == want.said, name
         assert {id: tried.status for id, tried in found.exercises.items()} == want.exercises, name
         assert tuple(error.id for error in found.errors) == want.errors, name
         assert bool(found.ran) == (want.ran and want.lesson is not None), name
@@ -89,7 +89,7 @@ def test_no_cell_of_the_table_is_a_formula(read):
 def test_who_was_off_by_ten_and_in_which_direction(read):
     [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
     [ladder] = [one for one in lesson.guesses if one.question.name == "times_up"]
-    number = {one.handed.file: one.number for one in lesson.students}
+    number = {one.submission.file: one.number for one in lesson.students}
     measured = next(p.measured for _, p in ladder.answers if p.measured)
     assert math.isclose(dict(ladder.times_off)[number["01-ada.ipynb"]], 10 / measured)
     assert ladder.too_much == [number["02-ben/lesson.ipynb"]]
@@ -149,7 +149,7 @@ def test_a_prediction_that_was_changed_after_the_run_is_told(tmp_path):
     (tmp_path / "a.ipynb").write_text(one.content, "utf-8")
     [handed] = submissions.read_folder(COURSE, tmp_path)
     assert handed.problems == ("prediction changed after the run: times_up",)
-    assert handed.predictions["times_up"].said == 10
+    assert handed.predictions["times_up"].guess == 10
 
 
 def test_predictions_without_a_run_are_read_and_nothing_is_executed(tmp_path):
@@ -164,7 +164,7 @@ def test_predictions_without_a_run_are_read_and_nothing_is_executed(tmp_path):
         )
     (tmp_path / "a.ipynb").write_text(json.dumps(notebook), "utf-8")
     [handed] = submissions.read_folder(COURSE, tmp_path)
-    assert {name: one.said for name, one in handed.predictions.items()} == {"times_up": 4}
+    assert {name: one.guess for name, one in handed.predictions.items()} == {"times_up": 4}
     assert not (tmp_path / "made").exists()
 
 
@@ -184,14 +184,14 @@ def read_one(tmp_path, notebook, name="a.ipynb"):
     text = notebook if isinstance(notebook, str) else json.dumps(notebook)
     (tmp_path / name).write_text(text, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
-    work = gathered.gather(COURSE, handed)
+    work = summary.summarize(COURSE, handed)
     for names in (False, True):
         (report.page(work, handed, names) + report.table(work, names)).encode("utf-8")
     return handed
 
 
 def record_of(notebook):
-    [(_, record)] = made.handed(notebook, "record")
+    [(_, record)] = made.submission(notebook, "record")
     return record
 
 
@@ -256,7 +256,7 @@ def test_what_the_course_came_with_is_nobodys_own_work(tmp_path):
     both = submissions.read_folder(COURSE, tmp_path)
     for one in both:
         assert not one.same_as and one.record is None and "not run to its end" in one.problems[0]
-        assert one.predictions["times_up"].said == 4 and len(one.problems) == 1
+        assert one.predictions["times_up"].guess == 4 and len(one.problems) == 1
         assert 1 <= one.ran <= 4
 
 
@@ -297,7 +297,7 @@ def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
     notebook = json.loads(made.submission("a").content)
     notebook["cells"][4]["outputs"] = [error]
     handed = read_one(tmp_path, notebook)
-    work = gathered.gather(COURSE, handed)
+    work = summary.summarize(COURSE, handed)
     assert "lovelace" not in report.page(work, handed) + report.table(work)
     assert "lovelace" in report.page(work, handed, names=True)
 
@@ -307,7 +307,7 @@ def test_thirty_who_said_the_same_are_thirty_dots(tmp_path):
         text = made.submission("a", said={"times_up": 10}).content
         (tmp_path / f"{number}.ipynb").write_text(text, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
-    work = gathered.gather(COURSE, handed)
+    work = summary.summarize(COURSE, handed)
     [guess] = [g for one in work.lessons for g in one.guesses if g.question.name == "times_up"]
     dots = report._dots(guess, {s.number: s for one in work.lessons for s in one.students}, False)
     assert len({(dot.x, dot.y) for dot in dots}) == 30
@@ -317,5 +317,5 @@ def test_thirty_who_said_the_same_are_thirty_dots(tmp_path):
 def test_one_student_is_a_class_too(tmp_path):
     (tmp_path / "a.ipynb").write_text(made.submission("a.ipynb").content, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
-    page = report.page(gathered.gather(COURSE, handed), handed)
+    page = report.page(summary.summarize(COURSE, handed), handed)
     assert "1 notebook of 1 file." in page and dataclasses.is_dataclass(handed[0])

@@ -153,7 +153,7 @@ def test_code_that_is_long_is_small_and_then_cut_at_an_empty_line():
     ("text", "lines"), [("x\n" * 40, 22), (("y" * 300 + "\n") * 21, 8), ("z" * 100_000, 1)]
 )
 def test_long_outputs_are_cut_by_the_room_that_they_take(text, lines):
-    block = slides._said(text)
+    block = slides._output(text)
     assert (
         block.height <= blocks.HEIGHT
         and block.html.count("\n") + 1 == lines

@@ -1,4 +1,4 @@
-"""The twin of Colab: what it installs, which Python it takes, and how it judges a run."""
+"""The replica of Colab: what it installs, which Python it takes, and how it judges a run."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def test_everything_a_lesson_imports_is_installed_in_colabs_version(image, proje
 
 def test_another_python_is_refused_in_words(tmp_path):
     image = next(i for i in IMAGES.values() if not sys.version.startswith(i.python[:4]))
-    with pytest.raises(CourseError, match="TWIN_PYTHON=/path/to/python"):
+    with pytest.raises(CourseError, match="REPLICA_PYTHON=/path/to/python"):
         replica.create(image, tmp_path / "venv", sys.executable)
     with pytest.raises(CourseError, match="nothing that runs"):
         replica.create(image, tmp_path / "venv", "python3.99")
@@ -55,23 +55,23 @@ def test_an_unknown_image_says_which_there_are(capsys):
 
 @pytest.fixture(scope="module")
 def small_twin(tmp_path_factory):
-    """An environment with this one's packages visible, as a twin: made in a second."""
-    folder = tmp_path_factory.mktemp("twin") / "venv"
+    """An environment with this one's packages visible, as a replica: made in a second."""
+    folder = tmp_path_factory.mktemp("replica") / "venv"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     libraries = next((folder / "lib").glob("python*/site-packages"))
     ours = next(path for path in sys.path if path.endswith("site-packages"))
     # Not as a .pth file's import line: editable installs of ours must stay out.
     (libraries / "ours.pth").write_text(f"{ours}\n")
-    made = replica.Twin(IMAGES["latest"], folder, lacks="it is not needed here")
+    made = replica.Replica(IMAGES["latest"], folder, lacks="it is not needed here")
     replica._write_kernel(made)
     return made
 
 
 @pytest.mark.slow
 def test_the_kernel_is_colabs_where_its_class_is_there(small_twin):
-    spec = small_twin.folder / "share/jupyter/kernels/colab-twin/kernel.json"
+    spec = small_twin.folder / "share/jupyter/kernels/colab-replica/kernel.json"
     assert "kernel_class" not in spec.read_text()
-    colab = replica.Twin(small_twin.image, small_twin.folder)
+    colab = replica.Replica(small_twin.image, small_twin.folder)
     replica._write_kernel(colab)
     argv = json.loads(spec.read_text())["argv"]
     assert argv[0] == str(small_twin.python) and argv[-1].endswith(replica.KERNEL_CLASS)
@@ -82,7 +82,7 @@ def test_a_kernel_in_it_sees_colabs_variables_and_not_this_checkout(small_twin, 
     code = "import os, sys\nprint(os.environ['COLAB_RELEASE_TAG'], sys.prefix, sys.path[0] or '.')"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     nbformat.write(notebook, tmp_path / "one.ipynb")
-    settings = execute.Settings(environment=small_twin.environment, kernel="colab-twin")
+    settings = execute.Settings(environment=small_twin.environment, kernel="colab-replica")
     outcome = execute.run(tmp_path / "one.ipynb", tmp_path / "out" / "one.ipynb", settings)
     assert outcome.ok, outcome.problem
     assert f"{small_twin.folder}" in outcome.notebook.cells[0].outputs[0].text

@@ -317,12 +317,12 @@ def test_the_planner_answers_as_python_does(python, address, page):
     page.wait_for_selector("#fits-said table")
     sizes = transformer.Transformer(24, 2048, 16, 2048, 50257, 1)
     said = page.locator("#fits-said").inner_text()
-    for room in transformer.rooms(sizes):
+    for fit in transformer.fits(sizes):
         row = page.locator(
-            "#fits-said tr", has=page.get_by_role("cell", name=room.choice, exact=True)
+            "#fits-said tr", has=page.get_by_role("cell", name=fit.choice, exact=True)
         )
-        assert row.locator("td").first.inner_text() == room.verdict
-        assert row.locator("td").nth(4).inner_text() == str(room.batch_size)
+        assert row.locator("td").first.inner_text() == fit.verdict
+        assert row.locator("td").nth(4).inner_text() == str(fit.batch_size)
     assert sizes.worst in said and f"{100 * transformer.MOST_OFF:.1f} %" in said
 
 

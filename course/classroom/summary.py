@@ -12,7 +12,7 @@ from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
 from course.classroom import questions
 from course.classroom.questions import Question
-from course.classroom.submissions import Failed, Handed, counted, mask
+from course.classroom.submissions import Failed, Submission, counted, mask
 from course.table import Course
 from course.write import assemble
 
@@ -25,7 +25,7 @@ class Student:
     """One file that counts, with the number that stands for whoever handed it in."""
 
     number: int
-    handed: Handed
+    submission: Submission
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,11 @@ class Guessed:
     @property
     def words(self) -> list[tuple[str, int, int]]:
         """For answers in words: each with how often it was said, and how often it was what came out."""
-        said = Counter(str(one.said) for _, one in self.made if isinstance(one.said, str))
+        answers = Counter(str(one.guess) for _, one in self.made if isinstance(one.guess, str))
         was = Counter(str(one.measured) for _, one in self.answers if isinstance(one.measured, str))
         return [
-            (word, said[word], was[word]) for word in sorted(said | was, key=lambda w: -said[w])
+            (word, answers[word], was[word])
+            for word in sorted(answers | was, key=lambda w: -answers[w])
         ]
 
     @property
@@ -152,7 +153,7 @@ class ClassWork:
     lessons: tuple[LessonWork, ...]
     machines: tuple[Machine, ...]
     errors: tuple[Met, ...]
-    left_out: tuple[Handed, ...]
+    left_out: tuple[Submission, ...]
 
     @property
     def compared(self) -> list[tuple[str, list[str]]]:
@@ -167,7 +168,7 @@ class ClassWork:
         return [machine for machine in self.machines if machine.measured]
 
 
-def gather(course: Course, handed: Sequence[Handed]) -> ClassWork:
+def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
     """Return what files say together; `handed` is what `submissions.read_folder` gives."""
     students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
     built = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
@@ -180,9 +181,9 @@ def gather(course: Course, handed: Sequence[Handed]) -> ClassWork:
             tuple(_tasks(questions.exercises(built[lesson.slug]), mine)),
         )
         for lesson in course.lessons
-        if (mine := [one for one in students if one.handed.lesson == lesson.slug])
+        if (mine := [one for one in students if one.submission.lesson == lesson.slug])
     ]
-    kept = {one.handed.file for one in students}
+    kept = {one.submission.file for one in students}
     return ClassWork(
         tuple(lessons),
         tuple(_machines(students)),
@@ -208,9 +209,9 @@ def _far_off(guesses: Sequence[Guessed]) -> str:
 def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[Guessed]:
     for question in asked:
         answers = [
-            (one.number, one.handed.predictions[question.name])
+            (one.number, one.submission.predictions[question.name])
             for one in students
-            if question.name in one.handed.predictions
+            if question.name in one.submission.predictions
         ]
         yield Guessed(question, tuple(answers))
 
@@ -221,7 +222,7 @@ def _tasks(titles: Mapping[str, str], students: Sequence[Student]) -> Iterable[T
         mistakes: dict[str, list[int]] = defaultdict(list)
         texts: dict[str, str] = {}  # one student's words stand for all who made the same mistake
         for one in students:
-            tried = one.handed.exercises.get(id)
+            tried = one.submission.exercises.get(id)
             if tried is not None:
                 standing[tried.status].append(one.number)
                 if tried.status == "wrong":
@@ -239,12 +240,12 @@ def _tasks(titles: Mapping[str, str], students: Sequence[Student]) -> Iterable[T
 def _machines(students: Sequence[Student]) -> Iterable[Machine]:
     by_name: dict[str, list[Student]] = defaultdict(list)
     for one in students:
-        if one.handed.record:
-            by_name[device_of(one.handed)].append(one)
+        if one.submission.record:
+            by_name[device_of(one.submission)].append(one)
     for name, mine in sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0])):
         values: dict[tuple[str, str], list[Value]] = defaultdict(list)
         for one in mine:
-            record = one.handed.record
+            record = one.submission.record
             if record and record.platform != "fake-gpu" and not record.fast:
                 for value in record.values.values():
                     values[f"{record.lesson[:2]}: {value.meaning}", value.unit].append(value)
@@ -252,9 +253,9 @@ def _machines(students: Sequence[Student]) -> Iterable[Machine]:
         yield Machine(name, tuple(one.number for one in mine), _sheet(name), measured)
 
 
-def device_of(handed: Handed) -> str:
+def device_of(submission: Submission) -> str:
     """The chip that a record names; a fake GPU and small sizes are said."""
-    record = handed.record
+    record = submission.record
     if record is None:
         return ""
     more = " (fake GPU: nothing measured)" if record.platform == "fake-gpu" else ""
@@ -283,7 +284,7 @@ def _errors(students: Sequence[Student]) -> Iterable[Met]:
     met: dict[str, list[int]] = defaultdict(list)
     first: dict[str, Failed] = {}
     for one in students:
-        for error in one.handed.errors:
+        for error in one.submission.errors:
             key = error.id or mask(error.text)
             first.setdefault(key, error)
             if one.number not in met[key]:

@@ -10,35 +10,35 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Chatter:
+class LogNoise:
     """What was written to the process's stderr inside `quiet`."""
 
     text: str = ""
 
 
 @contextmanager
-def quiet() -> Iterator[Chatter]:
+def quiet() -> Iterator[LogNoise]:
     """Keep what C++ libraries write to stderr while they start; show it if the block raises.
 
     Works on the file descriptor, below Python's own `sys.stderr`.
 
-    >>> with quiet() as chatter:
+    >>> with quiet() as log:
     ...     _ = os.write(2, b"noise")
-    >>> chatter.text
+    >>> log.text
     'noise'
     """
-    chatter, failed = Chatter(), True
+    log, failed = LogNoise(), True
     saved = os.dup(2)
     with tempfile.TemporaryFile() as kept:
         os.dup2(kept.fileno(), 2)
         try:
-            yield chatter
+            yield log
             failed = False
         finally:
             os.dup2(saved, 2)
             os.close(saved)
             kept.seek(0)
             noise = kept.read()
-            chatter.text = noise.decode(errors="replace")
+            log.text = noise.decode(errors="replace")
             if failed:
                 os.write(2, noise)
