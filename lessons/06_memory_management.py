@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, facts, hardware, memory, precision, published, runtime
-
 from colab_lessons import data, exercises, figures, models, reference, replay
 from colab_lessons.predictions import guessed
 

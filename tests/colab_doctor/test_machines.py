@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import re
 import threading
-import time
 
 import pytest
 
@@ -118,9 +117,10 @@ def test_which_disk_is_full(monkeypatch, full, code, id):
 def test_files_that_do_not_answer_are_not_waited_for(monkeypatch):
     answer = threading.Event()
     monkeypatch.setattr(traces, "ANSWER_WITHIN", 0.01)
-    monkeypatch.setattr(files, "_ends", lambda paths: answer.wait(60))  # and then nothing that fits
-    before = time.perf_counter()
-    assert told("open('/nowhere/a.txt')").diagnoses == () and time.perf_counter() - before < 5
+    monkeypatch.setattr(
+        files, "_ends", lambda paths: answer.wait(600)
+    )  # longer than a test may take
+    assert told("open('/nowhere/a.txt')").diagnoses == ()
     answer.set()
 
 

@@ -2,7 +2,6 @@ import dataclasses
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -348,26 +347,13 @@ def test_a_card_for_a_newer_lesson_is_refused():
     assert [f.id for f in card.findings if f.id == "other-helper"] == ["other-helper"]
 
 
-def test_no_check_takes_200_ms_or_starts_a_framework():
-    """All checks on every recorded machine, in an interpreter that has not imported anything."""
-    seen = [case for _, states in FIRES.items() for case in (states[0], states[2])]
-    colab_doctor.known_problems()  # read once a session
-    for check in preflight.CHECKS:
-        start = time.perf_counter()
-        for one in seen:
-            check(one)
-        assert (time.perf_counter() - start) / len(seen) < 0.2, check.__name__
-
-
-def test_the_whole_inspection_starts_no_framework_and_is_quick():
+def test_the_whole_inspection_starts_no_framework():
     code = (
-        "import sys, time; from colab_helpers import preflight; start = time.perf_counter(); "
-        "preflight.run_checks(preflight.inspect()); print(time.perf_counter() - start); "
+        "import sys; from colab_helpers import preflight; preflight.run_checks(preflight.inspect()); "
         "print(*{'torch', 'tensorflow', 'jax', 'keras', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, frameworks = done.stdout.split("\n")[:2]
-    assert float(seconds) < 1 and frameworks == ""
+    assert done.stdout.strip() == ""
 
 
 def test_findings_come_worst_first():

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import time
+import threading
 
 import pytest
 
@@ -59,9 +59,7 @@ def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         try:
-            start = time.perf_counter()
             assert traces.tpu_holders(devices=[chip]) == (other.pid,)
-            assert time.perf_counter() - start < 0.2
         finally:
             other.kill()
     assert traces.tpu_holders(devices=[chip]) == ()
@@ -74,7 +72,7 @@ def test_this_process_is_no_other(tmp_path):
 
 
 def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
-    """`!colab-helpers doctor` runs below the kernel, which may have the TPU itself."""
+    """`!colab-doctor` runs below the kernel, which may have the TPU itself."""
     chip = tmp_path / "vfio-0"
     code = f"from colab_helpers import _traces; print(_traces.tpu_holders(devices=[{str(chip)!r}]))"
     with chip.open("w"):
@@ -94,11 +92,11 @@ def test_drive(monkeypatch, tmp_path):
     assert traces.drive(tmp_path / "drive") == ""  # nobody has mounted or written
     (tmp_path / "drive" / "MyDrive").mkdir()
     assert traces.drive(tmp_path / "drive") == "not mounted"
-    monkeypatch.setattr(traces, "_drive", lambda _: time.sleep(2))
+    answer = threading.Event()
+    monkeypatch.setattr(traces, "_drive", lambda _: answer.wait(600))  # longer than a test may take
     monkeypatch.setattr(traces, "ANSWER_WITHIN", 0.1)
-    start = time.perf_counter()
     assert traces.drive(tmp_path / "drive") == "does not answer"
-    assert time.perf_counter() - start < 0.2
+    answer.set()
 
 
 class Dropped(type(traces.Path())):

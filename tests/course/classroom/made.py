@@ -89,7 +89,7 @@ def submission(name, slug=PYTORCH, said=None, answers=None, errors=(), times=1.0
     for value in kept["values"].values():
         value["number"] *= times
     for field_name, value in said.items():
-        kept["predictions"][field_name]["said"] = value
+        kept["predictions"][field_name]["guess"] = value
         for cell in notebook["cells"]:
             cell["source"] = cell["source"].replace(
                 f"{field_name} = None", f"{field_name} = {value!r}"
@@ -167,7 +167,7 @@ def _much_output(notebook):
 def _hostile(notebook):
     [(_, record)] = handed(notebook, "record")
     record["device"] = SCRIPT
-    record["predictions"]["times_up"]["said"] = SCRIPT
+    record["predictions"]["times_up"]["guess"] = SCRIPT
     record["values"]["ladder"]["meaning"] = SCRIPT
     for _, data in handed(notebook, "exercise"):
         data.update(status="wrong", message=SCRIPT)

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -14,7 +13,6 @@ from tests import slow
 from tests.colab_doctor import test_errors, test_machines
 from tests.course.accessible import violations
 
-FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -118,14 +116,6 @@ def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert wrong == []
     page.context.close()
-
-
-def test_the_front_page_is_there_within_a_second(address, page):
-    paints = []
-    for _ in range(3):  # other tests use the machine too
-        page.goto(address)
-        paints.append(page.wait_for_function(FIRST_PAINT).json_value())
-    assert min(paints) < 1000
 
 
 @pytest.mark.parametrize("words", ["out of memory", "v5e", "GradScaler"])
@@ -262,10 +252,8 @@ HOSTILE = {
 def test_hostile_texts_stay_texts(doctors, name):
     page = doctors
     page.evaluate("text => { document.getElementById('doctor-text').value = text }", HOSTILE[name])
-    start = time.perf_counter()
     page.locator("#doctor button").click()
     assert answered(page).strip()
-    assert time.perf_counter() - start < 20
     assert (
         page.title() != "owned"
         and page.locator("#doctor-said img, #doctor-said script").count() == 0
