@@ -85,7 +85,7 @@ wheels: setup ## what a machine that has only PyTorch lacks, into WHEELS=build/w
 	$(COURSE) wheels $(WHEELS) --python $(or $(PY),3.12) $(if $(THERE),--there $(THERE))
 
 ifeq ($(OFFLINE),)
-test-gpu: setup ## the lessons at full size, on a CUDA machine; without a network: OFFLINE=1 [STEP=lessons]
+test-gpu: setup ## the lessons at full size, on a CUDA machine; without a network: OFFLINE=1 [STEP=install]
 	$(COURSE) run --require GPU $(LESSONS)
 else
 test-gpu:

@@ -2,6 +2,9 @@
 
 Words, code and figures are the lesson's own. What a slide can hold is reckoned in pixels of a page of
 1280 × 720; a test opens every deck in a browser and looks whether it was reckoned rightly.
+
+Why not nbconvert: its decks load from other hosts, and in November 2026 13 of lesson 03's slides were higher
+than the page. Here none is, a deck is one file, and it has a version for 45 minutes.
 """
 
 from __future__ import annotations

@@ -65,13 +65,16 @@ class GpuJob:
         return {**os.environ, **own, **self.extra, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-#: Step -> what is run; lessons in the order in which they are missed most.
-LESSONS = {
-    "lessons": ("06", "07", "01"),
-    "more": ("03", "02", "05", "04"),
-    "plans": ("08", "09"),
-}
-STEPS = ("install", *LESSONS, "compare", "tests", "pack")
+_AT_ONCE = 3  # lessons of a step: all of it has to end within one call
+
+
+def steps_of(course: Course) -> dict[str, tuple[str, ...]]:
+    """Return each step with the numbers of its lessons: those that ask for a GPU come first."""
+    lessons = sorted(course.lessons, key=lambda lesson: lesson.accelerator != "GPU")
+    numbers = [lesson.slug[:2] for lesson in lessons]
+    groups = [tuple(numbers[i : i + _AT_ONCE]) for i in range(0, len(numbers), _AT_ONCE)]
+    named = {f"lessons-{i}": group for i, group in enumerate(groups, 1)}
+    return {"install": (), **named, "compare": (), "tests": (), "pack": ()}
 
 
 def run(
@@ -81,12 +84,12 @@ def run(
 
     `only` names lessons. Raises `CourseError` for an unknown step, and where nothing can be installed.
     """
-    unknown = set(steps) - set(STEPS)
-    if unknown:
-        raise CourseError(f"No step {', '.join(sorted(unknown))}. There are: {', '.join(STEPS)}.")
+    there = steps_of(course)
+    if unknown := set(steps) - set(there):
+        raise CourseError(f"No step {', '.join(sorted(unknown))}. There are: {', '.join(there)}.")
     job.folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + LIMIT
-    for step in steps or STEPS:
+    for step in steps or there:
         start = time.perf_counter()
         if step == "install":
             said = install(job)
@@ -180,21 +183,13 @@ def _run_step(course: Course, job: GpuJob, step: str, only: Sequence[str], left:
     """Run one step in a process of its own, with its log, for `left` seconds; say how it ended."""
     if left < 2 * _ENDING:
         return f"left out: the time of this call is over. Run it alone, with STEP={step}"
-    if step in LESSONS:
+    if numbers := steps_of(course)[step]:
         slugs = {lesson.slug[:2] for lesson in course.select(only)}
-        chosen = [number for number in LESSONS[step] if number in slugs]
+        chosen = [number for number in numbers if number in slugs]
         if not chosen:
             return "nothing to do"
-        words = [
-            "-m",
-            "course",
-            "run",
-            "--require",
-            "GPU",
-            "--folder",
-            str(job.folder / "lessons"),
-            *chosen,
-        ]
+        words = ["-m", "course", "run", "--require", "GPU"]
+        words += ["--folder", str(job.folder / "lessons"), *chosen]
         words += ["-p", "FAST=true"] if job.rehearse else []
     elif step == "compare":
         words = ["-m", "course", "gpu-compare", *(["--rehearsed"] if job.rehearse else [])]

@@ -190,6 +190,7 @@ def test_two_figures_agree_or_are_named():
     assert "MORE THAN 10%" in str(far) and "MORE" not in str(close)
 
 
-def test_every_lesson_has_its_place_in_the_leg(course):
-    places = [number for numbers in job.LESSONS.values() for number in numbers]
+def test_every_lesson_has_its_step(course):
+    places = [number for numbers in job.steps_of(course).values() for number in numbers]
     assert sorted(places) == [lesson.slug[:2] for lesson in course.lessons]
+    assert places[-1] == "05"  # it asks for a TPU
