@@ -27,7 +27,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course notebooks build new-lesson test test-slow test-notebooks replica wheels test-gpu \
-	reference slides class site bench drift facts lint retarget release clean
+	reference slides class site bench accuracy drift facts lint retarget release clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ site: setup ## the course as a web site, in build/site/html; fetches Pyodide onc
 
 bench: setup ## cost of the helper, its timer beside PyTorch's, how the doctor's time grows, time of the tests
 	$(COURSE) bench
+
+accuracy: setup ## how good the planner is on this machine: eight networks, seven minutes, kept in its table
+	$(COURSE) accuracy
 
 drift: setup ## compare Colab's package lists with those tested: [FREEZE=file]
 	$(COURSE) drift $(if $(FREEZE),--freeze "$(FREEZE)")
