@@ -1,11 +1,13 @@
 """For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
 
+import contextlib
 import copy
 import importlib
 import itertools
 import os
 import pkgutil
 import time
+import types
 
 import jax
 import pytest
@@ -116,6 +118,18 @@ def in_parts(network, x, y, weigh=True):
     for part_x, part_y in zip(x.split(64), y.split(64), strict=True):
         loss = torch.nn.functional.cross_entropy(network(part_x), part_y)
         (len(part_x) / len(x) * loss if weigh else loss).backward()
+
+
+@pytest.mark.parametrize(("after", "status"), [(599, "right"), (600, "right"), (601, "wrong")])
+def test_a_thrifty_way_has_60_percent_of_the_peak(monkeypatch, after, status):
+    peaks = iter([1000, after])
+
+    @contextlib.contextmanager
+    def track(*_, **__):
+        yield types.SimpleNamespace(peak=next(peaks))
+
+    monkeypatch.setattr("colab_helpers.memory.track", track)
+    assert exercises.check("06.thrifty", in_parts, spendthrift=spendthrift).status == status
 
 
 def plain_mean_of_parts(network, x, y):

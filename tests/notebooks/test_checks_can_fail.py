@@ -31,6 +31,12 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     assert sound.run_problems(outcome) == []
 
 
+@pytest.mark.parametrize(("count", "fits"), [(19, False), (20, True), (61, True), (62, False)])
+def test_too_few_or_too_many_cells(count, fits):
+    problems = static.shape_problems(code_cells(*["1"] * count))
+    assert fits != any("code cells; 20 to 61 are wanted" in problem for problem in problems)
+
+
 def test_lesson_that_raises(toy_course):
     edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
     [problem] = sound.run_problems(run_toy(toy_course))

@@ -16,6 +16,12 @@ def test_what_waiting_costs_is_not_counted_as_work(work, waiting):
     assert device.measure(budget=2e-3).median == pytest.approx(work, rel=0.03)  # too short to grow
 
 
+def test_a_block_is_a_hundred_times_as_long_as_waiting():
+    device = AsynchronousDevice(10e-6, waiting=1e-3)
+    found = device.measure(budget=5)
+    assert 0.1 <= found.calls * found.median < 0.2  # of 5 seconds it could have taken one
+
+
 def test_asynchronous_work_is_timed_whole():
     device = AsynchronousDevice()
     found = device.measure(budget=1)

@@ -92,6 +92,16 @@ def test_the_cheapest_is_in_time_and_fits():
     assert plan.cheapest(none_fits, 1, 1000) is None
 
 
+def test_the_slow_end_of_a_range_decides():
+    [one] = plan.estimates(training(256), ["L4"])
+    steady = dataclasses.replace(one, choice="steady", low=3.0, high=5.0)
+    lucky = dataclasses.replace(one, choice="lucky", low=1.0, high=6.0)
+    steps, week = 3600, 168
+    assert plan.cheapest([lucky, steady], steps, week).choice == "steady"
+    assert plan.cheapest([lucky], steps, deadline=6) is lucky
+    assert plan.cheapest([lucky], steps, deadline=5.9) is None
+
+
 def test_the_largest_batch_fits_and_a_little_more_does_not():
     model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(2)))
     calls = []
