@@ -46,9 +46,9 @@ $(READY): pyproject.toml constraints.txt
 	fi
 	@echo "Installing the versions of constraints.txt into $(VENV); the first time this takes minutes"
 ifneq ($(UV),)
-	$(UV) pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(UV) pip install --python $(BIN)/python --constraint constraints.txt --editable ".[$(EXTRAS)]"
 else
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+	$(BIN)/python -m pip install --no-compile --disable-pip-version-check --progress-bar off \
 		--constraint constraints.txt --editable ".[$(EXTRAS)]" \
 		| awk '/^(Collecting|Installing|Successfully|Building)/ {print "  " substr($$0, 1, 100); fflush()}'
 endif
@@ -70,13 +70,13 @@ new-lesson: setup ## create the files of a lesson: make new-lesson NN=10 NAME=my
 # Two workers on few cores: threads of one would only take from the other.
 test test-slow test-notebooks: export OMP_NUM_THREADS := 1
 test: lint ## lint, every notebook, the packages and the tools: what each change has to pass
-	$(BIN)/python -m pytest tests/notebooks tests -m "not slow" -n $(TEST_JOBS)
+	$(BIN)/python -m pytest tests/notebooks tests -m "not slow" -n $(TEST_JOBS) --dist worksteal
 
 test-slow: setup ## the rest: every notebook on a fake GPU, every page and deck, more cases of other tests
-	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS)
+	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS) --dist worksteal
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval, and on a fake GPU
-	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS)
+	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS) --dist worksteal
 
 replica: setup ## every lesson with the versions that Colab ships: [IMAGE=2026.07] [REPLICA_PYTHON=…]
 	$(COURSE) replica --image "$(IMAGE)" --python "$(REPLICA_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)

@@ -475,7 +475,7 @@ exercises.check("02.read_smi", reading)
 # CPU. The check runs both. There is more than one way.
 
 # %% tags=["exercise"]
-numbers = torch.rand(2**23)
+numbers = torch.rand(2**22)
 
 
 def many_passes(x):

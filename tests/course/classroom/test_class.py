@@ -83,7 +83,10 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
     assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("One row")
     [words] = [g for one in read[1].lessons for g in one.guesses if g.question.name == "held_back"]
-    assert ("all of them", 1, 0) in words.words and ("a + b and A @ v", 1, 2) in words.words
+    guessed = {word: count for word, count, _ in words.words if count}
+    [measured] = {p.measured for _, p in words.answers}
+    assert guessed == {"all of them": 1, "a + b and A @ v": 1}
+    assert {word: count for word, _, count in words.words if count} == {measured: 2}
 
 
 def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
