@@ -108,7 +108,7 @@ site: setup ## the course as a web site, in build/site/html; fetches Pyodide onc
 bench: setup ## cost of the helper, its timer beside PyTorch's, how the doctor's time grows, time of the tests
 	$(COURSE) bench
 
-accuracy: setup ## how good the planner is on this machine: eight networks, seven minutes, kept in its table
+accuracy: setup ## how good the planner is on this machine: nine networks, seven minutes, kept in its table
 	$(COURSE) accuracy
 
 drift: setup ## compare Colab's package lists with those tested: [FREEZE=file]

@@ -116,6 +116,15 @@ class MachineTable:
     origin: Fact
     dollars_per_unit: float
 
+    @property
+    def by_chip(self) -> dict[str, Machine]:
+        """The first machine with each chip: what the menu gives without High-RAM."""
+        found: dict[str, Machine] = {}
+        for machine in self.machines:
+            if machine.chip:
+                found.setdefault(machine.chip, machine)
+        return found
+
     def __str__(self) -> str:
         rows = [_HEADS, *(_cells(machine) for machine in self.machines)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
@@ -146,7 +155,7 @@ _HEADS = ("choice", "chip memory", "vCPU", "RAM", "tier", "compute units an hour
 def machine_table() -> MachineTable:
     """Return the machines behind Colab's runtime menu as users saw them, to be shown.
 
-    >>> machine_table().machines[1].choice
+    >>> machine_table().by_chip["T4"].choice
     'T4 GPU'
     """
     table = _table()

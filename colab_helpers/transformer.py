@@ -11,7 +11,7 @@ import itertools
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from colab_helpers import facts
+from colab_helpers import expected, facts
 from colab_helpers.hardware import Chip, catalogue, overheads
 
 #: Bytes of (weights, gradients, what blocks hand on; what products give) by number format.
@@ -212,8 +212,8 @@ def fits(model: Transformer) -> list[Fit]:
     >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
-    machines = [machine for machine in facts.machine_table().machines if machine.chip]
-    return [_fit(model, machine, catalogue()[machine.chip]) for machine in machines]
+    menu = facts.machine_table().by_chip
+    return [_fit(model, machine, catalogue()[chip]) for chip, machine in menu.items()]
 
 
 def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
@@ -309,7 +309,7 @@ def _format_on(model: Transformer, chip: Chip) -> str:
 
 
 def _speed(model: Transformer, chip: Chip) -> float:
-    return chip.peak[_format_on(model, chip)]
+    return expected.rates(chip.key)[_format_on(model, chip)].value
 
 
 def _note(model: Transformer, chip: Chip) -> str:

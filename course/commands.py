@@ -96,7 +96,8 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
         print(f"\r{path.relative_to(course.root)}")
 
     folder = course.root / "build" / "notebooks"
-    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    chosen = course.select(options.lessons)
+    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
     for lesson in course.lessons:  # a new lesson changes how its neighbours lead on
         assemble.write(course, lesson)
     pages.write_picture(course, course.root / "docs" / "images" / "race.png")
@@ -132,7 +133,8 @@ def reference(course: Course, options: argparse.Namespace) -> int:
                 print(f"\r{reference.write(reference.Record.from_dict(data, outcome.name))}")
 
     folder = course.root / "build" / "reference"
-    ran = lessons.run_each(course, course.select(options.lessons), folder, options.parameter, keep)
+    chosen = course.select(options.lessons)
+    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
     pages.write(course)
     return _code(ran.ok, ran.stopped)
 

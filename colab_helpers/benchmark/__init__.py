@@ -9,7 +9,23 @@ count, decides how many: the same cell is right on a laptop and on an H100.
 from __future__ import annotations
 
 from colab_helpers.benchmark.curves import crossover
-from colab_helpers.benchmark.timer import Measurement, MeasurementError, measure
+from colab_helpers.benchmark.timer import (
+    Measurement,
+    MeasurementError,
+    Ratio,
+    compare,
+    faster,
+    measure,
+)
 from colab_helpers.benchmark.waiting import synchronize
 
-__all__ = ["Measurement", "MeasurementError", "crossover", "measure", "synchronize"]
+__all__ = [
+    "Measurement",
+    "MeasurementError",
+    "Ratio",
+    "compare",
+    "crossover",
+    "faster",
+    "measure",
+    "synchronize",
+]

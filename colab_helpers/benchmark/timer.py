@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,11 @@ class Measurement:
         return statistics.median(self.times)
 
     @property
+    def best(self) -> float:
+        """The fewest seconds a call: the machine with nobody else on it, and the steadiest figure."""
+        return min(self.times)
+
+    @property
     def quartiles(self) -> tuple[float, float]:
         """The seconds a call that a quarter, and three quarters, of the blocks stay below."""
         if len(self.times) < 2:
@@ -80,6 +86,27 @@ class Measurement:
         return {"median": self.median, "low": low, "high": high, "blocks": len(self.times)}
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster: `value`, with `low` and `high`, the quartiles over the rounds."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the difference is larger than its own spread; else no sentence should mention it."""
+        return not self.low <= 1 <= self.high
+
+    def __str__(self) -> str:
+        """Round to what the spread can bear: 3.2× where it is below 5 %, about 3× where it is larger."""
+        exact = (self.high - self.low) / 2 < 0.05 * self.value
+        if exact or self.value <= 0:
+            return _units.times(self.value)
+        return f"about {float(f'{self.value:.1g}'):g}×"
+
+
 class MeasurementError(RuntimeError):
     """The function under test raised. `partial` holds what was measured before, or None."""
 
@@ -111,11 +138,29 @@ def measure(
     """
     seconds = _positive(budget)
     run = _Run(function, sync or synchronize, clock)
+    with _collecting_nothing(), _named(name, run):
+        run.fill(seconds)
+    return Measurement(tuple(run.times), run.calls, name, run.doubt)
+
+
+@contextlib.contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """A collection in the middle of a block would be counted as work."""
     collecting = gc.isenabled()
     gc.collect()
-    gc.disable()  # a collection in the middle of a block would be counted as work
+    gc.disable()
     try:
-        run.fill(seconds)
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _named(name: str, run: _Run) -> Iterator[None]:
+    """Errors of a function say whose they are, and keep what was measured before."""
+    try:
+        yield
     except _ClockError:
         raise ValueError(
             f"The clock did not move in {MOST_CALLS:,} calls: give one that counts seconds, such as "
@@ -124,10 +169,55 @@ def measure(
     except Exception as error:
         partial = Measurement(tuple(run.times), run.calls, name) if run.times else None
         raise MeasurementError(_failure(name, error, partial), partial) from error
-    finally:
-        if collecting:
-            gc.enable()
-    return Measurement(tuple(run.times), run.calls, name, run.doubt)
+
+
+def compare(
+    functions: Mapping[str, Callable[[], Any]],
+    *,
+    budget: float = 0.5,
+    sync: Callable[[Any], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Measurement]:
+    """Time several functions in turns, A B C, A B C, so that a moment's disturbance meets all of them.
+
+    `budget` is seconds for each of `functions`, by name; `sync` and `clock` are as in `measure`, and so
+    are the errors. Use one thread on a shared machine (`torch.set_num_threads(1)`): two that wait for each
+    other on a busy core can take a thousand times as long.
+
+    >>> found = compare({"few": lambda: sum(range(9)), "many": lambda: sum(range(9999))}, budget=0.01)
+    >>> faster(found["many"], found["few"]).value > 10
+    True
+    """
+    seconds = _positive(budget)
+    runs = {
+        name: _Run(function, sync or synchronize, clock) for name, function in functions.items()
+    }
+    with _collecting_nothing():
+        for name, run in runs.items():
+            with _named(name, run):
+                run.prepare(seconds)
+        deadline, rounds = clock() + seconds * len(runs), 0
+        while rounds < MIN_BLOCKS or clock() < deadline:
+            rounds += 1
+            for name, run in runs.items():
+                with _named(name, run):
+                    run.repeat()
+    return {name: Measurement(tuple(r.times), r.calls, name, r.doubt) for name, r in runs.items()}
+
+
+def faster(slow: Measurement, fast: Measurement) -> Ratio:
+    """Return how many times faster `fast` is than `slow`, two results of one `compare`.
+
+    The value is that of the best calls. The quartiles are over the rounds, pair by pair.
+
+    >>> print(faster(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
+    3.0×
+    """
+    pairs = [a / b for a, b in zip(slow.times, fast.times, strict=False) if b > 0]
+    low, _, high = (
+        statistics.quantiles(pairs, n=4, method="inclusive") if len(pairs) > 1 else [pairs[0]] * 3
+    )
+    return Ratio(slow.best / fast.best, low, high)
 
 
 class _ClockError(Exception):
@@ -142,28 +232,37 @@ class _Run:
     ):
         self.function, self.wait, self.clock = function, wait, clock
         self.times: list[float] = []
+        self.warm: list[float] = []
+        self.waiting = 0.0
         self.calls = 1
         self.doubt = ""
 
     def fill(self, budget: float) -> None:
         """Warm up, choose the calls of a block, and time blocks until the budget is used."""
-        warm = self._warm_up()
-        if warm[-1] >= budget:
-            self.times += warm[-SLOW_BLOCKS:]  # they were waited for one by one: blocks of one call
+        if self.prepare(budget) >= budget:
+            self.times += self.warm[-SLOW_BLOCKS:]  # waited for one by one: blocks of one call
             return
-        waiting = self._cost_of_waiting() if warm[-1] < LONG_CALL else 0.0
-        self._grow(max(BLOCK_SECONDS, waiting / NEGLIGIBLE), budget / MIN_BLOCKS)
         deadline = self.clock() + budget
-        shortest = math.inf
         while len(self.times) < MIN_BLOCKS or self.clock() < deadline:
-            taken = self._block()
-            # Where the budget kept blocks short, waiting still counts, and is taken off.
-            own = taken - waiting if waiting > NEGLIGIBLE * taken else taken
-            self.times.append(max(own, 0.0) / self.calls)
-            shortest = min(shortest, taken)
-            if taken <= 0:
-                raise _ClockError
-        if waiting > shortest / 2:
+            self.repeat()
+
+    def prepare(self, budget: float) -> float:
+        """Warm up and choose the calls of a block; return the seconds of a warm call."""
+        self.warm = self._warm_up()
+        if self.warm[-1] < budget:
+            self.waiting = self._cost_of_waiting() if self.warm[-1] < LONG_CALL else 0.0
+            self._grow(max(BLOCK_SECONDS, self.waiting / NEGLIGIBLE), budget / MIN_BLOCKS)
+        return self.warm[-1]
+
+    def repeat(self) -> None:
+        """Time one block."""
+        taken, waiting = self._block(), self.waiting
+        # Where the budget kept blocks short, waiting still counts, and is taken off.
+        own = taken - waiting if waiting > NEGLIGIBLE * taken else taken
+        self.times.append(max(own, 0.0) / self.calls)
+        if taken <= 0:
+            raise _ClockError
+        if waiting > taken / 2:
             self.doubt = "waiting took most of it: give a larger budget"
 
     def _warm_up(self) -> list[float]:

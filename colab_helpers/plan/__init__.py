@@ -17,14 +17,14 @@ from colab_helpers.plan.estimates import (
     largest_batch,
     seconds_on,
 )
-from colab_helpers.plan.timing import Expected, time_alone
+from colab_helpers.plan.timing import TimedAlone, time_alone
 from colab_helpers.plan.trace import Operation, StepTrace, trace_step
 
 __all__ = [
     "Estimate",
-    "Expected",
     "Operation",
     "StepTrace",
+    "TimedAlone",
     "ceilings",
     "cheapest",
     "estimates",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from colab_helpers import facts, published
+from colab_helpers import expected, facts
 from colab_helpers.hardware import Chip, catalogue
 from colab_helpers.hardware.overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
@@ -54,14 +54,13 @@ class Estimate:
 
 
 def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
-    """Return what each of Colab's machines with an accelerator would say to a step, by its data sheet.
+    """Return what each of Colab's machines with an accelerator would say to a step.
 
     `work` should be traced with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
     `hardware.catalogue()`; all of Colab's menu when left out. Whether it fits is the verdict of
-    `memory.Allocator`, with CUDA's rules and `overheads`. A step takes at least what the slower of both
-    ceilings allows, operation by operation; at most so much longer as the published runs in `accuracy`
-    did. On a TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises
-    KeyError for a chip that is not in the catalogue.
+    `memory.Allocator`, with CUDA's rules and `overheads`. The seconds are those of `seconds_on`. On a
+    TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises KeyError for a
+    chip that is not in the catalogue.
 
     >>> from colab_helpers.plan import trace_step
     >>> import torch
@@ -70,7 +69,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     >>> [estimate.fits for estimate in estimates(work, ["T4", "v5e"])]
     [True, True]
     """
-    menu = {machine.chip: machine for machine in facts.machine_table().machines if machine.chip}
+    menu = facts.machine_table().by_chip
     table = []
     for key in chips or menu:
         if key not in catalogue():
@@ -97,28 +96,30 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the seconds of a step on `chip`, at least and at most.
 
-    At least: both ceilings of the data sheet, operation by operation, and the launch of each, as published
-    for an A100. At most: so much longer as the published run of `accuracy` that missed its ceilings most,
-    and what PyTorch adds to a call. `work` is a traced step.
+    Both start from `ceilings` and take the factors by which published runs on that chip missed theirs, or
+    those of all chips where nobody has published one. At least: the launches hide behind the work, or the
+    work behind them. At most: every launch is waited for. `work` is a traced step.
     """
-    launch, call = (published.get(row).value for row in ("launch-a100", "call-eager"))
-    least = sum(ceilings(work, chip).values())
-    if chip.kind != "GPU":  # its compiler makes one program of the step
-        return least, least * accuracy.slack()
-    low = max(least, work.calls * launch)
-    return low, max(low, least * accuracy.slack() + work.calls * call)
+    quick, slow = accuracy.factors(chip.key)
+    sure = sum(ceilings(work, chip).values())
+    rates = expected.rates(chip.key)
+    if "launch" not in rates:  # a TPU's compiler makes one program of the step
+        return quick * sure, slow * sure
+    launch = rates["launch"]
+    return max(quick * sure, work.calls * launch.low), slow * sure + work.calls * launch.high
 
 
 def ceilings(work: StepTrace, chip: Chip) -> dict[str, float]:
-    """Return the seconds of a step by family, if every operation reached a ceiling of the data sheet.
+    """Return the seconds of a step by family, if every operation ran at the rates that `expected` has.
 
-    The largest comes first. Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
-    2009. A format that `chip` lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is
-    a traced step.
+    Each operation takes as long as the slower of its FLOP and its bytes. The largest family comes first.
+    Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. A format that `chip`
+    lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step.
     """
+    rates = expected.rates(chip.key)
     table: dict[str, float] = {}
     for one in work.operations:
-        table[one.family] = table.get(one.family, 0.0) + one.count * _at_least(one, chip)
+        table[one.family] = table.get(one.family, 0.0) + one.count * _at_least(one, rates)
     return dict(sorted(table.items(), key=lambda entry: entry[1], reverse=True))
 
 
@@ -188,24 +189,27 @@ def _reserved(work: StepTrace, card: Allocator, workspaces: Iterable[int]) -> in
     return work.replay(card)
 
 
-def _at_least(operation: Operation, chip: Chip) -> float:
-    wanted = _format_on(operation.format, chip)
-    if wanted == "fp32" and operation.family == "convolutions" and "tf32" in chip.peak:
+def _at_least(operation: Operation, rates: expected.Rates) -> float:
+    wanted = _format_on(operation.format, rates)
+    if wanted == "fp32" and operation.family == "convolutions" and "tf32" in rates:
         wanted = "tf32"  # as cuDNN convolves unless it is told not to
-    speed = chip.peak[wanted]
-    return max(operation.flop / speed, operation.moved / chip.bandwidth)
+    return max(operation.flop / rates[wanted].value, operation.moved / rates["memory"].value)
 
 
-def _format_on(number_format: str, chip: Chip) -> str:
+def _format_on(number_format: str, rates: expected.Rates) -> str:
     """The format in which the chip computes: a TPU in its own, a GPU in fp32 what it lacks."""
-    if number_format in chip.peak:
+    if number_format in rates:
         return number_format
-    return "fp32" if "fp32" in chip.peak else chip.best_format
+    return "fp32" if "fp32" in rates else "bf16"
 
 
 def _note(work: StepTrace, chip: Chip) -> str:
     formats = {one.format for one in work.operations if one.flop}
     lacking = sorted(formats - set(chip.peak) - {""})
+    emulated = [name for name in lacking if name in expected.rates(chip.key)]
+    missing = [name for name in lacking if name not in emulated]
     if chip.kind != "GPU":
         return f"in {chip.best_format}; its compiler decides what fits"
-    return f"no {' or '.join(lacking)} here: counted as fp32" if lacking else ""
+    notes = [f"{' and '.join(emulated)} is emulated here"] if emulated else []
+    notes += [f"no {' or '.join(missing)} here: counted as fp32"] if missing else []
+    return "; ".join(notes)

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from colab_helpers import _units, benchmark
+from colab_helpers.plan import accuracy
 from colab_helpers.plan.trace import Operation, Shape, StepTrace
 
 #: Numbers in the chain that tells what recording a step for the backward pass costs.
@@ -17,8 +18,8 @@ _CHAIN = 200
 
 
 @dataclass(frozen=True, repr=False)
-class Expected:
-    """Seconds that a step should take here: its operations, and what PyTorch adds to each call.
+class TimedAlone:
+    """Seconds of a step's operations, each timed alone, and what PyTorch adds to each call.
 
     `alone` has (operation, seconds of one call) for each kind of call, `recording` is seconds a call.
     """
@@ -28,8 +29,13 @@ class Expected:
 
     @property
     def seconds(self) -> float:
-        """Of the whole step."""
+        """The sum over the whole step."""
         return sum(one.count * (each + self.recording) for one, each in self.alone)
+
+    @property
+    def planned(self) -> float:
+        """Seconds to plan with: a step takes longer than its parts, by the factor of `accuracy.longer`."""
+        return self.seconds * accuracy.longer()[1]
 
     def families(self) -> dict[str, float]:
         """Return the seconds of each family of operations, the longest first."""
@@ -40,14 +46,14 @@ class Expected:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {_units.seconds(s)}" for name, s in self.families().items())
-        return f"{_units.seconds(self.seconds)} ({parts})"
+        return f"{_units.seconds(self.planned)} (operations alone: {parts})"
 
     __repr__ = __str__
 
 
 def time_alone(
     work: StepTrace, device: torch.device | str | None = None, budget: float = 4.0
-) -> Expected:
+) -> TimedAlone:
     """Return how long the step of `work` should take on `device`, from each of its operations alone.
 
     Equal calls are timed once, on tensors of the same shapes, so a network of many like layers is timed
@@ -72,7 +78,7 @@ def time_alone(
         recording = _recording(place) if work.footprint.gradients else 0.0
     finally:
         gc.unfreeze()
-    return Expected(alone, recording)
+    return TimedAlone(alone, recording)
 
 
 def _seconds_of(operation: Operation, device: torch.device, budget: float) -> float:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import statistics
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
 import torch
 
-from colab_helpers import _files, benchmark, hardware, memory, plan, published
+from colab_helpers import _files, benchmark, hardware, plan, published
 from colab_helpers.plan import accuracy
 from course.check.networks import NANO, NETWORKS, RESNET50, Network
 from course.table import Course
@@ -20,6 +21,7 @@ from course.table import Course
 OPTIMIZERS = {"AdamW": torch.optim.AdamW, "SGD": torch.optim.SGD}
 ROUNDS = 3  # the machine drifts: what is predicted and what is measured take turns
 SECONDS = 1.0  # for each, in a round
+_SECOND = "second step"  # marks it in a profile
 #: Forward passes of nanoGPT's evaluations: 21 times 200 batches of two data sets. Its time holds about a
 #: minute of compiling too, so it is an upper end. Source: karpathy/nanoGPT, train.py and
 #: config/train_shakespeare_char.py, seen 2026-11-22.
@@ -36,7 +38,7 @@ def measure_all(course: Course) -> Path:
     for trial in trials(name, place):
         print(
             f"{trial.network:>25}, {trial.optimizer:5}: peak {trial.peak_off:+.2f} %, "
-            f"time {trial.time_off:+.0f} % of {trial.measured_seconds * 1000:.0f} ms",
+            f"{trial.time_ratio:.2f} times as long as planned ({trial.measured_seconds * 1000:.0f} ms)",
             flush=True,
         )
         mine.append(asdict(trial))
@@ -57,47 +59,85 @@ def trials(name: str, place: torch.device) -> Iterator[accuracy.Trial]:
 def trial(name: str, place: torch.device, network: str, optimizer: str) -> accuracy.Trial:
     """Predict and measure one `network` with one `optimizer`, both by their names."""
     of = NETWORKS[network]
-    torch.manual_seed(0)
+    work, step = _prepared(place, of, optimizer)
+    step()
+    predicted, measured = [], []
     with place:
-        model = of.make()
-        forward = of.loss(model)
-        trainer = OPTIMIZERS[optimizer](model.parameters(), 1e-4)
-
-        def step() -> None:
-            forward(of.rows).backward()
-            trainer.step()
-            trainer.zero_grad()
-
-        work = plan.trace_step(model, forward, of.rows, trainer)
-        step()
-        peak = _peak(place, model, trainer, step)
-        predicted, measured = [], []
         for _ in range(ROUNDS):
             measured.append(benchmark.measure(step, budget=SECONDS).median)
             predicted.append(plan.time_alone(work, place, SECONDS).seconds)
+    del step
     return accuracy.Trial(
         name,
         network,
         optimizer,
         date.today().isoformat(),
         work.footprint.peak,
-        peak,
+        independent_peak(place, of, optimizer),
         statistics.median(predicted),
         statistics.median(measured),
     )
 
 
-def _peak(place: torch.device, model: torch.nn.Module, trainer: torch.optim.Optimizer, step) -> int:
+def independent_peak(place: torch.device, of: Network, optimizer: str) -> int:
+    """Return the peak bytes of a second step by a meter that the planner has no part in.
+
+    On a GPU that is CUDA's own counter; on a CPU the allocator's events in a profile that begins before the
+    model is made, oneDNN's buffers among them.
+    """
     gc.collect()
-    state = [list(entry.values()) for entry in trainer.state.values()]
-    known = [list(model.parameters()), list(model.buffers()), state]
-    with memory.track(place, known=known) as meter:
+    if place.type == "cuda":
+        _, step = _prepared(place, of, optimizer)
         step()
-    return meter.peak
+        torch.cuda.reset_peak_memory_stats(place)
+        step()
+        return torch.cuda.max_memory_allocated(place)
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
+        _, step = _prepared(place, of, optimizer)
+        step()
+        with torch.profiler.record_function(_SECOND):
+            step()
+    return _highest(profile)
+
+
+def _prepared(
+    place: torch.device, of: Network, optimizer: str
+) -> tuple[plan.StepTrace, Callable[[], None]]:
+    """The trace of a step, and the step itself."""
+    torch.manual_seed(0)
+    with place:
+        model = of.make()
+        forward = of.loss(model)
+        trainer = OPTIMIZERS[optimizer](model.parameters(), 1e-4)
+        work = plan.trace_step(model, forward, of.rows, trainer)
+
+    def step() -> None:
+        with place:
+            forward(of.rows).backward()
+        trainer.step()
+        trainer.zero_grad()
+
+    return work, step
+
+
+def _highest(profile: torch.profiler.profile) -> int:
+    """The most bytes that lived at once while the second step ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        events = json.loads(path.read_text("utf-8"))["traceEvents"]
+    step = next(e for e in events if e.get("name") == _SECOND and "dur" in e)
+    live = highest = 0
+    for event in sorted((e for e in events if e.get("name") == "[memory]"), key=lambda e: e["ts"]):
+        live += event["args"]["Bytes"]
+        if step["ts"] <= event["ts"] <= step["ts"] + step["dur"]:
+            highest = max(highest, live)
+    return highest
 
 
 def runs() -> Iterator[accuracy.Run]:
-    """Rehearse what others have published, and put the ceilings of its data sheet beside it."""
+    """Trace what others have published, and put what `plan.ceilings` says beside it."""
     t4, v100, a100 = (hardware.catalogue()[key] for key in ("T4", "V100", "A100-40"))
     images = RESNET50.rows
     inference = "ResNet-50, inference"

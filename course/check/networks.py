@@ -86,6 +86,34 @@ class Sentences(nn.Module):
         return self.out(self.lstm(self.words(ids))[0])
 
 
+class UNet(nn.Module):
+    """Two steps down, two up, and what each level has seen beside it (Ronneberger et al., 2015)."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.first, self.second = _twice(3, width), _twice(width, 2 * width)
+        self.lowest = _twice(2 * width, 4 * width)
+        self.up_second = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
+        self.up_first = nn.ConvTranspose2d(2 * width, width, 2, 2)
+        self.back_second, self.back_first = _twice(4 * width, 2 * width), _twice(2 * width, width)
+        self.out = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, 3, height, width) to (batch, height, width, classes)."""
+        first = self.first(x)  # (batch, width, h, w)
+        second = self.second(F.max_pool2d(first, 2))  # (batch, 2 width, h/2, w/2)
+        lowest = self.lowest(F.max_pool2d(second, 2))  # (batch, 4 width, h/4, w/4)
+        x = self.back_second(torch.cat([self.up_second(lowest), second], 1))
+        x = self.back_first(torch.cat([self.up_first(x), first], 1))
+        return self.out(x).permute(0, 2, 3, 1)
+
+
+def _twice(width: int, out: int) -> nn.Module:
+    """Two convolutions that keep the size of a picture."""
+    layers = nn.Conv2d(width, out, 3, padding=1), nn.ReLU(), nn.Conv2d(out, out, 3, padding=1)
+    return nn.Sequential(*layers, nn.ReLU())
+
+
 class Tied(nn.Module):
     """One table, read forwards and backwards."""
 
@@ -162,6 +190,7 @@ NETWORKS = {
     "MLP": Network(mlp, lambda rows: torch.rand(rows, 784), 10, 256),
     "CNN": Network(cnn, images(32), 10, 128),
     "ResNet with BatchNorm": Network(resnet, images(32), 10, 64),
+    "U-Net": Network(lambda: UNet(16, 5), images(64), 5, 16),
     "LSTM": Network(lambda: Sentences(1000, 256, 256), token_ids(1000, 48), 1000, 32),
     "GPT": Network(lambda: GPT(SMALL), token_ids(96, 128), 96, 8),
     "GPT, large vocabulary": Network(

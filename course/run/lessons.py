@@ -18,7 +18,7 @@ from pathlib import Path
 import colab_helpers
 from colab_helpers import _files, _traces, runtime
 from colab_lessons.reference import RecordError
-from course.run import execute
+from course.run import execute, quiet
 from course.table import Course, CourseError, Lesson
 from course.write import assemble
 
@@ -44,10 +44,12 @@ def run_each(
     folder: Path,
     parameters: Sequence[str] = (),
     keep: Callable[[Lesson, execute.Outcome], None] = lambda *_: None,
+    quiet_only: bool = False,
 ) -> Ran:
     """Build each lesson fresh, run it into `folder`, show how far it is, and `keep` it if it is good.
 
-    `parameters` are NAME=VALUE. Raises `CourseError` where nothing can be run.
+    `parameters` are NAME=VALUE. With `quiet_only` a lesson is run again where the machine was disturbed
+    meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
     settings = execute.Settings(parameters=dict(map(_parameter, parameters)))
     check_environment(course)
@@ -56,7 +58,8 @@ def run_each(
     for lesson in lessons:
         start, target = time.perf_counter(), folder / f"{lesson.slug}.ipynb"
         try:
-            outcome = _run(course, lesson, target, settings)
+            run_once = _run_quietly if quiet_only else _run
+            outcome = run_once(course, lesson, target, settings)
             if outcome.ok:
                 outcome = _kept(keep, lesson, outcome)
         except KeyboardInterrupt:
@@ -143,6 +146,21 @@ def _run(
         source = Path(scratch) / target.name
         _files.write(source, assemble.dumps(assemble.build(course, lesson)))
         return execute.run(source, target, settings, _progress(lesson))
+
+
+def _run_quietly(
+    course: Course, lesson: Lesson, target: Path, settings: execute.Settings
+) -> execute.Outcome:
+    """Run until a reference product takes as long after the lesson as before it."""
+    for _ in range(quiet.TRIES):
+        before = quiet.product()
+        outcome = _run(course, lesson, target, settings)
+        said = quiet.disturbance(before, quiet.product()) if outcome.ok else ""
+        if not said:
+            return outcome
+        print(f"\r{lesson.slug}: {said}: the machine was not quiet", flush=True)
+    problem = f"it ran {quiet.TRIES} times, and the machine was never quiet: {said}"
+    return dataclasses.replace(outcome, problem=problem)
 
 
 def _check_folder(folder: Path) -> None:

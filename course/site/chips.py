@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from colab_helpers import facts, published
+from colab_helpers import expected, facts, published
 from colab_helpers.hardware import Chip, catalogue
 from course.write.tables import table
 
 _FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
+_REACHED = ("fp32", "tf32", "bf16", "fp16")
 
 
 def page() -> str:
@@ -32,12 +33,14 @@ def page() -> str:
         "",
         _sortable(_machines()),
         "",
-        "## What others measured",
+        "## What they reach",
         "",
-        f"The best of each, of {len(published.everything())} measurements looked up at their source.",
-        "[All of them](published.md).",
+        "Large matrix products in TFLOP/s, copies in GB/s, and from them the balance in fp32 and in the best",
+        "format. The course's lessons and its planner reckon with these. *Italic*: nobody's measurement, but the",
+        "data sheet times the shares that other chips reach.",
+        f"They rest on the course's {len(published.everything())} [published measurements](published.md).",
         "",
-        _sortable(_products()),
+        _sortable(_reached()),
         "",
     ]
     return "\n".join(lines)
@@ -85,17 +88,30 @@ def _machines() -> str:
     return table(head, rows)
 
 
-def _products() -> str:
-    """The fastest matrix product that somebody has published, by chip and format."""
-    best: dict[tuple[str, str], published.Published] = {}
-    for row in published.everything().values():
-        if row.topic != "matmul":
-            continue
-        key = (row.chip, row.what)
-        if key not in best or max(row.y) > max(best[key].y):
-            best[key] = row
-    lines = (
-        (chip, what, f"{max(row.y) / 1e12:.4g}", f"[{row.source}]({row.url}), {row.when}")
-        for (chip, what), row in sorted(best.items())
+def _reached() -> str:
+    """What each chip of Colab's menu does in practice, by `expected`."""
+    head = ("chip", *_REACHED, "memory", "balance, fp32", "balance, best", "rests on")
+    return table(head, (_row(expected.rates(key)) for key in facts.machine_table().by_chip))
+
+
+def _row(rates: expected.Rates) -> tuple[str, ...]:
+    formats = [name for name in _REACHED if name in rates]
+    best = max(formats, key=lambda name: rates[name].value)
+    rows = {row.partition(":")[0] for name in (*formats, "memory") for row in rates[name].rows}
+    sources = sorted({published.get(row).source: published.get(row).url for row in rows}.items())
+    return (
+        rates.chip,
+        *(_rate(rates, name, 1e12) for name in _REACHED),
+        _rate(rates, "memory", 1e9),
+        f"{rates.ridge('fp32'):.1f}" if "fp32" in rates else "–",
+        f"{rates.ridge(best):.0f}",
+        ", ".join(f"[{name}]({url})" for name, url in sources) or "data sheet",
     )
-    return table(("chip", "what", "TFLOP/s at best", "by"), lines)
+
+
+def _rate(rates: expected.Rates, name: str, unit: float) -> str:
+    if name not in rates:
+        return "–"
+    value = rates[name].value / unit
+    text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"*{text}*" if rates[name].confidence == "L" else text

@@ -292,3 +292,17 @@ def test_digests_in_conflict_are_made_anew_and_a_result_that_cannot_be_kept_stop
     told = capsys.readouterr().out
     assert "01_toy: it ran, and could not be kept" in told and "02_toy: ok" in told
     assert outputs.kept(two, two.lessons[1])
+
+
+def test_a_run_on_a_busy_machine_is_repeated_and_not_kept_if_it_stays_busy(
+    toy_course, monkeypatch, tmp_path, capsys
+):
+    kept, folder = [], tmp_path / "out"
+    times = iter([1.0, 1.3, 1.0, 1.05])  # disturbed once, then quiet
+    monkeypatch.setattr("course.run.quiet.product", lambda: next(times))
+    keep = lambda lesson, outcome: kept.append(outcome)  # noqa: E731
+    ran = lessons.run_each(toy_course, toy_course.lessons, folder, (), keep, quiet_only=True)
+    assert ran.ok and len(kept) == 1 and "not quiet" in capsys.readouterr().out
+    times = iter([1.0, 0.5] * 3)  # never quiet
+    ran = lessons.run_each(toy_course, toy_course.lessons, folder, (), keep, quiet_only=True)
+    assert not ran.ok and len(kept) == 1 and "never quiet" in ran.outcomes[0].problem

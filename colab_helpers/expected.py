@@ -1,0 +1,279 @@
+"""What a chip should take for some work: a range, from rates that others have measured.
+
+Every place that says what a T4 does asks this module: lessons, the planner, the pages of the site. Rates
+are in `expected.toml`, by rows of `published`; your own machine's are those that you measured.
+
+    from colab_helpers import expected
+
+    t4 = expected.rates("T4")
+    t4.seconds(flop=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
+    expected.measured("my CPU", fp32=90e9, memory=24e9)
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from colab_helpers import _units, published
+from colab_helpers.hardware import Chip, catalogue
+
+#: The smallest n at which a product counts as large.
+_LARGE = 2048
+#: What a rate rests on, in words.
+_CONFIDENCE = {"H": "measured on it", "M": "measured on one like it", "L": "inferred"}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast one thing goes on a chip: FLOP/s, B/s, or for "launch" seconds each.
+
+    `low` and `high` are the ends of what was measured. `confidence` is "H" (measured on that chip), "M"
+    (on one like it) or "L" (inferred); `rows` are ids of `published`.
+    """
+
+    low: float
+    high: float
+    confidence: str
+    rows: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def value(self) -> float:
+        """The one number to quote: the fast end of what was measured, the middle of what is inferred."""
+        return (self.low + self.high) / 2 if self.confidence == "L" else self.high
+
+    def __str__(self) -> str:
+        return f"{_CONFIDENCE[self.confidence]}: {', '.join(self.rows)}{self.note and f' ({self.note})'}"
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A time as a range. `low`: whatever can overlap does; `high`: nothing does.
+
+    `basis` says what each rate rests on, and `checked` whether the chip has ever been compared with a run of
+    the course.
+    """
+
+    low: float
+    high: float
+    chip: str
+    basis: tuple[str, ...] = ()
+    checked: bool = False
+
+    def __str__(self) -> str:
+        low, high = _units.seconds(self.low), _units.seconds(self.high)
+        value = low if low == high else f"{low} to {high}"
+        return value if self.checked else f"{value} (estimate, not checked on a card)"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The rates of one chip, by quantity: dtypes, "memory", "upload", "download", "launch"."""
+
+    chip: str
+    name: str
+    table: Mapping[str, Rate]
+    checked: bool = False
+
+    def __getitem__(self, quantity: str) -> Rate:
+        if quantity not in self.table:
+            known = ", ".join(sorted(self.table))
+            raise KeyError(f"no rate of {quantity!r} for {self.name}. There are: {known}.")
+        return self.table[quantity]
+
+    def __contains__(self, quantity: str) -> bool:
+        return quantity in self.table
+
+    def seconds(
+        self,
+        flop: float = 0,
+        moved: float = 0,
+        launches: int = 0,
+        dtype: str = "fp32",
+        upload: float = 0,
+        download: float = 0,
+        pinned: bool = True,
+    ) -> Seconds:
+        """Return how long the work should take.
+
+        `flop` operations in `dtype`, `moved` bytes to and from the chip's own memory, `launches` calls, and
+        `upload` and `download` bytes between host and chip; `pinned` says whether the host's memory is.
+        The low end is the largest of these parts, as if all overlapped, the high end their sum. Raises
+        KeyError for a rate that the chip lacks.
+
+        >>> print(rates("T4").seconds(flop=2 * 2048**3, launches=1))
+        4.12 ms to 4.14 ms (estimate, not checked on a card)
+        """
+        up = "upload" if pinned else "upload-pageable"
+        amounts = {dtype: flop, "memory": moved, up: upload, "download": download}
+        used = {quantity: amount for quantity, amount in amounts.items() if amount}
+        least = [amount / self[quantity].high for quantity, amount in used.items()]
+        most = [amount / self[quantity].low for quantity, amount in used.items()]
+        if launches:
+            least.append(launches * self["launch"].low)
+            most.append(launches * self["launch"].high)
+        named = [*used, *(["launch"] if launches else [])]
+        return Seconds(
+            max(least, default=0.0),
+            sum(most),
+            self.name,
+            tuple(f"{quantity}: {self[quantity]}" for quantity in named),
+            self.checked,
+        )
+
+    def ridge(self, dtype: str = "fp32") -> float:
+        """Return the FLOP per byte at which compute in `dtype`, not memory, becomes the limit.
+
+        >>> round(rates("T4").ridge("fp32"), 1), round(rates("T4").ridge("fp16"))
+        (17.4, 175)
+        """
+        return self[dtype].value / self["memory"].value
+
+    def attainable(self, intensity: float, dtype: str = "fp32") -> float:
+        """Return the FLOP/s in `dtype` that code of `intensity` FLOP per byte reaches: the measured roof.
+
+        >>> rates("T4").attainable(1) / 1e9
+        240.0
+        """
+        return min(self[dtype].value, intensity * self["memory"].value)
+
+    def band(
+        self,
+        flop: Sequence[float],
+        moved: Sequence[float] = (),
+        launches: int = 1,
+        dtype: str = "fp32",
+    ) -> tuple[list[float], list[float]]:
+        """Return the low and the high ends in seconds for a row of jobs, ready to be drawn.
+
+        `flop` and `moved` have an entry for each job; `launches` and `dtype` are the same for all.
+
+        >>> rates("T4").band([0, 0])
+        ([6e-06, 6e-06], [2e-05, 2e-05])
+        """
+        bytes_moved = moved or [0.0] * len(flop)
+        all_ = [self.seconds(f, b, launches, dtype) for f, b in zip(flop, bytes_moved, strict=True)]
+        return [one.low for one in all_], [one.high for one in all_]
+
+
+def rates(chip: str) -> Rates:
+    """Return the expected rates of `chip`, a key of `hardware.catalogue()` such as "T4".
+
+    Raises KeyError for a chip that is not in the catalogue.
+
+    >>> rates("T4")["fp32"].value / 1e12, rates("T4")["memory"].value / 1e9
+    (4.17, 240.0)
+    """
+    if chip not in catalogue():
+        raise KeyError(f"no chip {chip!r} in the catalogue. There are: {', '.join(catalogue())}.")
+    sheet = catalogue()[chip]
+    table = {name: _inferred(sheet, name) for name in (*_formats(sheet), "memory")}
+    for key in ("GPU" if sheet.kind == "GPU" else "", _like(chip), chip):
+        table.update(_rows().get(key, {}))
+    return Rates(chip, sheet.name, table, chip in _checked())
+
+
+def measured(name: str, **speeds: float) -> Rates:
+    """Return the rates of a machine that you have measured yourself, by quantity.
+
+    `name` is what figures call it. `speeds` has the quantities of `Rates`: dtypes in FLOP/s, `memory`
+    and `upload` in B/s, `launch` in seconds.
+
+    >>> here = measured("my CPU", fp32=90e9, memory=24e9)
+    >>> round(here.ridge(), 2)
+    3.75
+    """
+    own = {
+        key.replace("_", "-"): Rate(value, value, "H", ("you",)) for key, value in speeds.items()
+    }
+    return Rates("", name, own, checked=True)
+
+
+def chips() -> tuple[str, ...]:
+    """Return the keys of the chips with at least one rate of their own.
+
+    >>> chips()
+    ('T4', 'L4', 'A100-40', 'A100-80', 'H100', 'v5e')
+    """
+    return tuple(key for key in catalogue() if key in _rows())
+
+
+def shares(quantity: str) -> tuple[float, float]:
+    """Return the least and the largest part of its data sheet that a chip here reaches.
+
+    `quantity` is a dtype or "memory". Chips without a measured row are inferred from these.
+
+    >>> 0.5 < shares("memory")[0] < shares("memory")[1] < 1
+    True
+    """
+    found = []
+    for key, table in _rows().items():
+        if key in catalogue() and quantity in table:
+            promised = _promised(catalogue()[key], quantity)
+            if promised:
+                found += [table[quantity].low / promised, table[quantity].high / promised]
+    if not found:
+        every = [shares(name) for name in ("fp32", "fp16", "bf16")]
+        return min(low for low, _ in every), max(high for _, high in every)
+    return min(found), max(found)
+
+
+def _like(chip: str) -> str:
+    """The A100s differ in memory alone: the products of one are the other's."""
+    return "A100-40" if chip.startswith("A100") else chip
+
+
+def _formats(sheet: Chip) -> list[str]:
+    return [name for name in sheet.peak if not name.startswith("int")]
+
+
+def _promised(sheet: Chip, quantity: str) -> float:
+    return sheet.bandwidth if quantity == "memory" else sheet.peak.get(quantity, 0.0)
+
+
+def _inferred(sheet: Chip, quantity: str) -> Rate:
+    low, high = shares(quantity)
+    promised = _promised(sheet, quantity)
+    note = f"{100 * low:.0f} to {100 * high:.0f} % of its data sheet"
+    return Rate(low * promised, high * promised, "L", (), note)
+
+
+@functools.cache
+def _rows() -> Mapping[str, Mapping[str, Rate]]:
+    """Measured rates by chip and quantity."""
+    table: dict[str, dict[str, Rate]] = {}
+    for row in _data()["rate"]:
+        table.setdefault(row["chip"], {})[row["quantity"]] = _rate(row)
+    return table
+
+
+def _rate(row: Mapping) -> Rate:
+    found = [value for name in row["rows"] for value in _values(name)]
+    low, high = row.get("low", min(found)), row.get("high", max(found))
+    return Rate(low, high, row["confidence"], tuple(row["rows"]), row.get("note", ""))
+
+
+def _values(name: str) -> list[float]:
+    """The numbers of a row: one point of it, or all of its large products."""
+    id, _, point = name.partition(":")
+    row = published.get(id)
+    if point:
+        return [y for x, y in row.points.items() if str(x) == point]
+    if row.x_name == "n":
+        return [y for n, y in row.points.items() if float(n) >= _LARGE]
+    return list(row.y)
+
+
+def _checked() -> Mapping[str, str]:
+    return _data()["checked"]
+
+
+@functools.cache
+def _data() -> Mapping:
+    return tomllib.loads(
+        resources.files("colab_helpers").joinpath("expected.toml").read_text("utf-8")
+    )

@@ -1,0 +1,47 @@
+"""Whether the machine was quiet while a lesson ran: the same product, timed before and after."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+#: The largest change of the product's time with which a run is kept.
+CHANGE = 0.10
+#: How often a lesson is run in all before it is given up.
+TRIES = 3
+_PRODUCT = """
+import statistics, time, numpy
+a = numpy.random.rand(1024, 1024).astype("float32")
+times = []
+for _ in range(120):
+    start = time.perf_counter()
+    a @ a
+    times.append(time.perf_counter() - start)
+print(statistics.median(times[20:]))
+"""
+
+
+def product() -> float:
+    """Return the seconds of a 1,024 × 1,024 product on one core: the median of many, so that others show."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    done = subprocess.run(
+        [sys.executable, "-c", _PRODUCT],
+        env={**os.environ, **one},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def disturbance(before: float, after: float) -> str:
+    """Say what was wrong where the product took another time after the run than before it; "" if not.
+
+    `before` and `after` are seconds.
+
+    >>> disturbance(1.0, 1.05), disturbance(1.0, 1.3)
+    ('', 'a product took 1.30 times as long after the lesson as before it')
+    """
+    change = after / before
+    if 1 / (1 + CHANGE) <= change <= 1 + CHANGE:
+        return ""
+    return f"a product took {change:.2f} times as long after the lesson as before it"

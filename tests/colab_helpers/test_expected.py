@@ -1,0 +1,100 @@
+"""What chips should do: one value for each quantity, from published rows, and who else asks for it."""
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from colab_helpers import expected, published, transformer
+from colab_helpers.hardware import catalogue
+from colab_lessons import reference
+from course.site import chips
+
+#: Rates of a T4 on Colab, each with its one value: what every lesson and page says.
+T4 = {
+    "fp32": 4.17e12,
+    "fp16": 41.91e12,
+    "bf16": 2.46e12,
+    "memory": 240e9,
+    "upload": 9.7e9,
+    "download": 11.1e9,
+    "upload-pageable": 3.748e9,
+}
+#: Published rows that no rate rests on: (row, point), the rate, its unit of work.
+UNUSED = [
+    ("matmul-t4-formats-kaggle", "fp32", "fp32"),
+    ("matmul-t4-formats-kaggle", "fp16", "fp16"),
+    ("matmul-t4-formats-kaggle", "bf16", "bf16"),
+    ("copy-t4-cuda", "", "memory"),
+]
+
+
+@pytest.mark.parametrize("quantity", T4)
+def test_a_t4_has_one_value_for_each_quantity(quantity):
+    rate = expected.rates("T4")[quantity]
+    assert rate.value == pytest.approx(T4[quantity]) and rate.rows
+    assert rate.confidence == ("M" if quantity == "upload-pageable" else "H")
+
+
+@pytest.mark.parametrize(("row", "point", "quantity"), UNUSED)
+def test_rows_that_were_not_used_agree_within_a_tenth(row, point, quantity):
+    rate = expected.rates("T4")[quantity]
+    assert row not in " ".join(rate.rows)
+    found = published.get(row)
+    assert (found.points[point] if point else found.value) == pytest.approx(rate.value, rel=0.1)
+
+
+def test_every_row_is_there_and_none_is_of_another_chip():
+    text = resources.files("colab_helpers").joinpath("expected.toml").read_text("utf-8")
+    for rate in tomllib.loads(text)["rate"]:
+        for name in rate["rows"]:
+            row = published.get(name.partition(":")[0])
+            assert row.chip_key in (rate["chip"], "") or rate["chip"] == "GPU", rate
+        assert rate["confidence"] != "L" or rate["note"]
+
+
+def test_what_nobody_measured_is_inferred_and_says_so():
+    g4 = expected.rates("G4")
+    assert g4["bf16"].confidence == "L" and "data sheet" in g4["bf16"].note
+    low, high = expected.shares("memory")
+    assert (g4["memory"].low, g4["memory"].high) == pytest.approx(
+        (low * catalogue()["G4"].bandwidth, high * catalogue()["G4"].bandwidth)
+    )
+    assert "launch" not in expected.rates("v5e") and "launch" in g4
+
+
+def test_seconds_add_up_at_most_and_overlap_at_best():
+    t4 = expected.rates("T4")
+    work = t4.seconds(flop=4.17e12, moved=120e9, launches=1000, upload=9.7e9)
+    assert work.low == pytest.approx(1.0)
+    assert work.high == pytest.approx(1 + 0.5 + 0.02 + 1)
+    assert len(work.basis) == 4 and "not checked on a card" in str(work)
+    assert t4.seconds() == expected.Seconds(0.0, 0.0, t4.name)
+    slow = t4.seconds(upload=3.748e9, pinned=False)
+    assert slow.low == slow.high == pytest.approx(1.0)
+    with pytest.raises(KeyError, match="There are: bf16"):
+        t4.seconds(flop=1, dtype="fp8")
+    with pytest.raises(KeyError, match="There are: T4"):
+        expected.rates("T5")
+
+
+def test_your_own_machine_stands_beside_them():
+    here = expected.measured("my CPU", fp32=100e9, memory=20e9)
+    assert here.ridge() == 5 and here.attainable(1) == 20e9
+    assert "not checked" not in str(here.seconds(flop=1e9))
+
+
+def test_a_chip_counts_as_checked_only_with_a_record_of_the_course():
+    devices = {reference.read(path).device for path in reference.FOLDER.glob("*.json")}
+    for key in expected.chips():
+        names = [catalogue()[key].name, *catalogue()[key].match]
+        seen = any(all(word in device for word in names[1:]) for device in devices)
+        assert expected.rates(key).checked == seen, key
+
+
+def test_planner_and_chips_page_ask_the_same_module():
+    model = transformer.Transformer(12, 768, 12, 1024, 50257, number_format="half")
+    [t4] = [fit for fit in transformer.fits(model) if fit.chip.key == "T4"]
+    assert t4.seconds == pytest.approx(model.computed / T4["fp16"])
+    row = next(line for line in chips.page().splitlines() if line.startswith("| T4 |"))
+    assert "4.17" in row and "41.9" in row and "240" in row and "17.4" in row and "175" in row
