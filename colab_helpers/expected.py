@@ -12,6 +12,7 @@ are in `expected.toml`, by rows of `published`; your own machine's are those tha
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,9 @@ class Rate:
         return (self.low + self.high) / 2 if self.confidence == "L" else self.high
 
     def __str__(self) -> str:
-        return f"{_CONFIDENCE[self.confidence]}: {', '.join(self.rows)}{self.note and f' ({self.note})'}"
+        credits = dict.fromkeys(published.get(row.partition(":")[0]).credit for row in self.rows)
+        said = [*credits, *([self.note] if self.note else [])]
+        return f"{_CONFIDENCE[self.confidence]}: {'; '.join(said)}"
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,39 @@ def shares(quantity: str) -> tuple[float, float]:
         every = [shares(name) for name in ("fp32", "fp16", "bf16")]
         return min(low for low, _ in every), max(high for _, high in every)
     return min(found), max(found)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A published measurement that no rate rests on, beside what the rates say: both in seconds."""
+
+    row: published.Published
+    measured: float
+    expected: Seconds
+
+    @property
+    def ratio(self) -> float:
+        """Measured over the low end: above 1 where it took longer than the rates allow."""
+        return self.measured / self.expected.low
+
+
+def checks() -> tuple[Check, ...]:
+    """Return how the rates do on measurements that were not used to make them.
+
+    >>> len(checks()) >= 10
+    True
+    """
+    return tuple(_check(row) for row in _data()["check"])
+
+
+def _check(row: Mapping) -> Check:
+    id, _, point = row["row"].partition(":")
+    found, [value] = published.get(id), _values(row["row"]) or [published.get(id).value]
+    per_second = {"FLOP/s": row["flop"], "B/s": row["moved"], "tokens/s": 1.0}
+    seconds = value if found.unit == "s" else per_second[found.unit] / value
+    wanted = rates(found.chip_key).seconds(row["flop"], row["moved"], 1, row["dtype"])
+    what = f"{found.what}, {point}" if point else found.what
+    return Check(dataclasses.replace(found, what=what), seconds, wanted)
 
 
 def _like(chip: str) -> str:

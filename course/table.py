@@ -103,6 +103,7 @@ class Lesson:
     measures: str
     framework: str = "torch"
     optional: tuple[str, ...] = ()
+    hook: str = ""
 
     @property
     def hardware(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from colab_helpers import _units
+from colab_helpers import _units, expected
 from colab_helpers.hardware import catalogue
 from colab_helpers.memory.meter import TraceError
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates
@@ -81,6 +81,8 @@ def show(
             f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
             f"{'  ' + estimate.note if estimate.note else ''}"
         )
+    if not all(expected.rates(estimate.chip.key).checked for estimate in table):
+        lines.append("Times are estimates, not checked on a card.")
     if deadline is not None:
         best = cheapest(table, steps, deadline)
         lines.append(

@@ -251,6 +251,8 @@ def _untouched(answer: Any) -> bool:
         return bool(answer) and all(value is ... for value in answer.values())
     if inspect.isfunction(answer):
         return _returns_dots(answer)
+    if isinstance(answer, tuple):
+        return bool(answer) and all(value is ... for value in answer)
     return answer is ... or answer is None
 
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from colab_helpers import _units
-from colab_helpers.benchmark import Measurement
-from colab_lessons.exercises import NotYet, choices, close, exercise, half_the_time, number
+from colab_lessons.exercises import NotYet, close, exercise, half_the_time, number
+
+#: PyTorch calls in the hundred steps of the crowd: a product, a difference, a scaling.
+_CALLS = 300
 
 
 @exercise(
-    "01.speedup",
-    hint="Replace the dots. The largest size is the last one in each list. A speed-up is a ratio of two "
-    "times: which of the two belongs above the line?",
+    "01.call",
+    hint="alone is in seconds. Divide by the number of calls, and turn seconds into microseconds.",
 )
-def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
-    """How many times faster the second contender is at the largest size."""
-    first, second = list(race.values())[:2]
-    before, after = first[-1].median, second[-1].median
-    ratio, given = before / after, number(answer)
-    if close(given, ratio):
-        return f"{_units.times(ratio)} at the largest size."
-    if close(given, after / before):
-        raise NotYet("That is the second divided by the first. Turn it round.")
-    if close(given, before - after):
-        raise NotYet("That is a difference, in seconds. A speed-up is a ratio, without a unit.")
-    if close(given, first[0].median / second[0].median):
-        raise NotYet("That is the smallest size. The largest is the last one: index -1.")
-    if close(given, 100 * ratio) or close(given, 100 * (ratio - 1)):
-        raise NotYet("That is in per cent. Give the plain ratio.")
-    raise NotYet("Take both medians at the last size, and divide the first by the second.")
+def call(answer: float, alone: float) -> str:
+    """Microseconds of one call, from the `alone` seconds of all of them."""
+    given, right = number(answer), 1e6 * alone / _CALLS
+    if close(given, right):
+        return f"{right:.1f} µs a call. A T4's takes 6 to 20, so one lonely number loses there by more."
+    if close(given, 1e6 * alone):
+        raise NotYet("That is all 300 calls. Divide by their number.")
+    if close(given, right / 1e6) or close(given, right / 1e3):
+        raise NotYet("That is in another unit. One second is 10⁶ microseconds.")
+    if close(given, 3 * right):
+        raise NotYet("That is a whole step. Each of the 100 steps makes three calls.")
+    raise NotYet("300 calls take that many seconds. How long does one take?")
 
 
 @exercise(
@@ -37,68 +33,45 @@ def speedup(answer: float, race: Mapping[str, Sequence[Measurement]]) -> str:
     hint="Write down how long each contender takes for a product of size n. They are level where the "
     "two times are equal.",
 )
-def crossover(answer: float, hand_over: float, slow: float, fast: float) -> str:
-    """The size where a fixed hand-over is repaid. Seconds, and FLOP/s for both rates."""
+def crossover(answer: float, launch: float, slow: float, fast: float) -> str:
+    """The size where a launch is repaid. Seconds, and FLOP/s for both rates."""
     gain = 1 / slow - 1 / fast
-    n, given = (hand_over / (2 * gain)) ** (1 / 3), number(answer)
+    n, given = (launch / (2 * gain)) ** (1 / 3), number(answer)
     if close(given, n):
         return f"From n = {n:.0f} on, the hand-over is repaid. Try it with your own three numbers."
-    if close(given, (hand_over / gain) ** (1 / 3)):
+    if close(given, (launch / gain) ** (1 / 3)):
         raise NotYet("A product of two n × n matrices is 2n³ operations, not n³.")
-    if close(given, hand_over / (2 * gain)):
+    if close(given, launch / (2 * gain)):
         raise NotYet("That is n³. Take the third root.")
-    if close(given, (hand_over * slow / 2) ** (1 / 3)):
+    if close(given, (launch * slow / 2) ** (1 / 3)):
         raise NotYet("The fast side needs time for the product too: compare both, not one with 0.")
-    raise NotYet("Write down: hand_over + 2n³/fast = 2n³/slow. Then solve for n.")
-
-
-RUNTIMES = {
-    "clean a table with pandas": "CPU",
-    "train the GPT of this lesson, free of charge": "T4",
-    "simulate 10,000 days, each from the day before": "CPU",
-    "run (not train) a 30 GB model in bf16": "A100",
-    "train a JAX model in bf16 on big batches, free of charge": "v5e-1",
-}
-_WHYS = {
-    ("clean a table with pandas", "t4"): "pandas runs on the CPU; the GPU would idle and be "
-    "missing to somebody else.",
-    ("clean a table with pandas", "a100"): "pandas runs on the CPU; you would pay for a GPU that "
-    "idles.",
-    ("train the GPT of this lesson, free of charge", "cpu"): "it works, but look at the hours that "
-    "you measured.",
-    ("train the GPT of this lesson, free of charge", "a100"): "an A100 is not free of charge.",
-    ("train the GPT of this lesson, free of charge", "v5e-1"): "it is free too, but this GPT is in "
-    "plain PyTorch, which a TPU does not run as it stands.",
-    ("simulate 10,000 days, each from the day before", "t4"): "each step waits for the last one: "
-    "thousands of lanes have nothing to do.",
-    ("simulate 10,000 days, each from the day before", "a100"): "a bigger GPU has more lanes, and "
-    "one chain of steps keeps one lane busy.",
-    ("run (not train) a 30 GB model in bf16", "t4"): "the T4 has 16 GB and no bf16 units.",
-    ("run (not train) a 30 GB model in bf16", "v5e-1"): "one v5e chip has 16 GB.",
-    (
-        "run (not train) a 30 GB model in bf16",
-        "cpu",
-    ): "it does not fit: a free CPU machine has 12.7 GiB.",
-    ("train a JAX model in bf16 on big batches, free of charge", "t4"): "the T4 has no bf16 units: "
-    "it emulates them.",
-    ("train a JAX model in bf16 on big batches, free of charge", "a100"): "an A100 is not free of "
-    "charge.",
-    (
-        "train a JAX model in bf16 on big batches, free of charge",
-        "cpu",
-    ): "there is a free chip made for just this.",
-}
+    raise NotYet("Write down: launch + 2n³/fast = 2n³/slow. Then solve for n.")
 
 
 @exercise(
-    "01.runtimes",
-    hint="One of CPU, T4, A100, v5e-1 for each workload. Ask: does it use many lanes at once, "
-    "does it fit, in which number format, and who pays?",
+    "01.plan",
+    hint="6 × parameters × tokens operations, divided by operations a second, is seconds.",
 )
-def runtimes(answer: Mapping[str, str]) -> str:
-    """The runtime to choose for five workloads."""
-    choices(answer, RUNTIMES, _WHYS)
-    return "The cheapest machine that the work can keep busy."
+def plan(answer: tuple[float, float], here: float, t4: float) -> str:
+    """Hours to train 124 M parameters on 100 M tokens, here and on a T4; both speeds in FLOP/s."""
+    flop = 6 * 124e6 * 100e6
+    right = flop / here / 3600, flop / t4 / 3600
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise NotYet("Two numbers are wanted: hours here, and hours on a T4.")
+    given = number(answer[0]), number(answer[1])
+    if all(close(a, b) for a, b in zip(given, right, strict=True)):
+        return f"{right[0]:,.0f} hours here, {right[1]:.1f} on a T4, at best. Expect a half more."
+    if all(close(a, 3600 * b) for a, b in zip(given, right, strict=True)):
+        raise NotYet("Those are seconds. Divide by 3,600.")
+    if all(close(a, b / 3) for a, b in zip(given, right, strict=True)):
+        raise NotYet(
+            "That is the forward pass alone: two operations. The backward pass costs four more."
+        )
+    if all(close(a, b) for a, b in zip(given, right[::-1], strict=True)):
+        raise NotYet("The other way round: this machine first.")
+    if close(given[0], right[0]):
+        raise NotYet("Here is right. For the T4 divide by its own speed, t4['fp32'].value.")
+    raise NotYet("Work out 6 × 124e6 × 100e6 operations, and divide by each machine's speed.")
 
 
 @exercise(

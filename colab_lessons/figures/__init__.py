@@ -15,11 +15,11 @@ from colab_helpers.figures import (
     timeline,
 )
 from colab_lessons.figures.activity import activity
-from colab_lessons.figures.diagrams import blocks, systolic
+from colab_lessons.figures.diagrams import blocks, path, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.numbers import bit_layout, histogram
-from colab_lessons.figures.race import race
+from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ranges import ranges
 from colab_lessons.figures.ratios import ratios, trade
 from colab_lessons.figures.resumes import lives, resumes
@@ -34,12 +34,14 @@ __all__ = [
     "bit_layout",
     "blocks",
     "canvas",
+    "contenders",
     "finish",
     "grouped",
     "histogram",
     "lanes",
     "lines",
     "lives",
+    "path",
     "race",
     "ranges",
     "ratios",

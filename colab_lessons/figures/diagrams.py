@@ -41,6 +41,33 @@ def systolic(working: np.ndarray, *, title: str) -> Picture:
         return finish(figure, f"{field}. {title}. At work in each step: {busy}.")
 
 
+def path(steps: Sequence[str], *, title: str) -> Picture:
+    """Draw what to click, one box after the other. `steps` are their texts; `title` says what for."""
+    with canvas(8.4, 1.25) as (figure, axes):
+        x = 0.0
+        for i, text in enumerate(steps):
+            width = 0.5 + 0.115 * len(text)
+            last = i == len(steps) - 1
+            axes.add_patch(
+                Rectangle((x, 0), width, 0.8, fc=COLOURS[0] if last else "white", ec=INK)
+            )
+            axes.text(
+                x + width / 2, 0.4, text, ha="center", va="center", color="white" if last else INK
+            )
+            if not last:
+                axes.annotate(
+                    "",
+                    (x + width + 0.45, 0.4),
+                    (x + width + 0.05, 0.4),
+                    arrowprops={"arrowstyle": "->"},
+                )
+            x += width + 0.5
+        axes.set(xlim=(-0.05, x), ylim=(-0.1, 0.9))
+        axes.axis("off")
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        return finish(figure, f"{title}: {', then '.join(steps)}.")
+
+
 def _multiplier(axes: Axes, x: float, y: float, row: int) -> None:
     colour = _IDLE if row < 0 else look(row)["color"]
     axes.add_patch(Rectangle((x, y), 0.92, 0.92, facecolor=colour, edgecolor="white"))

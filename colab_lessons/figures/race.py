@@ -1,29 +1,30 @@
-"""Times over sizes on log-log axes."""
+"""Times over sizes on log-log axes, and who gets to a finish line when."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
     COLOURS,
-    DASHES,
+    GREY,
     INK,
     Picture,
     canvas,
     finish,
-    give_credit,
     look,
-    published_style,
     short_seconds,
     size_ticks,
+    time_ticks,
+    with_unit,
 )
 from colab_helpers.published import Published
+
+Band = tuple[Sequence[float], Sequence[float]]
 
 
 def race(
@@ -32,77 +33,124 @@ def race(
     *,
     title: str,
     xlabel: str,
-    limits: Mapping[str, Sequence[float]] | None = None,
-    recorded: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
-    published: Sequence[Published] = (),
-    crossing: float | None = None,
+    ylabel: str,
+    bands: Mapping[str, Band] | None = None,
+    shade: Sequence[float] = (),
     prediction: float | None = None,
 ) -> Picture:
     """Plot seconds over size on log-log axes: who is faster where.
 
-    `curves` and `limits` hold seconds by contender for every size; limits (from data sheets) are
-    dashed, `recorded` curves (sizes, seconds) from other machines are grey, `published` ones, in
-    seconds too, are hollow. `crossing` and `prediction` are sizes to mark. `sizes` rise; `xlabel` says
-    what they are; `title` holds the finding.
+    `curves` hold measured seconds by contender for every size, `bands` the low and the high ends of what
+    is expected; each is named at its right end. `shade` are one or two sizes between which they cross,
+    `prediction` is the reader's. `sizes` rise; `xlabel` and `ylabel` say what the axes are, `title` holds
+    the finding.
     """
-    many = len(curves) + len(limits or {}) + len(recorded or {}) + len(published) > 4
-    with canvas(*((8.4, 4.2) if many else ())) as (figure, axes):
+    with canvas(7.6, 4.1) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
-            axes.plot(sizes, seconds, **look(i), label=name)
-        for i, (name, seconds) in enumerate((limits or {}).items()):
-            axes.plot(sizes, seconds, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
-        for i, (name, (x, y)) in enumerate((recorded or {}).items()):
-            other = look(i) | {"color": "#9ca3af", "lw": 1.2, "ms": 4}
-            axes.plot(x, y, **other, label=name)
-        for row in published:
-            axes.plot(row.x, row.y, **published_style(row), label=row.label)
-        lowest = min(min(seconds) for seconds in curves.values())
-        axes.set(xscale="log", yscale="log", xlabel=xlabel, title=title)
-        axes.set_ylim(bottom=lowest / 30)  # room for the marks; a limit may leave at the bottom
-        _mark(axes, prediction, "you said", 0.13, ":", before=True)
-        _mark(axes, crossing, "crossing", 0.05, "-", before=False)
-        farthest = max([sizes[-1], *(float(x) for row in published for x in row.x)])
-        beyond = [sizes[-1] * 2**k for k in range(1, 20) if sizes[-1] * 2**k <= farthest]
-        size_ticks(axes, [*sizes, *beyond])
+            axes.plot(sizes, seconds, **look(i))
+            _name(axes, sizes[-1], seconds[-1], name, look(i)["color"])
+        for i, (name, (low, high)) in enumerate((bands or {}).items()):
+            colour = look(len(curves) + i)["color"]
+            axes.fill_between(sizes, low, high, color=colour, alpha=0.25, lw=0)
+            for edge in (low, high):
+                axes.plot(sizes, edge, color=colour, lw=1.2, ls="--")
+            _name(axes, sizes[-1], (low[-1] * high[-1]) ** 0.5, name, colour)
+        axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, title=title)
+        axes.set_xlim(sizes[0] / 1.15, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.24)  # room for names
+        if shade:
+            axes.axvspan(shade[0], shade[-1] * 1.001, color=GREY, alpha=0.18, lw=0)
+            axes.axvline(shade[0], color=GREY, lw=1)
+        if prediction is not None and prediction > 0:
+            axes.axvline(prediction, color=COLOURS[3], ls=":", lw=1.6)
+            axes.annotate(
+                f"you said {prediction:,.0f}", (prediction, 0.03), xycoords=("data", "axes fraction"),
+                xytext=(4, 0), textcoords="offset points", fontsize=9, color="#9b3f75",
+            )  # fmt: skip
+        _ticks(axes, sizes)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
-        axes.set_ylabel("time for one call")
-        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        inside = {"loc": "upper left", "frameon": True, "framealpha": 1, "edgecolor": "white"}
-        axes.legend(**(beside if many else inside))
-        alt = _race_alt(title, sizes, curves, limits, recorded)
-        return finish(figure, alt + give_credit(figure, published))
+        return finish(figure, _race_alt(title, sizes, curves, bands or {}))
 
 
-def _mark(
-    axes: Axes, size: float | None, text: str, height: float, dash: str, before: bool
-) -> None:
-    """Mark a size; its text stands before or behind the line, unless an edge is near."""
-    if size is None:
-        return
-    axes.axvline(size, color=COLOURS[3], ls=dash, lw=1.4, zorder=1)
-    low, high = axes.get_xlim()
-    share = math.log(size / low) / math.log(high / low)
-    left_half = share < 0.25 or (not before and share < 0.75)
+def contenders(
+    rows: Mapping[str, float | tuple[float, float]],
+    *,
+    title: str,
+    unit: str,
+    xlabel: str,
+    credit: Sequence[Published] = (),
+) -> Picture:
+    """Plot one value or one range a row on a log axis, each with its number beside it.
+
+    `rows` maps a name to a number in `unit`, or to (low, high). What is measured has "measured" in its
+    name and is filled; everything else is hollow. `xlabel` says what it is, `title` holds the finding;
+    `credit` names who published what is drawn.
+    """
+    with canvas(7.6, 1.5 + 0.45 * len(rows)) as (figure, axes):
+        ends = []
+        for i, (name, value) in enumerate(rows.items()):
+            low, high = value if isinstance(value, tuple) else (value, value)
+            ends += [low, high]
+            own = "measured" in name
+            colour = COLOURS[0] if own else COLOURS[1]
+            face = colour if own else "white"
+            axes.plot([low, high], [i, i], color=colour, lw=7 if high > low else 0, alpha=0.35)
+            axes.plot([low, high], [i, i], "o" if own else "D", ms=9, mfc=face, mec=colour, mew=1.8)
+            text = with_unit(low, unit, short=True) if low == high else _both(low, high, unit)
+            axes.annotate(
+                text, (high, i), xytext=(11, 0), textcoords="offset points", va="center",
+                fontsize=10, color=INK,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlim(min(ends) / 1.8, max(ends) * 6)
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5), title=title)
+        if unit == "s":
+            time_ticks(axes)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.grid(axis="y", visible=False)
+        said = "; ".join(
+            f"{name} {with_unit(v, unit) if not isinstance(v, tuple) else _both(*v, unit)}"
+            for name, v in rows.items()
+        )
+        who = "; ".join(f"{row.chip}: {row.credit}" for row in credit)
+        note = f"Hollow: not measured here.{f' {who}.' if who else ''}"
+        figure.supxlabel(note, x=0.01, ha="left", size=7.5, color=GREY)
+        return finish(figure, f"One row for each contender, log axis. {title}. {said}. {note}")
+
+
+def _both(low: float, high: float, unit: str) -> str:
+    return f"{with_unit(low, unit)} to {with_unit(high, unit)}"
+
+
+def _name(axes: Axes, x: float, y: float, text: str, colour: str) -> None:
     axes.annotate(
-        f"{text}: {size:,.0f}", (size, height), xycoords=("data", "axes fraction"),
-        xytext=(4 if left_half else -4, 0), textcoords="offset points",
-        ha="left" if left_half else "right", va="center",
-        fontsize=9, color="#9b3f75", bbox={"fc": "white", "ec": "none", "pad": 1},
+        text, (x, y), xytext=(8, 0), textcoords="offset points", va="center", fontsize=10,
+        color=colour, weight="bold",
     )  # fmt: skip
+
+
+def _ticks(axes: Axes, sizes: Sequence[float]) -> None:
+    """The sizes themselves, or powers of ten where they are those."""
+    if all(math.log10(size).is_integer() for size in sizes):
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.set_xticks([size for size in sizes if round(math.log10(size)) % 2 == 0 or size < 10])
+        axes.xaxis.set_minor_locator(NullLocator())
+        return
+    size_ticks(axes, sizes)
 
 
 def _race_alt(
     title: str,
     sizes: Sequence[float],
     curves: Mapping[str, Sequence[float]],
-    limits: Mapping[str, Any] | None,
-    recorded: Mapping[str, Any] | None,
+    bands: Mapping[str, Band],
 ) -> str:
     ends = "; ".join(
         f"{name} from {_units.seconds(y[0])} to {_units.seconds(y[-1])}"
         for name, y in curves.items()
     )
-    others = [*(limits or {}), *(recorded or {})]
-    also = f" Also drawn: {'; '.join(others)}." if others else ""
-    also += "" if also.endswith(".") or not also else "."
-    return f"Log-log plot. {title}. Sizes {sizes[0]:g} to {sizes[-1]:g}: {ends}.{also}"
+    expected = "".join(
+        f" Band: {name}, from {_both(low[0], high[0], 's')} to {_both(low[-1], high[-1], 's')}."
+        for name, (low, high) in bands.items()
+    )
+    return f"Log-log plot. {title}. Sizes {sizes[0]:g} to {sizes[-1]:g}: {ends}.{expected}"

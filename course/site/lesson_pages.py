@@ -89,6 +89,7 @@ def _black_on_bright(background: str) -> str:
 
 def _title(course: Course, lesson: Lesson) -> NotebookNode:
     objectives = "\n".join(f"- {objective}" for objective in lesson.objectives)
+    hook = f"{lesson.hook}\n\n" if lesson.hook else ""
     buttons = " ".join(
         f"[{name}]({address}){{.start}}"
         for name, address in (
@@ -97,7 +98,7 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
         )
     )
     return new_markdown_cell(
-        f"# {lesson.number:02d} · {lesson.title}\n\n{buttons}\n\n"
+        f"# {lesson.number:02d} · {lesson.title}\n\n{hook}{buttons}\n\n"
         f"**{lesson.minutes} minutes.** Best with: {lesson.hardware}. Runs on any machine. "
         f"[For teachers](../teaching/{lesson.slug}.md)\n\nAfter this lesson you can:\n\n{objectives}",
         id="title",

@@ -172,6 +172,7 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
     lines = [
         f"# {lesson.number:02d} · {lesson.title}",
         "",
+        *([lesson.hook, ""] if lesson.hook else []),
         course.badge(lesson),
         "",
         "After this lesson you can:",

@@ -22,6 +22,7 @@ objectives = [
   "Say what the reader can do afterwards.",
 ]
 measures = "what the reader measures"
+hook = "What happens here, in the first line that anybody reads."
 """
 
 _TEXT = """\

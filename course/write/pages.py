@@ -79,6 +79,7 @@ def render(course: Course) -> dict[Path, str]:
     }
     pages[course.root / "docs" / "planner.md"] = {
         "trials": planner.trials_table(),
+        "checks": planner.checks_table(),
         "runs": planner.runs_table(),
         "terms": planner.terms_table(),
     }

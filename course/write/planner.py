@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, plan, published
+from colab_helpers import _units, expected, plan, published
 from colab_helpers.plan import accuracy
 from course.write.tables import table
 
@@ -42,6 +42,22 @@ def runs_table() -> str:
             f"[{published.get(run.row).credit}]({published.get(run.row).url})",
         )
         for run in accuracy.runs()
+    )
+    return table(head, rows)
+
+
+def checks_table() -> str:
+    """Published measurements that no rate rests on, beside what the rates say of them."""
+    head = ("what, on a T4", "expected", "published", "published ÷ expected", "by")
+    rows = (
+        (
+            check.row.what,
+            _units.seconds(check.expected.low),
+            _units.seconds(check.measured),
+            f"{check.ratio:.2f}",
+            f"[{check.row.credit}]({check.row.url})",
+        )
+        for check in expected.checks()
     )
     return table(head, rows)
 

@@ -16,16 +16,10 @@ from torch.utils.checkpoint import checkpoint
 
 import colab_lessons.exercises as exercises
 from colab_helpers.benchmark import Measurement
-from colab_lessons.exercises import lesson_01, lesson_07
+from colab_lessons.exercises import lesson_07
 from tests.colab_lessons.odd_answers import inside, values
 
-RACE = {
-    "one lane": [Measurement((3e-6,)), Measurement((2e-3,))],
-    "two lanes": [Measurement((80e-6,)), Measurement((1.25e-3,))],
-}
-CROSSING = {"hand_over": 50e-6, "slow": 100e9, "fast": 400e9}
-CHOICES = lesson_01.RUNTIMES
-PANDAS, GPT, CHAIN, LARGE, JAX = CHOICES
+CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
 LIMITS = {
     "a * b + c": "bandwidth",
     "sum(a * b)": "bandwidth",
@@ -205,26 +199,20 @@ def keep(run, copy=copy.deepcopy):
 
 
 CASES = {
-    "01.speedup": (
-        {"race": RACE}, ..., 1.6,
-        [(0.625, "Turn it round"), (0.75e-3, "a difference"), (3 / 80, "smallest size"),
-         (160, "per cent"), (60, "per cent"), (2.9, "divide the first"), ("fast", "A number is wanted")],
+    "01.call": (
+        {"alone": 6e-4}, ..., 2.0,
+        [(600, "all 300 calls"), (2e-6, "another unit"), (2e-3, "another unit"), (6.0, "three calls"),
+         (50, "How long does one"), ("fast", "A number is wanted")],
     ),
     "01.crossover": (
         CROSSING, ..., 149.4,
         [(188.2, "2n³ operations"), (3.33e6, "third root"), (135.7, "compare both"), (7, "solve for n")],
     ),
-    "01.runtimes": (
-        {}, dict.fromkeys(CHOICES, ...), dict(CHOICES),
-        [({**CHOICES, PANDAS: "T4"}, "pandas runs on the CPU"),
-         ({**CHOICES, CHAIN: "A100"}, "one chain"),
-         ({**CHOICES, LARGE: "T4"}, "16 GB"),
-         ({**CHOICES, JAX: "T4"}, "no bf16 units"),
-         ({**CHOICES, GPT: "cpu"}, "hours that you measured"),
-         ({**CHOICES, GPT: "v5e-1"}, "does not run as it stands"),
-         ({**CHOICES, GPT: "abacus"}, "Read that one again"),
-         ({**CHOICES, GPT: ...}, "Still without an answer"),
-         ("T4", "cannot be read")],
+    "01.plan": (
+        {"here": 1e11, "t4": 4.17e12}, (..., ...), (206.7, 4.956),
+        [((744_000, 17_842), "seconds"), ((68.9, 1.652), "backward pass"), ((4.956, 206.7), "other way"),
+         ((206.7, 1), "its own speed"), ((1, 2), "each machine's speed"), (3, "Two numbers"),
+         (("a", "b"), "A number is wanted")],
     ),
     "01.quickly": (
         {"slowly": slowly}, not_yet, quickly,
@@ -541,7 +529,7 @@ def test_what_the_learner_wrote_is_escaped():
     assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
 
 
-@pytest.mark.parametrize(("id", "said"), [("99.x", "lesson '99' has none"), ("01.x", "01.speedup")])
+@pytest.mark.parametrize(("id", "said"), [("99.x", "lesson '99' has none"), ("01.x", "01.call")])
 def test_unknown_exercise_says_which_there_are(id, said):
     with pytest.raises(KeyError, match=said):
         exercises.check(id, 1)

@@ -5,7 +5,7 @@ import matplotlib
 import matplotlib.image
 import pytest
 
-from colab_helpers import hardware
+from colab_helpers import hardware, published
 from colab_lessons import figures
 
 PNG = b"\x89PNG\r\n"
@@ -18,10 +18,17 @@ def pictures():
     curves = {"one": [1e-6, 1e-5, 1e-3], "two": [1e-5, 2e-5, 1e-4]}
     return {
         "race": figures.race(
-            sizes, curves, title="Two win", xlabel="n", limits={"T4 limit": [1e-9, 1e-8, 1e-7]},
-            recorded={"old": ([16, 64], [1e-4, 1e-3])}, crossing=100, prediction=64,
+            sizes, curves, title="Two win", xlabel="n", ylabel="time", shade=[80, 100], prediction=64,
+            bands={"T4, expected": ([1e-6, 1e-6, 1e-5], [2e-6, 2e-6, 2e-5])},
         ),
-        "race without extras": figures.race(sizes, curves, title="Two win", xlabel="n"),
+        "race of crowds": figures.race(
+            [1, 10, 100], curves, title="Two win", xlabel="n", ylabel="time"
+        ),
+        "contenders": figures.contenders(
+            {"me, measured": 60.0, "T4": (6.0, 9.0)}, title="t", unit="s", xlabel="time",
+            credit=[published.get("gpt-a100")],
+        ),
+        "path": figures.path(["Runtime", "Save"], title="Clicks"),
         "bars": figures.bars({"a": 1.0, "b": 2.0}, title="b", unit="s", limits={"a": 0.5}),
         "log bars": figures.bars(
             {"a": 5.0, "b": 5000.0}, title="b", unit="s", log=True, paper=["b"],
@@ -52,8 +59,9 @@ def test_pictures_have_alt_text_and_size(drawn):
 def test_alt_text_tells_what_is_seen(drawn):
     assert drawn["race"].alt == (
         "Log-log plot. Two win. Sizes 16 to 256: one from 1.00 µs to 1.00 ms; "
-        "two from 10.0 µs to 100 µs. Also drawn: T4 limit; old."
+        "two from 10.0 µs to 100 µs. Band: T4, expected, from 1.00 µs to 2.00 µs to 10.0 µs to 20.0 µs."
     )
+    assert "T4 6.00 s to 9.00 s" in drawn["contenders"].alt and "nanoGPT" in drawn["contenders"].alt
     assert "b 1.4 h (data sheet)" in drawn["log bars"].alt
     assert "2,560" in drawn["lanes"].alt
 
@@ -134,45 +142,21 @@ def by_label(axes):
 def test_race_draws_what_was_measured(axes_of):
     sizes = [16, 64, 256]
     [axes] = axes_of(
-        figures.race, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n",
-        limits={"limit": [1e-9, 1e-8, 1e-7]}, recorded={"old": ([16, 64], [1e-4, 1e-3])},
-        crossing=100, prediction=64,
+        figures.race, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n", ylabel="t",
+        bands={"T4": ([1e-6] * 3, [2e-6] * 3)},
     )  # fmt: skip
-    drawn = by_label(axes)
-    assert list(drawn["one"].get_xdata()) == sizes
-    assert list(drawn["one"].get_ydata()) == [1e-6, 1e-5, 1e-3]
-    assert list(drawn["limit"].get_ydata()) == [1e-9, 1e-8, 1e-7]
-    assert list(drawn["old"].get_xdata()) == [16, 64] and list(drawn["old"].get_ydata()) == [
-        1e-4,
-        1e-3,
-    ]
-    assert drawn["limit"].get_linestyle() == "--" and drawn["one"].get_linestyle() == "-"
-    assert drawn["old"].get_color() == "#9ca3af"
+    one, low, high = axes.lines
+    assert list(one.get_xdata()) == sizes and list(one.get_ydata()) == [1e-6, 1e-5, 1e-3]
+    assert list(low.get_ydata()) == [1e-6] * 3 and list(high.get_ydata()) == [2e-6] * 3
+    assert low.get_linestyle() == "--" and one.get_linestyle() == "-"
     assert axes.get_xscale() == axes.get_yscale() == "log"
-    marks = {text.get_text(): text.xy[0] for text in axes.texts}
-    assert marks == {"you said: 64": 64, "crossing: 100": 100}
-    upright = sorted(line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_"))
-    assert upright == [64, 100]
-
-
-def test_without_a_prediction_nobody_said_anything(axes_of):
-    [axes] = axes_of(figures.race, [1, 2], {"one": [1, 2]}, title="T", xlabel="n")
-    assert not axes.texts and set(by_label(axes)) == {"one"}
 
 
 @pytest.mark.parametrize("count", [6, 7, 12])
-def test_many_curves_and_records_each_have_their_own_look(axes_of, count):
-    """Four more machines with records once raised an IndexError in lesson 01."""
+def test_many_curves_each_have_their_own_look(axes_of, count):
     curves = {f"curve {i}": [1.0, 2.0] for i in range(count)}
-    [axes] = axes_of(
-        figures.race, [1, 2], curves, title="T", xlabel="n",
-        recorded={f"old {i}": ([1, 2], [3, 4]) for i in range(count)},
-    )  # fmt: skip
-    looks = {
-        (line.get_color(), line.get_marker(), line.get_linestyle())
-        for name, line in by_label(axes).items()
-        if name in curves
-    }
+    [axes] = axes_of(figures.race, [1, 2], curves, title="T", xlabel="n", ylabel="t")
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines}
     assert len(looks) == count
     [axes] = axes_of(figures.lines, [1, 2], curves, title="T", xlabel="x", ylabel="y")
     assert (
@@ -318,26 +302,26 @@ def test_an_axis_says_what_it_shows(axes_of, unit, text):
     assert axes.get_xlabel() == text
 
 
-@pytest.mark.parametrize(
-    ("size", "text", "beside"),
-    [(2, "left", "you said"), (100, "right", "you said"), (1000, "right", "you said")],
-)
-def test_a_mark_keeps_away_from_the_edges(axes_of, size, text, beside):
+def test_each_contender_is_named_at_its_end_and_the_guess_is_marked(axes_of):
     [axes] = axes_of(
-        figures.race,
-        [1, 10, 100, 1000],
-        {"a": [1, 2, 3, 4]},
-        title="T",
-        xlabel="n",
-        prediction=size,
-    )
-    [mark] = axes.texts
-    assert mark.get_ha() == text and mark.get_text().startswith(beside)
+        figures.race, [1, 10, 100], {"a": [1, 2, 3]}, title="T", xlabel="n", ylabel="t",
+        bands={"b": ([1, 1, 1], [2, 2, 2])}, prediction=10, shade=[5, 7],
+    )  # fmt: skip
+    assert [text.get_text() for text in axes.texts] == ["a", "b", "you said 10"]
+    assert axes.texts[0].xy == (100, 3) and axes.get_xlim()[1] > 200
+
+
+def test_what_is_not_measured_here_is_hollow(axes_of):
+    rows = {"mine, measured": 5.0, "T4, expected": (2.0, 4.0)}
+    [axes] = axes_of(figures.contenders, rows, title="T", unit="s", xlabel="t")
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_markersize() == 9]
+    assert faces == [figures.COLOURS[0], "white"]
+    assert [text.get_text() for text in axes.texts] == ["5 s", "2.00 s to 4.00 s"]
 
 
 def test_sizes_have_ticks_where_something_was_measured(axes_of):
     sizes = [2**k for k in range(4, 20)]
-    [axes] = axes_of(figures.race, sizes, {"a": sizes}, title="T", xlabel="n")
+    [axes] = axes_of(figures.race, sizes, {"a": sizes}, title="T", xlabel="n", ylabel="t")
     assert list(axes.get_xticks()) == sizes[::2]
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["16", "64"]
 
@@ -403,14 +387,6 @@ def test_a_histogram_has_room_on_both_sides(axes_of):
         lost="l",
     )
     assert axes.get_xlim() == (-31, 4)
-
-
-@pytest.mark.parametrize(("at", "side"), [(2, "left"), (30, "left"), (800, "right")])
-def test_a_crossing_is_named_behind_its_line_unless_the_edge_is_near(axes_of, at, side):
-    [axes] = axes_of(
-        figures.race, [1, 10, 100, 1000], {"a": [1, 2, 3, 4]}, title="T", xlabel="n", crossing=at
-    )
-    assert axes.texts[0].get_ha() == side
 
 
 def test_every_look_is_one_of_the_course():
