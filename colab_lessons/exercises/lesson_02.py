@@ -34,28 +34,25 @@ def tensor_bytes(answer: float) -> str:
 
 @exercise(
     "02.limits",
-    hint='Answer "compute" or "bandwidth". Divide operations by bytes moved and compare with the '
-    "ridge of the T4 in float32, about 25 FLOP a byte.",
+    hint='Answer "compute", "bandwidth" or "launch". Work out three times for each line: operations by '
+    "operations a second, bytes by bytes a second, and the launch. The longest one limits it.",
 )
 def limits(answer: Mapping[str, str]) -> str:
-    """What limits four operations on a T4 in float32."""
-    wanted = {
-        "a * b + c": "bandwidth",
-        "sum(a * b)": "bandwidth",
-        "A @ B, n = 128": "bandwidth",
-        "A @ B, n = 4096": "compute",
-    }
+    """What limits three operations on a T4 in float32: the longest of three times."""
+    wanted = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
     whys = {
-        ("a * b + c", "compute"): "two operations for 16 bytes: 1/8 FLOP a byte.",
-        ("sum(a * b)", "compute"): "two operations for 8 bytes: 1/4 FLOP a byte.",
+        ("a + b", "compute"): "10 million additions take 2.4 µs, their 120 MB take 500.",
+        ("a + b", "launch"): "120 MB take 500 µs, the launch 10.",
         (
             "A @ B, n = 128",
             "compute",
-        ): "the same operation, but n/6 is 21 FLOP a byte here, left of 25.",
-        ("A @ B, n = 4096", "bandwidth"): "n/6 is 683 FLOP a byte, far right of 25.",
+        ): "4.2 million operations take 1.0 µs. Compare that with the launch.",
+        ("A @ B, n = 128", "bandwidth"): "0.2 MB take 0.8 µs. Compare that with the launch.",
+        ("A @ B, n = 4096", "bandwidth"): "201 MB take 0.8 ms, the arithmetic 33.",
+        ("A @ B, n = 4096", "launch"): "the arithmetic takes 33 ms.",
     }
     choices(answer, wanted, whys)
-    return "The ratio decides, not the name of the operation."
+    return "Three times, and the longest one wins."
 
 
 @exercise(

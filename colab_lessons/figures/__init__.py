@@ -23,6 +23,7 @@ from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ranges import ranges
 from colab_lessons.figures.ratios import ratios, trade
 from colab_lessons.figures.resumes import lives, resumes
+from colab_lessons.figures.roofs import roofs
 
 __all__ = [
     "COLOURS",
@@ -47,6 +48,7 @@ __all__ = [
     "ratios",
     "resumes",
     "roofline",
+    "roofs",
     "systolic",
     "timeline",
     "trade",

@@ -20,12 +20,7 @@ from colab_lessons.exercises import lesson_07
 from tests.colab_lessons.odd_answers import inside, values
 
 CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
-LIMITS = {
-    "a * b + c": "bandwidth",
-    "sum(a * b)": "bandwidth",
-    "A @ B, n = 128": "bandwidth",
-    "A @ B, n = 4096": "compute",
-}
+LIMITS = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 FORGOTTEN = {"part": "activations", "grows with": "rows"}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
@@ -226,9 +221,11 @@ CASES = {
     ),
     "02.limits": (
         {}, dict.fromkeys(LIMITS, ...), LIMITS,
-        [({**LIMITS, "a * b + c": "compute"}, "16 bytes"), ({**LIMITS, "sum(a * b)": "compute"}, "1/4"),
-         ({**LIMITS, "A @ B, n = 128": "compute"}, "left of 25"),
-         ({**LIMITS, "A @ B, n = 4096": "bandwidth"}, "683")],
+        [({**LIMITS, "a + b": "compute"}, "500"), ({**LIMITS, "a + b": "launch"}, "500"),
+         ({**LIMITS, "A @ B, n = 128": "compute"}, "1.0 µs"),
+         ({**LIMITS, "A @ B, n = 128": "bandwidth"}, "0.8 µs"),
+         ({**LIMITS, "A @ B, n = 4096": "bandwidth"}, "33"),
+         ({**LIMITS, "A @ B, n = 4096": "launch"}, "33 ms")],
     ),
     "02.read_smi": (
         {}, dict.fromkeys(READING, ...), READING,
