@@ -28,58 +28,20 @@ SIZE = SIZE or (512 if FAST else 2048)  # of the matrices
 LARGEST = LARGEST or (24 if FAST else 29)  # the largest sum has two to this power bytes
 CHAINS = CHAINS or ([1, 8, 32] if FAST else [1, 2, 4, 8, 16, 32, 64])  # multiply-adds for each number
 
-# %% [markdown] tags=["minutes-9"]
-# ## The printout that everybody pastes
-#
-# Ask for help anywhere, and you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no
-# GPU, you'll read one that a T4 on Colab printed.
-#
-# A T4 is sold with 16 GB. **Predict.** How many MiB does `nvidia-smi` show for it?
-
-# %%
-mib_shown = None  # @param {type:"integer"}
-
-# %%
-recorded = facts.printout("nvidia-smi-t4")
-smi = shutil.which("nvidia-smi")
-done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
-own = done is not None and done.returncode == 0
-print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if own else recorded.text, sep="\n")
-
-# %% [markdown]
-# | you see | it means |
-# |---|---|
-# | `Driver Version` | part of the machine. `pip` can't change it |
-# | `CUDA Version` | the newest CUDA that this *driver* supports, not what is installed |
-# | `Temp`, `Perf` | degrees Celsius, and the state of the chip. P0 is fastest, and at P8 it rests |
-# | `Pwr:Usage/Cap` | watts now, and watts allowed. At 70 watts a T4 lowers its clock |
-# | `Memory-Usage` | used and total, in MiB, which are 2²⁰ bytes |
-# | `Volatile Uncorr. ECC` | a number, even 0, says that *ECC* is on. Check bits find and repair memory errors |
-# | `GPU-Util` | the share of time in which *something* ran, however small |
-# | `Processes` | who holds memory. Inside a container it's often empty |
-
-# %%
-shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1])
-chips = 16 * 2**10  # the memory chips hold 16 GiB
-f"{chips:,} MiB of chips, {chips // 16:,} MiB for ECC's check bits: {shown:,} MiB are left{guessed(mib_shown)}"
-
-# %% [markdown] tags=["minutes-6"]
-# One part in sixteen goes to check bits. What's left is 15 GiB, or 16.1 GB. Both are right, because GiB and MiB count in powers of two, and
-# GB in powers of ten. PyTorch shows 14.6 GiB, because the driver keeps a share for itself.
-#
+# %% [markdown] tags=["minutes-7"]
 # ## Two speed limits
 #
 # A chip can only work on numbers that have arrived. So it has two speed limits, one for computing and one for moving bytes. Measure both.
 #
 # A product of two n × n matrices takes n multiplications and n additions for each of n² results, so 2n³ operations. A floating-point
-# operation per second is one FLOP/s. A copy reads each byte once and writes it once, so it moves twice the bytes of the array.
+# operation per second is one FLOP/s. A copy reads each byte and writes it, so it moves twice the bytes of the array.
 
 # %%
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
 
-def seconds(work, repeats=5):  # lesson 01's timer, at its best
+def seconds(work, repeats=5):  # lesson 01's timer
     times = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
@@ -87,7 +49,7 @@ def seconds(work, repeats=5):  # lesson 01's timer, at its best
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         times.append(time.perf_counter() - start)
-    return min(times[1:])
+    return times[1:]
 
 
 # %%
@@ -95,31 +57,32 @@ a = torch.rand(SIZE, SIZE, device=device)
 x, y = torch.rand(2, NUMBERS, device=device) / 2
 out = torch.empty_like(x)
 
-peak = 2 * SIZE**3 / seconds(lambda: a @ a, repeats=10)
-bandwidth = 2 * x.nbytes / seconds(lambda: out.copy_(x))
+peak = 2 * SIZE**3 / min(seconds(lambda: a @ a, repeats=10))
+bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))
 print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s")
 
 # %%
-added = NUMBERS / seconds(lambda: torch.add(x, y, out=out))
+added = NUMBERS / min(seconds(lambda: torch.add(x, y, out=out)))
 print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the product's speed")
 
-# %% [markdown] tags=["minutes-10"]
-# There's nothing wrong with the addition. It moves 12 bytes for a single operation, and moving sets its pace. The product uses every number
-# that arrives thousands of times.
+# %% [markdown] tags=["minutes-12"]
+# There's nothing wrong with the addition. It moves 12 bytes for a single operation, two numbers in and one out, and moving sets its pace. The
+# product reuses each number about 2,000 times once it has arrived.
 #
-# So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*.
+# So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*. We count the bytes that the code asks
+# for. A CPU moves some more behind its back, because it reads what it's about to overwrite.
 #
 # ## Trace the roof
 #
-# Now turn that knob. The next function does k multiply-adds on every number before it writes the number back. You can count its intensity on
-# your fingers. Each number costs 8 bytes, 4 to read and 4 to write, and about 2k operations.
+# Next, raise the intensity step by step. This function does k multiply-adds on every number before it writes the number back. Each number costs
+# 8 bytes, 4 to read and 4 to write, and about 2k operations.
 #
-# `torch.compile` turns it into one loop, so that nothing is written in between. Compiling takes a few seconds for each k.
+# `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds.
 
 
 # %%
 def chain(x, out, k):
-    ys = [x] * min(4, k)  # four chains side by side, so that no operation waits for the last one
+    ys = [x] * min(4, k)  # four chains side by side, because each operation waits for the one before
     for i in range(k):
         ys[i % 4] = ys[i % 4] * x + 0.1 * (i % 4 + 1)
     out.copy_(sum(ys))
@@ -145,53 +108,58 @@ eight_take = None  # @param {type:"number"}
 # %%
 taken, points = {}, []
 for k in CHAINS:
-    taken[k] = seconds(lambda: fused(x, out, k))
+    taken[k] = min(seconds(lambda: fused(x, out, k)))
     operations = (2 * k + min(4, k) - 1) * NUMBERS  # the last ones add up the four chains
     points.append((operations / (8 * NUMBERS), operations / taken[k]))
 
 # %%
 # @title Draw the roof { display-mode: "form" }
-ratio, ridge = taken[8] / taken[1], peak / bandwidth
-mine = "one CPU core" if device.type == "cpu" else "your GPU"
+ratio, mine = taken[8] / taken[1], "one CPU core" if device.type == "cpu" else "your GPU"
+loop = max(rate for _, rate in points)  # what this loop reaches at best
+roof = {mine: (peak, bandwidth), **({"this loop": (loop, bandwidth)} if loop < 0.8 * peak else {})}
 t4 = expected.rates("T4")
 figures.roofs(
-    {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
+    roof, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
     title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
 )
 
 # %% [markdown]
-# Follow the points. They climb the slope that your copy measured, because the number had to be fetched anyway. Eight operations on it are
-# free.
+# Follow the points. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
+# little more than one.
 #
-# Then they bend. From there on the chip computes as fast as this code lets it. A simple loop doesn't use all lanes, and the
-# matrix product shows how far tuning can lift the flat part.
+# Then they bend, and computing sets the pace. How high the flat part lies is up to the code. A simple loop multiplies, then adds. A
+# library's product does both in one instruction and keeps every unit busy.
 #
-# The two limits meet at the *ridge*, and one division tells you where.
+# Where slope and flat meet is the *ridge*. One division tells you where it is.
 
 # %%
-print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.0f} FLOP for each byte")
-print(f"a T4, expected: {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16, a 16-bit format")
+ridge = peak / bandwidth
+print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.0f} FLOP for each byte; for this loop {loop / bandwidth:.0f}")
+print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
-# %% [markdown] tags=["minutes-4"]
-# Left of the ridge code is *memory-bound*, and only fewer bytes help it. Right of it code is *compute-bound*. And code far below both
-# lines waits for something else, often for its launches.
-#
-# ## 100 % busy
-#
-# Your tools won't tell you which it is. Here's how busy the processor was during the slow addition and during the fast product.
+# %% [markdown]
+# Left of the ridge no code can be faster than the slope. It's *memory-bound*, and only fewer bytes help. Right of it code is
+# *compute-bound*, and only better use of the chip helps. So you can tell when something is wrong. Compare what you get with what's possible.
 
 # %%
-for name, work in {"addition": lambda: torch.add(x, y, out=out), "product": lambda: a @ a}.items():
-    wall, busy = time.perf_counter(), time.process_time()
-    for _ in range(10):
-        work()
-    if device.type != "cpu":
-        torch.accelerator.synchronize()
-    print(f"{name}: the core was busy {(time.process_time() - busy) / (time.perf_counter() - wall):.0%} of the time")
+n = 64
+small = torch.rand(n, n, device=device)
+tasks = {  # name: (work, operations, bytes)
+    "add two lists": (lambda: torch.add(x, y, out=out), NUMBERS, 12 * NUMBERS),
+    "softmax of rows": (lambda: torch.softmax(x.view(-1, 1024), 1), 5 * NUMBERS, 8 * NUMBERS),
+    f"{n}² product": (lambda: small @ small, 2 * n**3, 12 * n**2),
+    f"{SIZE}² product": (lambda: a @ a, 2 * SIZE**3, 12 * SIZE**2),
+}
+for name, (work, operations, moved) in tasks.items():
+    possible = min(peak, operations / moved * bandwidth)
+    print(f"{name:>16}: {operations / min(seconds(work)) / possible:4.0%} of what is possible")
 
-# %% [markdown] tags=["minutes-6"]
-# Waiting for memory counts as busy. `GPU-Util` is no better. It shows 100 % when something runs all the time, even on one lane.
+# %% [markdown] tags=["minutes-8"]
+# Near 100 % nothing is wrong, however slow it looks. Far below, something else holds the code back. A small product spends its time on being
+# called, and a softmax on exponentials and extra passes. A little above 100 % is possible too, because a copy isn't the best way to move bytes.
+#
+# Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % as soon as anything runs.
 #
 # ## The stairs
 #
@@ -207,7 +175,7 @@ times_faster = None  # @param {type:"number"}
 stairs = {}
 for bits in range(19, LARGEST + 1):
     numbers = torch.ones(2**bits // 4)
-    stairs[2**bits] = 2**bits / seconds(numbers.sum, repeats=15)  # bytes read per second
+    stairs[2**bits] = 2**bits / min(seconds(numbers.sum, repeats=15))  # bytes read per second
 
 # %%
 # @title Draw the stairs { display-mode: "form" }
@@ -219,8 +187,8 @@ figures.lines(
 )
 
 # %% [markdown]
-# Each step down is a cache that the list has outgrown. At the right end you see the memory itself. The hollow curve is an A100 that somebody
-# else measured. It has the same cliff, fifty times higher.
+# Each step down is a cache that the list has outgrown. At the right end you see what one core gets from memory. The hollow curve is a whole A100, measured
+# by somebody else. It drops threefold where its cache of 40 MB is full.
 #
 # So a benchmark of 1 MB measures a cache. And work cut into pieces that fit in a cache runs as if on a faster chip, which is exercise 4.
 #
@@ -233,18 +201,19 @@ for where, kib in {"its own cache": 30, "the whole chip's cache": 2016, "memory"
 print(f"[{waits.credit}]")
 
 # %% [markdown] tags=["minutes-5"]
-# Memory is 570 cycles away. A GPU doesn't shorten that wait. It keeps thousands of threads ready and works on the others meanwhile, which is
-# why it wants so much to do at once.
+# A GPU doesn't shorten that wait. It keeps thousands of threads ready and works on the others meanwhile, which is why it wants so much to do at
+# once.
 #
 # ## Five chips under one roof
 #
-# Here are chips that Colab offers, in 16-bit formats. Solid lines are what others measured, or infer from other chips. Dashed lines are the data sheets.
+# Here are five of Colab's chips in 16-bit formats, where a number takes two bytes. Solid lines are measurements, dashed ones the data sheets. The
+# memory speeds of the L4 and the v5e are estimates.
 
 # %%
 # @title Draw the chips { display-mode: "form" }
 formats = {"T4": "fp16", "L4": "bf16", "A100-40": "bf16", "H100": "bf16", "v5e": "bf16"}
 rates, sheets = {key: expected.rates(key) for key in formats}, hardware.catalogue()
-names = {key: key.removesuffix("-40") for key in formats}
+names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofs(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
     dashed={names[key]: (sheets[key].peak[f], sheets[key].bandwidth) for key, f in formats.items()},
@@ -252,24 +221,63 @@ figures.roofs(
     title=f"H100 against T4: {rates['H100']['memory'].value / rates['T4']['memory'].value:.0f}× for one text, {rates['H100']['bf16'].value / rates['T4']['fp16'].value:.0f}× for training",
 )
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-7"]
 # Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight for each token, so it lies far to the left, and
-# only bandwidth counts. Train it with large batches, and it moves under the flat part.
+# only bandwidth counts. Training with large batches lies far to the right, where the peak counts.
 #
-# That's how to choose a chip. Don't compare their peaks, compare the lines above your own work.
+# Don't compare the peaks of two chips. Compare the lines above your own work.
 #
+# ## The printout that everybody pastes
+#
+# One thing is left to read. Ask for help anywhere, and you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no
+# GPU, you'll read one that a T4 on Colab printed.
+#
+# A T4 is sold with 16 GB. **Predict.** How many MiB does `nvidia-smi` show for it?
+
+# %%
+mib_shown = None  # @param {type:"integer"}
+
+# %%
+recorded = facts.printout("nvidia-smi-t4")
+smi = shutil.which("nvidia-smi")
+done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
+own = done is not None and done.returncode == 0
+print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if own else recorded.text, sep="\n")
+
+# %% [markdown]
+# | you see | it means |
+# |---|---|
+# | `Driver Version` | part of the machine. `pip` can't change it |
+# | `CUDA Version` | the newest CUDA that this *driver* supports, not what is installed |
+# | `Temp`, `Perf` | degrees Celsius, and the state of the chip. P0 is fastest, and at P8 it rests |
+# | `Pwr:Usage/Cap` | watts now, and watts allowed. At 70 watts a T4 lowers its clock |
+# | `Memory-Usage` | used and total, in MiB, which are 2²⁰ bytes |
+# | `Volatile Uncorr. ECC` | memory errors that *ECC*, the check bits, could not repair. It should be 0. `N/A` means that ECC is off |
+# | `GPU-Util` | the share of time in which *something* ran, however small |
+# | `Processes` | who holds memory. Inside a container it's often empty |
+
+# %%
+shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1])
+chips = 16 * 2**10  # the memory chips hold 16 GiB
+f"{chips:,} MiB of chips, {chips // 16:,} MiB for ECC's check bits: {shown:,} MiB are left{guessed(mib_shown)}"
+
+# %% [markdown]
+# One part in sixteen goes to check bits, so 15 GiB are left of 16. PyTorch shows 14.6, because the driver keeps a share for itself.
+
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
-# ### 1 · Bytes of a tensor
+# ### 1 · At least how long?
 #
-# A batch of 64 colour images of 224 by 224 pixels, in float32: how many MiB is that?
+# A T4 copies 240 GB/s. At least how many milliseconds does it take to multiply a list of 50 million float32 numbers by 2 and write the result to
+# another list?
 
 # %% tags=["exercise"]
-mib = ...  # its shape is (64, 3, 224, 224)
+milliseconds = ...
 ### BEGIN SOLUTION
-mib = 64 * 3 * 224 * 224 * 4 / 2**20  # numbers, times 4 bytes each, in units of 2²⁰ bytes
+milliseconds = 1000 * 50e6 * (4 + 4) / 240e9  # 4 bytes in and 4 out; the multiplications are free
 ### END SOLUTION
-exercises.check("02.tensor_bytes", mib)
+exercises.check("02.at_least", milliseconds)
 
 # %% [markdown]
 # ### 2 · What limits it on a T4?
@@ -351,7 +359,7 @@ exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, number
 takeaways = {
     "Bytes cost more than operations": f"eight multiply-adds on a number took {ratio:.1f}× as long as one.",
     "A small benchmark measures a cache": f"the fastest sum ran {fastest / largest:.1f}× faster than the largest.",
-    "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte {mine} waits for memory.",
+    "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte no code on {mine} can reach its peak.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -362,9 +370,9 @@ value, guess = reference.Value, reference.Prediction
 reference.record(
     "02_check_hardware", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
     predicted={
-        "mib_shown": guess(mib_shown, shown, "MiB"),
         "eight_take": guess(eight_take, ratio, "×"),
         "times_faster": guess(times_faster, fastest / largest, "×"),
+        "mib_shown": guess(mib_shown, shown, "MiB"),
     },
     peak=value(peak, "FLOP/s", "best speed of a large product in fp32"),
     bandwidth=value(bandwidth, "B/s", "copy of a large list, read and written"),
@@ -385,14 +393,12 @@ reference.record(
 # a = torch.rand(2048, 2048, device=device)
 # x = torch.rand(2**26, device=device)
 # out = torch.empty_like(x)
-#
 # peak = 2 * 2048**3 / min(seconds(lambda: a @ a))
 # bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))
-# print("ridge:", peak / bandwidth, "FLOP for each byte")
 #
-# # your own operation, counted by hand
-# intensity = operations / bytes_moved
-# best_possible = min(peak, intensity * bandwidth)
+# def share_of_possible(work, operations, bytes_moved):
+#     possible = min(peak, operations / bytes_moved * bandwidth)
+#     return operations / min(seconds(work)) / possible
 # ```
 #
 # You know your machine and its two limits. Lesson 03 moves work onto it, and finds out why the GPU waits.

@@ -1,703 +1,444 @@
 # %%
 # @title Imports { display-mode: "form" }
+import io
 import os
 import time
-import zlib
-from concurrent.futures import ThreadPoolExecutor
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
+
+import numpy as np
 import torch
+from PIL import Image
+from sklearn.datasets import load_sample_images
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
-from colab_helpers import benchmark, hardware, precision, published, runtime
+from colab_helpers import hardware, published
 
-from colab_lessons import data, exercises, figures, models, reference
-from colab_lessons.predictions import guessed
-from colab_lessons.two_sides import Queue
+from colab_lessons import exercises, figures, models, reference, replay
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
+
+replay.watch("03_pytorch_on_gpu")  # where a package is missing, a recorded output appears
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SECONDS = None
-SIZES = None
-MEGABYTES = None
-N = None
-EPOCHS = None
-GPT_STEPS = None
-SHOWN = None
-NUMBERS = None
+SIZE = None
+STEPS = None
+PHOTOS = None
+TEXTS = None
+LAYERS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-SECONDS = SECONDS or (0.05 if FAST else 0.3)  # time budget of one measurement
-SIZES = SIZES or [2**k for k in range(4, 8 if FAST else 13)]  # matrices that are moved
-MEGABYTES = MEGABYTES or (16 if FAST else 128)  # of a large copy
-N = N or (512 if FAST else 2048)  # of the matrices in the queue
-EPOCHS = EPOCHS or (5 if FAST else 30)
-GPT_STEPS = GPT_STEPS or (10 if FAST else 700)
-SHOWN = SHOWN or (50 if FAST else None)
-NUMBERS = NUMBERS or (10**5 if FAST else 10**7)  # for the compiler
-LADDER = models.GPTConfig(block_size=128, n_embd=64 if FAST else 256, n_head=4, n_layer=1 if FAST else 4)
+SIZE = SIZE or (256 if FAST else 1024)  # of matrices
+STEPS = STEPS or (5 if FAST else 20)  # of the loop that reads its loss, or doesn't
+PHOTOS = PHOTOS or (64 if FAST else 256)  # JPEG files
+TEXTS = TEXTS or (2 if FAST else 16)  # in a large batch
+LAYERS = LAYERS or (1 if FAST else 4)  # of the GPT
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown] tags=["minutes-6", "short-5"]
 # ## Nothing moves by itself
 #
-# A GPU has a memory of its own. Every tensor lives in one memory, and work happens where its tensors live.
+# PyTorch works where its tensors are. If one lies elsewhere, it stops and says so. The method that moves things is `.to`, and it has a trap.
+# Without a GPU you'll meet the trap with another number format, where `.to` behaves just the same.
 
 # %%
-x = torch.randn(3)
-x.device
-
-# %%
-has_accelerator = torch.accelerator.is_available()
-device = torch.accelerator.current_accelerator() if has_accelerator else torch.device("cpu")
-device, torch.accelerator.device_count()
+torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+there = device if device.type != "cpu" else torch.float64
+model, x = nn.Linear(4, 2), torch.rand(3, 4)
 
 # %% [markdown]
-# `torch.accelerator` covers CUDA, Apple's MPS, Intel's XPU and others. Ask it, and hardly any of your lines needs to name a
-# vendor. (Older notebooks write `"cuda" if torch.cuda.is_available() else "cpu"`, and mean the same.) `.to(device)` gives you a tensor that lives there; if it was there already, you get the same one back.
+# ### WRONG: move, and keep the old one
 
 # %%
-there = x.to(device)
-there.device, there is x
-
-# %% [markdown]
-# ### WRONG: mix two places
-#
-# Two tensors, two memories. Without a GPU, the second place is `meta`: a device of PyTorch that knows shapes and holds
-# no numbers, and that refuses to be mixed just like any other. (Only a single number on the CPU, a tensor without a dimension, may mix.)
-
-# %%
-elsewhere = device if device.type != "cpu" else torch.device("meta")
+model.to(there)
+x.to(there)
 try:
-    mixed = torch.ones(3) + torch.ones(3, device=elsewhere)
+    model(x)
 except RuntimeError as error:
-    mixed = str(error).splitlines()[0]
-mixed
+    print(f"RuntimeError: {error}")
 
 # %% [markdown]
-# ### RIGHT: bring both to one place
-#
-# Read the message: it names both devices. (With a GPU it says "Expected all tensors to be on the same device, but found at
-# least two devices, cuda:0 and cpu!", or words much like it.) Then move one of them: usually the data, to where the model lives. (What moves to `meta` leaves
-# its numbers behind; it only shows the rule.)
+# ### RIGHT: a tensor's `.to` returns a new tensor
 
 # %%
-(torch.ones(3, device=elsewhere) + torch.ones(3).to(elsewhere)).device
+x = x.to(there)
+model(x).shape
 
-# %% [markdown]
-# One trap remains. A model moves itself; a tensor only gives you a copy that has moved.
+# %% [markdown] tags=["minutes-8", "short-7"]
+# A model moves itself. A tensor doesn't. That's the first error everybody gets.
+#
+# ## The clock that stops too early
+#
+# A GPU works through a *queue*. Python puts work in and goes on at once, long before the work is done. So a careless clock measures how
+# long it takes to put work in.
+#
+# PyTorch on a CPU has no queue, and each call is done when it returns. JAX has one even on a CPU. So without an NVIDIA GPU the next two
+# experiments run in JAX, and you see the real thing.
+#
+# **Predict.** By which factor does the careless clock under-report?
 
 # %%
-model, batch = nn.Linear(3, 1), torch.ones(2, 3)
-model.to(elsewhere)  # moves the model
-batch.to(elsewhere)  # WRONG: the copy is thrown away
-print("model:", next(model.parameters()).device, "· batch:", batch.device)
-batch = batch.to(elsewhere)  # RIGHT
-model(batch).device
-
-# %% [markdown] tags=["minutes-7", "short-5"]
-# ## The move costs
-#
-# Two matrices have to cross over, and their product has to come back. Without a GPU, the copies go from one part of your
-# memory to another: real bytes, over a much shorter distance.
-#
-# A T4 computes at most 8.1 · 10¹² operations per second, and its connection, *PCIe*, carries at most 15.75 · 10⁹ bytes. A product of two n × n
-# matrices takes 2n³ operations, and three such matrices in float32 are 12n² bytes.
-#
-# **Predict.** Above what n does a T4 spend more time on computing a product than on moving its three matrices?
+factor = None  # @param {type:"integer"}
 
 # %%
-balance_of_a_t4 = None  # @param {type:"integer"}
-
-# %%
-moving, computing = [], []
-for n in SIZES:
-    a, b = torch.randn(n, n), torch.randn(n, n)
-    a_there, b_there = a.to(device), b.to(device)
-
-    def journey():
-        a.to(device, copy=True), b.to(device, copy=True)
-        return a_there.to("cpu", copy=True)  # as large as the product
-
-    moving.append(benchmark.measure(journey, budget=SECONDS).median)
-    computing.append(benchmark.measure(lambda: a_there @ b_there, budget=SECONDS).median)
-
-# %%
-t4 = hardware.catalogue()["T4"]
-pci = 15.75e9  # bytes per second over PCIe 3 with 16 lanes, a T4's connection
-paper = {
-    "T4 computes (8.1 TFLOP/s)": [2 * n**3 / t4.peak["fp32"] for n in SIZES],
-    "T4 moves (15.75 GB/s)": [12 * n**2 / pci for n in SIZES],
-}
-t4_balance = 6 * t4.peak["fp32"] / pci  # where 2n³ / peak = 12n² / rate
-figures.race(
-    SIZES, {"you compute": computing, "you move": moving}, limits=paper, xlabel="matrix size n",
-    crossing=t4_balance, prediction=balance_of_a_t4,
-    title=f"On paper, a T4 spends longer moving than computing below n = {t4_balance:,.0f}{guessed(balance_of_a_t4)}",
-)
-
-# %% [markdown] tags=["minutes-3", "short-0"]
-# Computing grows with n³ and moving with n², so the lines must cross. On the far left you only time the calls. A jump in
-# your moving is where copies stop fitting into a cache, or need memory that is new. Without a GPU your lines cross
-# early, because a CPU computes slowly. A T4's cross above n = 3,000: it computes so fast
-# that its connection looks like a drinking straw. That is the first rule of GPU programming: move once, then do much there. And
-# move little: pixels that are stored as bytes should become floats *after* the journey.
-#
-# ## Pinned memory
-#
-# The operating system may move ordinary memory around (*pageable* memory), so a GPU cannot fetch from it on its own: each
-# copy makes a detour through a buffer. *Pinned* memory stays put. With a CUDA GPU you measure both; without one you see what others measured on a
-# GPU of the T4's generation.
-
-# %%
-pageable = torch.ones(MEGABYTES * 10**6 // 4)
-target = torch.empty_like(pageable, device=device)
-routes = {}
+# needs: jax
 if device.type == "cuda":
-    pinned = pageable.pin_memory()
-    routes["your GPU, pageable"] = lambda: target.copy_(pageable)
-    routes["your GPU, pinned"] = lambda: target.copy_(pinned, non_blocking=True)
-rates = {name: 4 * target.numel() / benchmark.measure(route, budget=SECONDS).median for name, route in routes.items()}
+    b = torch.rand(4 * SIZE, 4 * SIZE, device=device)
+    work, wait = lambda: b @ b, lambda result: torch.cuda.synchronize()
+else:
+    import jax
+
+    b = jax.numpy.ones((SIZE, SIZE))
+    twenty = jax.jit(lambda b: jax.lax.fori_loop(0, 20, lambda i, y: y @ b / SIZE, b))  # twenty products
+    work, wait = lambda: twenty(b), lambda result: result.block_until_ready()
+wait(work())  # warm up
+
+start = time.perf_counter()
+result = work()
+returned = time.perf_counter() - start  # WRONG: the work has only been queued
+wait(result)
+done = time.perf_counter() - start
+print(f"the call returned after {1000 * returned:.2f} ms, and the result was there after {1000 * done:.0f} ms{guessed(factor, '×')}")
+
+# %% [markdown] tags=["minutes-8", "short-7"]
+# The more work you queue, the more wrong the careless clock is. In PyTorch you wait with `torch.cuda.synchronize()`, or you let the GPU do the timing.
+#
+# ```python
+# start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+# start.record()
+# loss = train_step()
+# end.record()
+# torch.cuda.synchronize()
+# print(start.elapsed_time(end), "ms")
+# ```
+#
+# ## One innocent number
+#
+# The queue is a gift. While the GPU computes a step, Python can fetch the next batch. But ask for the loss, and Python must wait until the queue
+# is empty.
+#
+# Here's a loop that waits for a disk in every step, about as long as a step computes. We use `time.sleep` for the disk, because sleeping takes no
+# core away. The only difference between the two runs is one `float(loss)`.
+#
+# **Predict.** How much slower is the loop that reads its loss in every step? Give a factor.
 
 # %%
-both = {"pageable": published.get("upload-turing-pageable"), "pinned": published.get("upload-turing-pinned")}
+reading_costs = None  # @param {type:"number"}
+
+# %%
+# needs: jax
+if device.type != "cuda":
+    weights, rows = [jax.numpy.eye(SIZE // 2)] * 8, jax.numpy.ones((SIZE // 2, SIZE // 2))
+
+    @jax.jit
+    def update(weights):
+        loss, gradients = jax.value_and_grad(lambda all_: sum((rows @ w).mean() for w in all_))(weights)
+        return loss, [w - 1e-3 * g for w, g in zip(weights, gradients)]
+
+    def train():
+        global weights
+        loss, weights = update(weights)
+        return loss
+
+
+# %%
+# @title On a GPU, the same in PyTorch { display-mode: "form" }
+if device.type == "cuda":
+    net = nn.Sequential(*(nn.Linear(2 * SIZE, 2 * SIZE) for _ in range(8))).to(device)
+    sgd, rows = torch.optim.SGD(net.parameters(), 1e-3), torch.rand(SIZE, 2 * SIZE, device=device)
+
+    def train():
+        loss = net(rows).square().mean()
+        loss.backward()
+        sgd.step()
+        sgd.zero_grad()
+        return loss.detach()
+
+
+# %%
+# needs: jax
+def run(read, disk):
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        loss = train()
+        if read:
+            float(loss)  # .item(), print(loss) and `if loss > 3` do the same
+        time.sleep(disk)  # waiting for the next batch
+    wait(loss)
+    return (time.perf_counter() - start) / STEPS
+
+
+run(True, 0)  # warm up
+step = min(run(False, 0) for _ in range(3))
+reading, not_reading = (min(run(read, 0.9 * step) for _ in range(3)) for read in (True, False))
 figures.bars(
-    rates, unit="B/s", published={f"a Turing GPU, {kind}, 1 MB": row for kind, row in both.items()},
-    title=f"Published: from pinned memory, uploads are {both['pinned'].value / both['pageable'].value:.1f} times as fast",
+    {"train": step, "train + disk": not_reading, "train + disk + read": reading}, unit="s",
+    title=f"Reading the loss in every step costs {reading / not_reading:.1f}×{guessed(reading_costs, '×')}",
 )
 
-# %% [markdown] tags=["minutes-10"]
-# Pinning makes uploads of 1 MB three times as fast; at the pageable rate, the T4's
-# crossing above would lie beyond n = 10,000. `DataLoader(pin_memory=True)` puts each batch into pinned memory for you, and only from there can
-# `.to(device, non_blocking=True)` copy in the background while Python goes on. (Never send results *back* that way and read them at once: they may
-# not have arrived. `.cpu()` waits.)
+# %% [markdown] tags=["minutes-12", "short-11"]
+# Without the read, the disk hides behind the computing. With it, they take turns. At worst that doubles the time, and it happens with
+# `.item()`, `.cpu()`, `print(loss)`, and with progress bars that show the loss.
 #
-# ## A call returns at once
+# Keep losses as tensors and read them every hundred steps.
 #
-# A GPU is a queue that somebody else works through. Your line only adds to the queue, and Python goes on. Without a GPU,
-# a second thread of your CPU plays that part here: it takes the work in order, and Python goes on as well.
+# ## A feed that starves
 #
-# **Predict.** Your clock stops as soon as the call for one large product returns. How many times too short is the time that it shows?
+# Now the most common reason for a GPU at 20 %. The network is ready, and the next batch isn't. Here's a data set of photos, stored as JPEG
+# files as usual. Each one is decoded, shrunk and cropped when it's needed.
 
 # %%
-times_too_short = None  # @param {type:"number"}
+# @title Make the JPEG files from scikit-learn's two photos { display-mode: "form" }
+photos, random = load_sample_images().images, np.random.default_rng(0)
+files = []
+for i in range(PHOTOS):
+    y, x = random.integers(0, 43), random.integers(0, 128)
+    file = io.BytesIO()
+    Image.fromarray(photos[i % 2][y : y + 384, x : x + 512]).save(file, "JPEG", quality=90)
+    files.append(file.getvalue())
+f"{PHOTOS} files of about {len(files[0]) // 1000} kB, 512 × 384 pixels"
+
 
 # %%
-matrix = torch.randn(N, N, device=device)
-worker = ThreadPoolExecutor(1)  # without a GPU: one thread, which takes calls in order
+def decode(file):
+    image = Image.open(io.BytesIO(file)).resize((256, 256))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)  # (3, 256, 256), bytes
 
 
-def launch():
-    return worker.submit(torch.matmul, matrix, matrix) if device.type == "cpu" else matrix @ matrix
+class Photos(Dataset):
+    def __len__(self):
+        return len(files)
+
+    def __getitem__(self, i):
+        y, x = torch.randint(33, (2,)).tolist()
+        return decode(files[i])[:, y : y + 224, x : x + 224].float() / 255, i % 2  # a random crop
 
 
-def finish(launched):
-    return launched.result() if device.type == "cpu" else torch.accelerator.synchronize()
-
-
-warm = finish(launch())
+network = nn.Sequential(
+    nn.Conv2d(3, 16, 7, stride=8), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 2),
+).to(device)
+optimizer = torch.optim.SGD(network.parameters(), 0.1)
 
 # %% [markdown]
-# ### WRONG: stop the clock when the call returns
+# The training loop keeps two clocks. One runs while it waits for a batch, the other while it trains.
+
 
 # %%
-start = time.perf_counter()
-launched = launch()
-wrong = time.perf_counter() - start
-finish(launched)
-f"{1000 * wrong:.3f} ms"
+def epoch(batches):
+    spans, start = [], time.perf_counter()
+    begin = start
+    for images, labels in batches:
+        arrived = time.perf_counter()
+        loss = F.cross_entropy(network(images.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()  # only for the clocks
+        end = time.perf_counter()
+        spans += [(begin - start, arrived - start, "waits for data"), (arrived - start, end - start, "trains")]
+        begin = end
+    return spans
+
 
 # %% [markdown]
-# ### RIGHT: wait until the work is done
+# **Predict.** What percentage of the time does the network wait for its photos?
 
 # %%
-start = time.perf_counter()
-finish(launch())  # synchronize
-right = time.perf_counter() - start
-f"{1000 * right:.3f} ms: the WRONG clock was {right / wrong:,.0f} times too short{guessed(times_too_short)}"
-
-# %% [markdown] tags=["minutes-10"]
-# The factor itself means little, since a larger matrix makes it as large as you like. What matters: the WRONG clock timed the
-# call, and not the work. A lesson of the [Carpentries](https://carpentries-incubator.github.io/lesson-gpu-programming/) timed a
-# convolution (in CuPy) on a Colab T4 both ways, 98 microseconds and 20.6 milliseconds. And one run is still no measurement.
-# `torch.utils.benchmark.Timer` warms up, waits and repeats (on one thread, unless you say otherwise); so does `benchmark.measure`, for other frameworks too.
-#
-# ## Who was busy when?
-#
-# Now use such a queue. Below, Python prepares batches (it unpacks bytes) while the device trains on them (it multiplies
-# matrices). `Queue` works like the thread from above, and notes when each side was busy. First measure how long each side needs alone, and make the two about equal.
+percent_waiting = None  # @param {type:"number"}
 
 # %%
-# @title The work of each side { display-mode: "form" }
-packed = zlib.compress(os.urandom(500) * (8_000 if N < 1000 else 40_000))
-size = len(zlib.decompress(packed))
-tile = torch.randn(512, 512, device=device) / 512**0.5
-trial = Queue()
-
-
-def many_products():
-    for _ in range(20):
-        result = tile @ tile
-    return result
-
-
-one = benchmark.measure(lambda: trial.launch("products", many_products).result(), budget=SECONDS).median / 20
-unpacking = benchmark.measure(lambda: zlib.decompress(packed, bufsize=size), budget=SECONDS).median
-
-
-def train():
-    result = tile
-    for _ in range(max(1, round(unpacking / one))):
-        result = tile @ result
-    return result
+ready = [(torch.rand(32, 3, 224, 224, device=device), torch.arange(32, device=device) % 2) for _ in range(PHOTOS // 32)]
+epoch(ready)  # warm up
+feeds = {"batches ready on the device": epoch(ready), "JPEG files": epoch(DataLoader(Photos(), 32, shuffle=True))}
 
 # %%
-def loop(wait_in_each_step, steps=12):
-    queue = Queue()
-    for _ in range(steps):
-        queue.python("prepare a batch", lambda: zlib.decompress(packed, bufsize=size))
-        launched = queue.launch("train on it", train)
-        if wait_in_each_step:
-            launched.result()  # as .item() does
-    launched.result()
-    return queue
+# @title Draw who waits { display-mode: "form" }
+def waiting(spans):
+    return sum(end - begin for begin, end, what in spans if what == "waits for data") / spans[-1][1]
 
 
-warm = loop(True), loop(False)
+def first(spans, batches=2):
+    return spans[: 2 * batches]
 
-# %% [markdown]
-# ### WRONG: wait in each step
-#
-# Whatever needs a number from the device waits for it: `.item()`, `.cpu()`, `print(loss)`, `if loss < best`.
 
-# %%
-waiting = min((loop(wait_in_each_step=True) for _ in range(3)), key=lambda run: run.seconds)
-f"{1000 * waiting.seconds:.0f} ms"
-
-# %% [markdown]
-# ### RIGHT: wait once, at the end
-#
-# **Predict.** Wait once, at the end, instead of in each step: how many times as fast is the loop?
-
-# %%
-times_as_fast = None  # @param {type:"number"}
-
-# %%
-flowing = min((loop(wait_in_each_step=False) for _ in range(3)), key=lambda run: run.seconds)
-gain = waiting.seconds / flowing.seconds
+starved = waiting(feeds["JPEG files"])
 figures.activity(
-    {"wait in each step": waiting.sides, "wait at the end": flowing.sides},
-    title=f"Waiting only once is {gain:.1f} times as fast{guessed(times_as_fast)}",
+    {"JPEG files": {"": first(feeds["JPEG files"])}, "ready": {"": first(feeds["batches ready on the device"])}},
+    title=f"The network waits {starved:.0%} of the time{guessed(percent_waiting, ' %')}",
 )
 
-# %% [markdown] tags=["minutes-4", "short-0"]
-# In the upper pair one side always stands still while the other works. In the lower pair they overlap, and the whole takes
-# as long as the busier side: twice as fast at best, when both are equally busy, and less if they are not or if, as here without a GPU,
-# they share the cores. The upper pair is what "my GPU is at 50 %" looks like from inside. So keep losses on the device, and
-# ask for numbers once in a while. With CUDA you need not guess: `torch.cuda.set_sync_debug_mode("warn")` names most of the lines that wait, each of them once.
+# %% [markdown]
+# This network is small on purpose, like a GPU that is fast on purpose. A faster chip makes the slivers of training thinner still, and can't touch the rest.
+# If nine tenths of the time is waiting, even an infinitely fast GPU makes the loop only 1.11× faster.
 #
-# ## A first training: ten numbers
-#
-# Learn y = w · x from noisy examples. Model and data go to the device once, and nothing inside the loop
-# mentions it. (A *gradient* says for each weight which way, and how steeply, the error rises. The step goes the other way.)
+# The cure is to decode once. All photos fit into memory as bytes, so put them where the network is, and crop there, a whole batch at a time.
 
 # %%
-torch.manual_seed(0)
-w = torch.randn(10, 1)
-inputs = torch.randn(1000, 10)
-targets = inputs @ w + 0.1 * torch.randn(1000, 1)
+start = time.perf_counter()
+store = torch.stack([decode(file) for file in files]).to(device)  # (photos, 3, 256, 256), bytes
+decoding = time.perf_counter() - start
+answers = (torch.arange(len(files)) % 2).to(device)
 
-model = nn.Linear(10, 1).to(device)
-inputs, targets = inputs.to(device), targets.to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(100):
-    optimizer.zero_grad()  # forget the last gradients
-    loss = F.mse_loss(model(inputs), targets)
-    loss.backward()  # gradients: for each weight, which way is more loss?
-    optimizer.step()  # a small step the other way
 
-learned = model.weight.detach().cpu().T
-f"largest error of a weight: {(learned - w).abs().max():.4f}"
+def from_store(batch_size=32):
+    for rows in torch.randperm(len(store), device=device).split(batch_size):
+        y, x = torch.randint(33, (2,)).tolist()
+        yield store[rows, :, y : y + 224, x : x + 224].float() / 255, answers[rows]
 
-# %% [markdown]
-# `.cpu()` brings the result back, and waits for it.
+
+epoch(from_store())  # warm up
+feeds["decoded once"] = epoch(from_store())
+saved = feeds["JPEG files"][-1][1] - feeds["decoded once"][-1][1]
+f"decoding took {decoding:.1f} s, once; each epoch saves {saved:.1f} s, so it pays from epoch {int(decoding / saved) + 1} on"
+
+# %%
+# @title Draw the feeds { display-mode: "form" }
+speed = {name: PHOTOS / spans[-1][1] for name, spans in feeds.items()}
+gain = speed["decoded once"] / speed["JPEG files"]
+figures.bars(
+    {name: speed[name] for name in sorted(speed, key=speed.get)}, unit="photos/s",
+    title=f"Decoding once feeds the same network {gain:.1f}× faster",
+)
 
 # %% [markdown] tags=["minutes-6", "short-0"]
-# ## Real digits
+# If your photos don't fit, shrink them once and store them shrunk.
+# A `DataLoader` with `num_workers` decodes in several processes, which helps where there are cores to spare. Colab's free machine has two.
 #
-# 1,797 handwritten digits of 8 × 8 pixels, and a network 64 → 256 → 10. Lesson 04 trains the same network in TensorFlow.
-# (An *epoch* is one pass over all training data.)
-
-# %%
-split = data.digits()
-x_train, y_train = torch.from_numpy(split.x_train), torch.from_numpy(split.y_train)
-x_test, y_test = torch.from_numpy(split.x_test), torch.from_numpy(split.y_test)
-
-
-def make_classifier():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)).to(device)
-
-
-def train_step(model, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.detach()  # the number without its history; it stays on the device
-
-
-# %%
-classifier = make_classifier()
-optimizer = torch.optim.Adam(classifier.parameters())
-images, labels = x_train.to(device), y_train.to(device)
-BATCH = 64
-
-# %%
-losses = []
-for _ in range(EPOCHS):
-    for rows in torch.randperm(len(images), device=device).split(BATCH):
-        losses.append(train_step(classifier, optimizer, images[rows], labels[rows]))
-
-# %%
-curve = torch.stack(losses).view(EPOCHS, -1).mean(1).tolist()  # one trip back, at the end
-with torch.no_grad():
-    accuracy = (classifier(x_test.to(device)).argmax(1).cpu() == y_test).double().mean().item()
-
-# %%
-figures.lines(
-    range(1, EPOCHS + 1), {"training loss": curve},
-    title=f"The loss falls to {curve[-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
-)
-
-# %% [markdown] tags=["minutes-5", "short-0"]
-# ## Why CPU and GPU rarely agree to the last bit
+# ## Ask the profiler
 #
-# A GPU rounds in other places, for instance because it adds the terms of a sum in a different order. Usually that does not matter. Here is
-# where it does. You need no second device to see how: take the logistic map of lesson 01, x → 3.7 x (1 − x), and write it in two ways that are
-# equal on paper but round in different places.
+# You won't always guess the disease. `torch.profiler` records every operation. These are the lines to type.
+
+# %%
+activities = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (device.type == "cuda")
+with torch.profiler.profile(activities=activities) as profile:
+    epoch(DataLoader(Photos(), 32, shuffle=True))
+print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, max_name_column_width=48))
+
+# %% [markdown] tags=["minutes-12", "short-9"]
+# Read the first two columns. The line at the top, with `DataLoader` in its name, is the feed, and `cat` below it belongs to it, too. The convolutions
+# come far below. When a line like `aten::item` or `cudaStreamSynchronize` is on top, something reads numbers. When thousands of tiny calls are
+# there, the batch is too small. Lesson 10 is about nothing else.
 #
-# **Predict.** After how many steps do the two formulas differ by more than 0.1, in float32?
-
-# %%
-steps_until_apart = None  # @param {type:"integer"}
-
-# %%
-one, other = (torch.tensor(0.5, dtype=torch.float32, device=device) for _ in range(2))
-path_one, path_other = [], []
-for _ in range(80):
-    one = 3.7 * one * (1 - one)
-    other = 3.7 * other - 3.7 * other * other  # the same, with the bracket multiplied out
-    path_one.append(one), path_other.append(other)
-
-# %%
-distance = (torch.stack(path_one) - torch.stack(path_other)).abs().tolist()
-apart = next((step for step, gap in enumerate(distance, 1) if gap > 0.1), None)
-
-# %%
-figures.lines(
-    range(2, 81), {"distance": [max(gap, 2**-25) for gap in distance[1:]]}, log_y=True,
-    xlabel="step", ylabel="distance between the two",
-    title=f"Equal on paper, 0.1 apart after {apart} steps in float32{guessed(steps_until_apart)}",
-)
-
-# %% [markdown] tags=["minutes-7", "short-0"]
-# Each mark on the vertical axis is ten times the one below, so a straight climb is a distance that grows by the same factor again and again. float32
-# keeps about seven figures, so the first error is less than a ten-millionth; each pair of steps roughly doubles it, until the two
-# have nothing in common any more. (After the first step they still agree exactly, so the plot begins with the second.) A network in training forgives more, and drifts apart all the same. So never compare results with `==`; use
-# `torch.testing.assert_close`, which allows for rounding, and expect two devices to part company in a long training run without either of them being wrong.
+# ## The ladder
 #
-# ## Feeding it
+# Now put it together. Here's a small GPT, trained on two texts at a time, the way a first script does it. Each rung changes one more thing in the
+# way it's trained.
 #
-# A fast chip starves on a slow feed. The usual feed is a `DataLoader`. For data that fits, keeping all of it on the device
-# is another.
-#
-# Take the feed alone: all batches of one epoch, brought to the device, without training on them.
-#
-# **Predict.** How many times as long as picking rows on the device does a `DataLoader` take for that?
+# | rung | what it does |
+# |---|---|
+# | loss not read | the queue runs on |
+# | fused optimizer | one kernel updates all weights, instead of several for each |
+# | more texts at once | fewer, larger calls |
+# | autocast | products in 16 bits, which lesson 07 is about |
+# | compiled | operations merged, as in lesson 02 |
 
 # %%
-times_longer = None  # @param {type:"number"}
-
-# %%
-dataset = TensorDataset(x_train, y_train)
-workers = min(2, hardware.list_devices().cpu.cores)
-feeds = {
-    "DataLoader": {},
-    f"DataLoader, {workers} workers": {"num_workers": workers, "persistent_workers": True},
-}
-if device.type == "cuda":
-    feeds["DataLoader, pinned"] = {"pin_memory": True}
-loaders = {name: DataLoader(dataset, BATCH, shuffle=True, **how) for name, how in feeds.items()}
-whole_batches = BatchSampler(RandomSampler(dataset), BATCH, drop_last=False)
-loaders["DataLoader, whole batches"] = DataLoader(
-    dataset, batch_size=None, sampler=whole_batches  # the sampler already gives a batch's rows
-)
-
-# %%
-def fetch_from(loader):
-    for x, y in loader:
-        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-    return x, y
+config = models.GPTConfig(block_size=128, n_layer=LAYERS, n_embd=256, n_head=4)
+half = torch.bfloat16
+if device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0):
+    half = torch.float16  # a T4 computes in fp16, and only emulates bf16
 
 
-def fetch_on_device():
-    for rows in torch.randperm(len(images), device=device).split(BATCH):
-        x, y = images[rows], labels[rows]
-    return x, y
-
-
-def only_train():  # on the same batch again and again
-    for _ in range(0, len(images), BATCH):
-        loss = train_step(classifier, optimizer, images[:BATCH], labels[:BATCH])
-    return loss
-
-
-# %%
-feeding = {n: benchmark.measure(lambda: fetch_from(loaders[n]), budget=SECONDS).median for n in loaders}
-feeding["rows picked on the device"] = benchmark.measure(fetch_on_device, budget=SECONDS).median
-training = benchmark.measure(only_train, budget=SECONDS).median
-fed = feeding["DataLoader"] / feeding["rows picked on the device"]
-figures.bars(
-    feeding, unit="s", marks={"the training itself": training},
-    title=f"To feed an epoch, a DataLoader takes {fed:.0f} times as long as picking rows on the device{guessed(times_longer)}",
-)
-
-# %% [markdown]
-# Workers are separate processes, and each batch has to be packed, sent and unpacked. For images that must be decoded they
-# are worth it; for tiny rows like these they cost more than they save. Normally a loader fetches 64 rows one by one and stacks them. The bar
-# "whole batches" asks once for all 64, and helps at no cost at all. The dashed line is what the epoch's training takes. If feeding takes about as long as training, the chip waits. A GPU
-# hardly shortens the training of a network as small as this one, since launching its calls is the limit. The training of a large one it shortens a lot: then the line moves far to the left, while the bars stay where they are.
-#
-# How would you find that in a loop of your own? Ask `torch.profiler`. It notes each operation, how often it was called, and how long the CPU was busy with it.
-
-# %%
-with runtime.quiet(), torch.profiler.profile(acc_events=True) as noted:  # else PyTorch 2.11 warns
-    for x, y in loaders["DataLoader"]:
-        train_step(classifier, optimizer, x.to(device), y.to(device))
-del loaders  # ends the workers
-operations = [one for one in noted.key_averages() if "evaluate_function" not in one.key]
-whole = sum(one.self_cpu_time_total for one in operations)
-for one in sorted(operations, key=lambda one: -one.cpu_time_total)[:8]:
-    print(f"{one.cpu_time_total / whole:4.0%} of the time, {one.count:>5,} calls: {one.key}")
-
-# %% [markdown] tags=["minutes-7", "short-0"]
-# These are times of the CPU: with a GPU that is the launching, without one the computing itself. (`print(noted.key_averages().table())` has the GPU's as well. Callers include what they call, so the shares add up to
-# more than 100 %.) `enumerate(DataLoader)` is the wait for the next batch. `select` picks one row out of a tensor: it is called twice for each of the 1,437 digits, once for the image
-# and once for its label. That is what fetching one by one looks like. When a loop of yours is slow, ask in this order:
-#
-# 1. *Is it fed?* Profile an epoch. If the loader is among the first lines: whole batches, workers for what must be decoded, or keep the data on the device.
-# 2. *Does it stop?* Look for `cudaStreamSynchronize`, or let `set_sync_debug_mode("warn")` name the lines. (`aten::item` alone proves nothing: Adam calls it for its step counters, which lie on the CPU.)
-# 3. *Are the calls too small?* Thousands of calls of a few microseconds: larger batches, fused optimisers, `torch.compile`. (A network as small as this one
-#    never loads a GPU. Its time goes into some fifty calls a step.)
-# 4. Only then ask for a larger chip.
-#
-# ## A network that learns to add
-#
-# Now a small GPT, which predicts the next *token* of a text; here each character is one. It learns from text like
-# `35+77=211`: both numbers, then the sum, 112, with its last digit first, which is the order in which one adds. A tenth of all pairs of numbers is held out, and
-# each of them together with its twin: if 47+03 is, so is 03+47.
-
-# %%
-sums = data.sums()
-print(*(data.spell(row) for row in sums.train[:4]), sep="   ")
-print(f"{len(sums.train)} to learn from, {len(sums.test)} held out")
-
-# %%
-config = models.GPTConfig(vocab_size=len(data.SUM_ALPHABET), block_size=8, n_embd=128, n_head=4, n_layer=2)
-torch.manual_seed(0)
-adder = models.GPT(config).to(device)
-rows, held_out = (torch.from_numpy(part).to(device) for part in (sums.train, sums.test[:SHOWN]))
-every = max(1, GPT_STEPS // 28)  # steps between two looks at the held-out sums
-checks = range(0, GPT_STEPS, every)
-optimizer = torch.optim.AdamW(adder.parameters(), lr=2e-3)
-schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=every * len(checks))
-
-
-# %%
-def learn(batch):
-    # 35+77=211 has nine characters. Each place predicts the next one, and only the sum, 211, is worth predicting.
-    logits = adder(batch[:, :-1])[:, sums.answer - 1 :]
-    loss = F.cross_entropy(logits.flatten(0, 1), batch[:, sums.answer :].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    schedule.step()
-    return loss.detach()
-
-
-@torch.no_grad()
-def answers(rows):
-    written = rows[:, : sums.answer]
-    while written.shape[1] < rows.shape[1]:
-        next_token = adder(written)[:, -1:].argmax(-1)
-        written = torch.cat([written, next_token], 1)
-    return written
-
-
-# %%
-GPT_BATCH = 256
-right_so_far, guesses, busy = {}, {}, 0.0
-for done in checks:
-    start = time.perf_counter()
-    for _ in range(every):
-        loss = learn(rows[torch.randint(len(rows), (GPT_BATCH,), device=device)])
-    loss.item()  # wait, before the clock stops
-    busy += time.perf_counter() - start
-    written = answers(held_out)
-    guesses[done + every] = data.spell(written[0].cpu().numpy())
-    right_so_far[done + every] = 100 * (written == held_out).all(1).float().mean().item()
-tokens_a_second = len(right_so_far) * every * GPT_BATCH * config.block_size / busy
-
-# %%
-last = [*right_so_far.values()][-1]
-figures.lines(
-    [*right_so_far], {"sums it never saw": [*right_so_far.values()]}, xlabel="step", ylabel="% right",
-    title=f"After {[*right_so_far][-1]} steps {last:.1f} % of the held-out sums are right",
-)
-
-# %%
-first_task = data.spell(held_out[0].cpu().numpy())
-print(f"the task: {first_task[: sums.answer]}  (right, last digit first: {first_task[sums.answer :]})")
-print(*(f"step {step:>3}: {text[sums.answer:]}" for step, text in [*guesses.items()][:14]), sep="\n")
-texts = [data.spell(row) for row in held_out.cpu().numpy()]
-carried = torch.tensor([int(text[1]) + int(text[4]) > 9 for text in texts], device=device)
-carry_right = 100 * (answers(held_out) == held_out).all(1)[carried].float().mean().item()
-print(f"{int(carried.sum())} of the {len(texts)} held-out sums carry a 1 out of the last digit; right: {carry_right:.1f} %")
-print(f"It learned from {tokens_a_second:,.0f} tokens a second here.")
-
-# %% [markdown] tags=["minutes-8"]
-# It never saw these pairs, so it cannot have learned them by heart. It found out how to carry. Watch its guesses: at
-# first they have little to do with the sum, and within a few hundred steps they settle on it.
-#
-# ## The ladder: one training, each change on top of the last
-#
-# How much of a chip does a training really use? Take a GPT like that of lesson 01, smaller, and count *tokens per second*,
-# the pieces of text that it learns from. (*Autocast* lets PyTorch compute products in a 16-bit format; lesson 07 looks inside.)
-
-# %%
-short = torch.float16 if precision.advise(hardware.list_devices().main).format == "fp16" else torch.bfloat16
-
-
-def tokens_per_second(batch, fused=False, dtype=None):
-    model = models.GPT(LADDER).to(device)
-    adamw = torch.optim.AdamW(model.parameters(), fused=fused)
-    ids = torch.randint(LADDER.vocab_size, (batch, LADDER.block_size + 1), device=device)
+def trainer(batch_size=2, read=True, fused=None, dtype=None, compiled=False):
+    model = models.GPT(config).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
+    forward = torch.compile(model) if compiled else model
+    tokens = torch.randint(config.vocab_size, (batch_size, config.block_size + 1), device=device)  # any text will do
 
     def step():
-        adamw.zero_grad()
-        with torch.autocast(device.type, dtype=dtype or short, enabled=dtype is not None):
-            loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        with torch.autocast(device.type, dtype or half, enabled=dtype is not None):
+            logits = forward(tokens[:, :-1])  # (texts, tokens, vocab_size)
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
         loss.backward()
-        adamw.step()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item() if read else loss.detach()
 
-    return batch * LADDER.block_size / benchmark.measure(step, budget=3 * SECONDS).median
+    return step
 
-
-# %% [markdown]
-# **Predict.** One row at a time, 16 rows, a fused optimiser, autocast: how many times as fast as the first rung is the best one?
 
 # %%
-times_up = None  # @param {type:"number"}
+def seconds(work, repeats=5):  # lesson 01's timer, at its best
+    times = []
+    for _ in range(1 + repeats):
+        start = time.perf_counter()
+        work()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times[1:]), times[0] - min(times[1:])  # and what the first call took more
+
+
+a = torch.rand(2 * SIZE, 2 * SIZE, device=device)
+peak, peak_half = (2 * (2 * SIZE) ** 3 / seconds(lambda m=m: m @ m)[0] for m in (a, a.to(half)))
+f"products: {peak / 1e9:,.0f} GFLOP/s in fp32, {peak_half / 1e9:,.0f} in {half}".replace("torch.", "")
+
+# %% [markdown]
+# **Predict.** How much faster is the last rung than the first?
+
+# %%
+ladder_gains = None  # @param {type:"number"}
 
 # %%
 rungs = {
-    "one row at a time": tokens_per_second(1),
-    "16 rows at a time": tokens_per_second(16),
-    "+ fused optimiser": tokens_per_second(16, fused=True),
-    f"+ autocast to {str(short)[6:]}": tokens_per_second(16, fused=True, dtype=short),
+    "as first written": {},
+    "loss not read": {"read": False},
+    "fused optimizer": {"read": False, "fused": True},
+    f"{TEXTS} texts at once": {"read": False, "fused": True, "batch_size": TEXTS},
+    f"autocast to {half}".replace("torch.", ""): {"read": False, "fused": True, "batch_size": TEXTS, "dtype": half},
+    "compiled": {"read": False, "fused": True, "batch_size": TEXTS, "dtype": half, "compiled": True},
 }
+if peak_half < peak:  # a chip without units for 16 bits: leave that rung out
+    rungs = {name: options | {"dtype": None} for name, options in rungs.items() if "autocast" not in name}
 
 # %%
-climbed = max(rungs.values()) / rungs["one row at a time"]
-batching = rungs["16 rows at a time"] / rungs["one row at a time"]
-figures.bars(rungs, unit="tokens/s", title=f"The best rung is {climbed:.1f} times as fast as the first{guessed(times_up)}")
+tokens_per_second, first_call = {}, {}
+for name, options in rungs.items():
+    try:
+        best, first_call[name] = seconds(trainer(**options))
+    except Exception as error:  # torch.compile without a compiler
+        print(f"{name}: left out ({type(error).__name__})")
+        continue
+    tokens_per_second[name] = options.get("batch_size", 2) * config.block_size / best
 
 # %%
-ladder = published.get("ladder-a100")
-print(*(f"{rate:>9,.0f} tokens/s  {change}" for change, rate in ladder.points.items()), sep="\n")
-print(f"[{ladder.chip}, {ladder.what}: {ladder.credit}]")
+# @title Draw the ladder { display-mode: "form" }
+flop_per_token = 6 * sum(p.numel() for p in models.GPT(config).parameters())
+peaks = {name: peak_half if rungs[name].get("dtype") else peak for name in tokens_per_second}  # each rung's own
+rates = [*tokens_per_second.values()]
+climb, steps_up = rates[-1] / rates[0], {name: after / before for name, before, after in zip([*tokens_per_second][1:], rates, rates[1:])}
+largest = max(steps_up, key=steps_up.get)
+figures.bars(
+    {f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its peak)": rate for name, rate in tokens_per_second.items()}, unit="tokens/s",
+    title=f"The ladder gains {climb:.1f}×, {steps_up[largest]:.1f}× of it by {largest}{guessed(ladder_gains, '×')}",
+)
 
-# %% [markdown] tags=["minutes-4", "short-0"]
-# Larger batches keep more of the chip busy, a fused optimiser does in one call what takes several, and 16-bit formats halve the bytes and
-# use faster units, where the chip has them. Where it has none, as many CPUs, each number is converted there and back, and your last
-# bar falls instead of rising. (Training in fp16 also needs a scaler, lesson 07; here you only time.) The
-# printed list is somebody else's ladder on an A100: eleven times as fast, on the same chip with nearly the same network, mostly
-# by switching on what others have written. tf32 and bf16 are formats with fewer digits. FlashAttention never stores the whole table of which token looks at which.
-# A vocabulary rounded up to 50,304 divides evenly among the chip's units. Note the rungs that gained nothing: a batch of text is tiny, so
-# pinning its memory was no help. A few per cent on yours may be noise.
+# %%
+a100 = published.get("ladder-a100")
+gains = sorted(((b / a, name) for name, a, b in zip(a100.x[1:], a100.y, a100.y[1:])), reverse=True)[:4]
+print(f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens a second, {a100.y[-1] / a100.y[0]:.1f}× [{a100.credit}]")
+print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))
+
+# %% [markdown] tags=["minutes-5", "short-4"]
+# Which rungs matter depends on the chip, and steps of less than a tenth are noise here. On a CPU nothing is queued, so reading the loss costs nothing. On a
+# T4 expect the larger batch and fp16 to do most of it. On an A100 tensor cores and FlashAttention did.
 #
-# ## What torch.compile changes
+# The percentages tell you what is left. In 16 bits the products got so fast that everything else shows.
 #
-# `torch.compile` turns many operations into a few programs for the chip, called *kernels*. Compiling takes seconds, once.
-#
-# Here are seven operations on an array of many numbers.
-
-# %%
-def curve_of(x):
-    return torch.sin(x) * torch.cos(x) + x**2 * torch.sigmoid(x)
-
-
-many = torch.randn(NUMBERS, device=device)
-plain = benchmark.measure(lambda: curve_of(many), budget=SECONDS).median
-f"{1000 * plain:.1f} ms as written"
-
-# %% [markdown]
-# **Predict.** They become one program. After how many calls has compiling them paid for itself?
-
-# %%
-calls_until_paid = None  # @param {type:"integer"}
-
-# %%
-compiled = torch.compile(curve_of)
-start = time.perf_counter()
-try:
-    compiled(many)
-    benchmark.synchronize()
-    outcome = "compiled"
-except Exception as error:  # no C++ compiler, or no Triton, on this machine
-    compiled, outcome = None, f"{type(error).__name__}: {str(error).strip().splitlines()[0][:90]}"
-compile_seconds = time.perf_counter() - start
-outcome
-
-# %%
-fused = benchmark.measure(lambda: compiled(many), budget=SECONDS).median if compiled else plain
-pays = f"after {compile_seconds / (plain - fused):,.0f} calls" if fused < plain else "never"
-f"{outcome}, in {compile_seconds:.1f} s; {1000 * plain:.1f} ms as written, {1000 * fused:.1f} ms compiled: pays {pays}{guessed(calls_until_paid)}"
-
-# %% [markdown] tags=["minutes-7", "short-0"]
-# As written, seven operations read or write a whole array seventeen times, and ask for seven new arrays. Compiled, the
-# numbers are read once and the results written once, into one new array. On a GPU the seventeen become two, so at best it is eight times as fast. On a CPU the
-# new arrays count most, because the system hands them over page by page: one instead of seven. (A compilation is kept on disk, so your second run of this notebook pays less for it.) Others compiled
-# [Stable Diffusion](https://github.com/huggingface/diffusers/blob/main/docs/source/en/optimization/torch2.0.md) in the mode `reduce-overhead`.
-# On an A100 that made it twice as fast for one picture at a time and a quarter faster for sixteen; on a T4, 6 % for one
-# picture and 13 % for four. A compiler can only save what is wasted.
+# A compiler needs time first. Whether it pays depends on how many steps follow.
 #
 # ## Exercises
 #
-# ### 1 · A function that works anywhere
-# It gets a model and an `x` that may live elsewhere. Return `x` on the model's device. Don't name any
-# device; `next(model.parameters())` has one.
-
-# %% tags=["exercise"]
-def beside(model, x):
-    return ...  # one line
-
-
-### BEGIN SOLUTION
-def beside(model, x):
-    return x.to(next(model.parameters()).device)
-
-
-### END SOLUTION
-exercises.check("03.beside", beside)
-
-# %% [markdown]
-# ### 2 · Move only what is needed
-# 60,000 images of 28 × 28 pixels lie in CPU memory as bytes (`uint8`). The network wants float32. How
-# many MB (10⁶ bytes) have to cross for the first epoch, if you do it the cheapest way?
+# ### 1 · Move only what is needed
+#
+# 60,000 images of 28 × 28 pixels lie in CPU memory as bytes (`uint8`). The network wants float32. How many MB (10⁶ bytes) must
+# cross to the GPU for the first epoch, if you do it the cheapest way?
 
 # %% tags=["exercise"]
 megabytes_to_move = ...
@@ -707,7 +448,20 @@ megabytes_to_move = 60_000 * 28 * 28 * 1 / 1e6  # send bytes, make floats there
 exercises.check("03.move_less", megabytes_to_move)
 
 # %% [markdown]
+# ### 2 · What can a GPU gain you?
+#
+# Your loop waits 60 ms for each batch and then trains for 20 ms. A GPU makes the training ten times faster. How much faster is the loop?
+
+# %% tags=["exercise"]
+faster = ...
+### BEGIN SOLUTION
+faster = (60 + 20) / (60 + 20 / 10)  # the 60 ms stay
+### END SOLUTION
+exercises.check("03.amdahl", faster)
+
+# %% [markdown]
 # ### 3 · Find the hidden stops
+#
 # Which of these lines wait for the device? Answer with their numbers, as a set such as `{1, 2}`.
 #
 # ```
@@ -728,10 +482,10 @@ stopping_lines = {3, 5, 7}
 exercises.check("03.hidden_stops", stopping_lines)
 
 # %% [markdown]
-# ### 4 · Open task: halve this loop's time
+# ### 4 · Open task, halve this loop's time
 #
-# `slow_loop` adds up squares of a thousand small tensors, and asks for each result. Write `quick_loop`: the same number, in
-# half the time or less. The check runs both.
+# `slow_loop` adds up squares of a thousand small tensors, and asks for each result. Write `quick_loop`, which returns the same number in
+# half the time or less.
 
 # %% tags=["exercise"]
 pieces = [torch.full((16,), float(i), device=device) for i in range(1000)]
@@ -757,48 +511,64 @@ def quick_loop(pieces):
 ### END SOLUTION
 exercises.check("03.quick_loop", quick_loop, slow=slow_loop, pieces=pieces)
 
-# %% [markdown] tags=["minutes-2"]
+# %% [markdown] tags=["minutes-3", "short-2"]
 # ## Three things to take away
 
 # %%
 takeaways = {
-    "Move once, then do much": f"on paper a T4 spends its time on moving, below n = {t4_balance:,.0f}.",
-    "Wait rarely": f"waiting only at the end was {gain:.1f} times as fast.",
-    "Give it more at once": f"16 rows at a time learn {batching:.1f} times as fast as one; the ladder's best rung, {climbed:.1f} times.",
+    "A GPU answers before it is done": "wait before you read a clock, and don't read numbers that you don't need.",
+    "Look at the feed first": f"this network waited {starved:.0%} of the time; decoding once was {gain:.1f}× faster.",
+    "Then climb": f"the ladder gained {climb:.1f}× here, {steps_up[largest]:.1f}× of it by {largest}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Put predictions beside results { display-mode: "form" }
+with_jax = "reading" in globals()  # else its two experiments were replayed
+off, costs = (done / returned, reading / not_reading) if with_jax else (None, None)
 guess = reference.Prediction
 predicted = {
-    "balance_of_a_t4": guess(balance_of_a_t4, t4_balance),
-    "times_too_short": guess(times_too_short, right / wrong, "×"),
-    "times_as_fast": guess(times_as_fast, gain, "×"),
-    "steps_until_apart": guess(steps_until_apart, apart),
-    "times_longer": guess(times_longer, fed, "×"),
-    "times_up": guess(times_up, climbed, "×"),
-    "calls_until_paid": guess(calls_until_paid, compile_seconds / (plain - fused) if fused < plain else None),
+    "factor": guess(factor, off, "×"),
+    "reading_costs": guess(reading_costs, costs, "×"),
+    "percent_waiting": guess(percent_waiting, 100 * starved, "%"),
+    "ladder_gains": guess(ladder_gains, climb, "×"),
 }
 
 # %%
-# @title Keep them as a record { display-mode: "form" }
+# @title Keep your numbers as a record { display-mode: "form" }
 inventory, value = hardware.list_devices(), reference.Value
+queue = {
+    "wrong_clock": value(off, "×", "time of the work, that of a clock that doesn't wait being 1"),
+    "reading": value(costs, "×", "time of a loop that reads its loss in every step, one that doesn't being 1"),
+} if with_jax else {}
 reference.record(
-    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted,
-    wrong_clock=value(right / wrong, "×", "too short: the time of a clock that does not wait"),
-    waiting_once=value(gain, "×", "speed of a loop that waits only once, one that always waits being 1"),
-    digits=value(100 * accuracy, "%", "of the test digits right"),
-    steps_apart=value(apart or 0, "", "steps until two equal formulas differ by 0.1 in float32"),
-    on_device=value(fed, "×", "time of a DataLoader for an epoch's batches, picking rows on the device being 1"),
-    tokens=value(tokens_a_second, "tokens/s", "the network that learns to add"),
-    sums=value(last, "%", "of the held-out sums right"),
-    ladder=value(climbed, "×", "speed on the ladder's best rung, its first being 1"),
-    compile=value(plain / fused, "×", f"speed of seven operations compiled, {NUMBERS:,} numbers"),
+    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted, **queue,
+    starved=value(100 * starved, "%", "of the time a network waits for JPEG files"),
+    fed=value(gain, "×", "photos per second decoded once, JPEG files being 1"),
+    ladder=value(climb, "×", "speed on the ladder's last rung, its first being 1"),
+    peak=value(peak, "FLOP/s", "best speed of a large product in fp32"),
+    tokens=reference.series(range(len(rates)), rates, "tokens/s", "the ladder, rung by rung"),
 )
 
 # %% [markdown] tags=["minutes-0"]
-# ## What comes next
+# ## Keep this, and what comes next
 #
-# You can move work onto a chip, time it, feed it, and let it flow. The next lesson does the same in TensorFlow, and looks
-# inside a pipeline that feeds a chip.
+# ```python
+# model = model.to(device)
+# optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+# torch.set_float32_matmul_precision("high")  # tensor cores for fp32, from the L4 and A100 on
+# losses = []
+# for step, (x, y) in enumerate(loader):  # DataLoader(..., pin_memory=True, num_workers=2)
+#     x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+#     with torch.autocast(device.type, torch.bfloat16):  # fp16 and a GradScaler on a T4, see lesson 07
+#         loss = F.cross_entropy(model(x), y)
+#     loss.backward()
+#     optimizer.step()
+#     optimizer.zero_grad()
+#     losses.append(loss.detach())
+#     if step % 100 == 99:
+#         print(torch.stack(losses).mean().item())  # one wait for a hundred steps
+#         losses = []
+# ```
+#
+# Lesson 04 does the same in Keras, which builds the graph and the feed for you.

@@ -47,9 +47,9 @@ total
 # %% tags=["exercise"]
 mib = ...  # the bytes
 ### BEGIN SOLUTION
-mib = 64 * 3 * 224 * 224 * 4 / 2**20
+mib = 1000 * 50e6 * 8 / 240e9
 ### END SOLUTION
-exercises.check("02.tensor_bytes", mib)
+exercises.check("02.at_least", mib)
 
 # %%
 # @title Keep it as a record { display-mode: "form" }
@@ -93,7 +93,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("own", "action")
         ),
         "docs/planner.md": "".join(
-            f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "runs", "terms")
+            f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "checks", "runs", "terms")
         ),
         "README.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"

@@ -7,29 +7,25 @@ from typing import Any
 
 from colab_lessons.exercises import NotYet, choices, close, exercise, half_the_time, number
 
-_ELEMENTS = 64 * 3 * 224 * 224
-
 
 @exercise(
-    "02.tensor_bytes",
-    hint="Multiply the sides, multiply by the bytes of one float32, divide by 2**20.",
+    "02.at_least",
+    hint="Which takes longer, the multiplications or the bytes? Count the bytes in and out.",
 )
-def tensor_bytes(answer: float) -> str:
-    """MiB of 64 colour images of 224 by 224 pixels in float32."""
-    right, given = _ELEMENTS * 4 / 2**20, number(answer)
-    if close(given, right, 0.005):
-        return f"{right:.2f} MiB for one batch, before the network has done anything with it."
-    if close(given, _ELEMENTS * 4 / 1e6, 0.005):
-        raise NotYet("That is in MB (10**6). nvidia-smi counts in MiB (2**20).")
-    if close(given, _ELEMENTS / 2**20, 0.005):
-        raise NotYet("That counts elements. A float32 takes 4 bytes.")
-    if close(given, _ELEMENTS * 32 / 2**20, 0.005):
-        raise NotYet("That is in bits. 32 bits are 4 bytes.")
-    if close(given, _ELEMENTS * 8 / 2**20, 0.005):
-        raise NotYet("That is for float64, NumPy's default. PyTorch's is float32: 4 bytes.")
-    if close(given, _ELEMENTS * 4, 0.005):
-        raise NotYet("That is in bytes. Divide by 2**20 for MiB.")
-    raise NotYet("64 × 3 × 224 × 224 elements, 4 bytes each, 2**20 bytes a MiB.")
+def at_least(answer: float) -> str:
+    """Milliseconds to double 50 million float32 numbers at 240 GB/s."""
+    given, right = number(answer), 1000 * 50e6 * 8 / 240e9
+    if close(given, right):
+        return f"{right:.2f} ms. A chip that computes ten times faster needs just as long."
+    if close(given, right / 2):
+        raise NotYet("Each number is read and written: 8 bytes.")
+    if close(given, right / 8) or close(given, right / 4):
+        raise NotYet("A float32 takes 4 bytes, and it goes in and out.")
+    if close(given, right / 1000) or close(given, right * 1000):
+        raise NotYet("That is in another unit. A second is 1,000 milliseconds.")
+    if close(given, 1000 * 50e6 / 4.17e12):
+        raise NotYet("That is the arithmetic. The bytes take longer.")
+    raise NotYet("50 million × 8 bytes, divided by 240e9 bytes a second, times 1,000.")
 
 
 @exercise(

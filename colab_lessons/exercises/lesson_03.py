@@ -12,47 +12,9 @@ from colab_lessons.exercises import (
     half_the_time,
     items,
     number,
-    told_of,
 )
 
 _PIXELS = 60_000 * 28 * 28
-
-
-@exercise(
-    "03.beside",
-    hint="Where do the model's weights live? next(model.parameters()).device. Then move x there.",
-)
-def beside(answer: Callable[[Any, Any], Any]) -> str:
-    """A function (model, x) that returns x on the model's device; tried on two devices."""
-    import torch
-
-    if not callable(answer):
-        raise NotYet("A function is wanted here: def beside(model, x).")
-    x = torch.ones(2, 3)
-    for place in ("cpu", "meta"):  # meta: a device that is everywhere, and is not the CPU
-        model = torch.nn.Linear(3, 3, device=place)
-        try:
-            moved = answer(model, x)
-        except Exception as error:  # the learner's own code: whatever it raises is told
-            raise NotYet(
-                f"With a model on {place!r} it fails: {told_of(error)}. Did you name a device?"
-            ) from None
-        _judge_place(moved, model, place, x)
-    return "It follows the model wherever that lives."
-
-
-def _judge_place(moved: Any, model: Any, place: str, x: Any) -> None:
-    if moved is None:
-        raise NotYet("The function returns nothing: x.to(…) gives a new tensor, so return it.")
-    if next(model.parameters()).device.type != place:
-        raise NotYet(
-            "You moved the model. Move x to it: it is smaller, and the caller's model stays."
-        )
-    device = getattr(moved, "device", None)
-    if getattr(device, "type", None) != place:
-        raise NotYet(f"With a model on {place!r} you returned {device}. Use the model's device.")
-    if moved.shape != x.shape:
-        raise NotYet("Return x itself, moved, not what the model makes of it.")
 
 
 @exercise(
@@ -75,6 +37,26 @@ def move_less(answer: float) -> str:
     if close(given, 0):
         raise NotYet("Something has to cross once. What is the least?")
     raise NotYet("60,000 × 28 × 28 pixels, one byte each, divided by 10**6.")
+
+
+@exercise(
+    "03.amdahl",
+    hint="Write down the time of one round before, and after. Which part does the GPU touch?",
+)
+def amdahl(answer: float) -> str:
+    """Speed-up of a loop that waits 60 ms and trains 20 ms, when training is ten times faster."""
+    given, right = number(answer), 80 / 62
+    if close(given, right):
+        return "1.29×. The waiting stays, so fix the feed before you rent a GPU."
+    if close(given, 10):
+        raise NotYet("Only the training is ten times faster. The waiting isn't.")
+    if close(given, 62 / 80):
+        raise NotYet("That is the new time over the old. Turn it round.")
+    if close(given, 80 / 60):
+        raise NotYet("That's an infinitely fast GPU. This one still trains for 2 ms.")
+    if close(given, 80 / 8):
+        raise NotYet("You made the waiting faster too.")
+    raise NotYet("Before: 60 + 20 ms. After: 60 + 2 ms.")
 
 
 _STOPS = {3, 5, 7}

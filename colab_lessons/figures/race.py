@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -107,6 +107,7 @@ def contenders(
         if unit == "s":
             time_ticks(axes)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(axis="y", visible=False)
         said = "; ".join(
             f"{name} {with_unit(v, unit) if not isinstance(v, tuple) else _both(*v, unit)}"

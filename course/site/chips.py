@@ -36,7 +36,7 @@ def page() -> str:
         "## What they reach",
         "",
         "Large matrix products in TFLOP/s, copies in GB/s, and from them the balance in fp32 and in the best",
-        "format. The course's lessons and its planner reckon with these. *Italic*: nobody's measurement, but the",
+        "format. Lessons and planner reckon with these. *Italic*: nobody's measurement, but the",
         "data sheet times the shares that other chips reach.",
         f"They rest on some of {len(published.everything())} [published measurements](published.md).",
         "",

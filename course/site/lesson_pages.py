@@ -33,6 +33,7 @@ def page(course: Course, lesson: Lesson) -> NotebookNode:
             _fold(cell)
         cells.append(cell)
     notebook.cells = cells
+    notebook.metadata["language_info"]["pygments_lexer"] = "ipython3"  # which knows `!` and `%`
     return notebook
 
 

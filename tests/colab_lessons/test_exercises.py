@@ -214,10 +214,10 @@ CASES = {
         [(slowly, "Half the time"), (roughly, "64 bits"), (lambda starts: [0.5], "1 come out"),
          (lambda starts: [7.0] * len(starts), "The numbers differ"), (3, "cannot be read")],
     ),
-    "02.tensor_bytes": (
-        {}, ..., 36.75,
-        [(38.535, "MB (10**6)"), (9.1875, "4 bytes"), (294, "bits"), (73.5, "float64"),
-         (38535168, "in bytes"), (1, "2**20 bytes a MiB"), (None.__class__, "A number is wanted")],
+    "02.at_least": (
+        {}, ..., 5 / 3,
+        [(5 / 6, "read and written"), (5 / 24, "4 bytes"), (5 / 3000, "another unit"),
+         (0.01199, "arithmetic"), (7, "50 million"), ("fast", "A number is wanted")],
     ),
     "02.limits": (
         {}, dict.fromkeys(LIMITS, ...), LIMITS,
@@ -253,13 +253,10 @@ CASES = {
         {"slow": slow_loop, "pieces": PIECES}, not_yet, quick_loop,
         [(slow_loop, "wait once"), (lambda pieces: 1.0, "yours 1"), (3, "cannot be read")],
     ),
-    "03.beside": (
-        {}, lambda model, x: ..., lambda model, x: x.to(next(model.parameters()).device),
-        [(lambda model, x: x, "returned cpu"), (lambda model, x: x.to("cpu"), "returned cpu"),
-         (lambda model, x: x.to("cuda"), "Did you name a device"), (lambda model, x: None, "returns nothing"),
-         (lambda model, x: (model.to_empty(device="cpu"), x)[1], "You moved the model"),
-         (lambda model, x: model(x.to(next(model.parameters()).device)).sum(), "Return x itself"),
-         (3, "A function is wanted")],
+    "03.amdahl": (
+        {}, ..., 80 / 62,
+        [(10, "waiting isn't"), (0.775, "Turn it round"), (80 / 60, "infinitely fast"), (2, "60 + 2 ms"),
+         ("fast", "A number is wanted")],
     ),
     "03.move_less": (
         {}, ..., 47.04,
@@ -497,11 +494,11 @@ def _means_the_same(answer, solution):
 
 
 def test_an_error_in_the_learners_function_is_told_with_its_name():
-    def typo(model, x):
-        return x.to(modle.device)  # noqa: F821
+    def typo(starts):
+        return gorw(starts)  # noqa: F821
 
-    message = exercises.check("03.beside", typo).message
-    assert "NameError: name 'modle' is not defined" in message
+    message = exercises.check("01.quickly", typo, slowly=lambda starts: starts).message
+    assert "NameError: name 'gorw' is not defined" in message
 
 
 @pytest.mark.parametrize(
@@ -514,15 +511,15 @@ def test_other_ways_to_mend_the_leak_are_right(line):
 
 
 def test_verdict_speaks_to_people_and_machines():
-    verdict = exercises.check("02.tensor_bytes", 9.1875)
+    verdict = exercises.check("02.at_least", 5 / 24)
     bundle = verdict._repr_mimebundle_()
-    assert bundle["text/plain"].startswith("Exercise 02.tensor_bytes · Not yet:")
+    assert bundle["text/plain"].startswith("Exercise 02.at_least · Not yet:")
     assert "Not yet" in bundle["text/html"]
     assert bundle["application/vnd.colab-helpers.record+json"]["status"] == "wrong"
 
 
 def test_what_the_learner_wrote_is_escaped():
-    verdict = exercises.check("02.tensor_bytes", "<script>")
+    verdict = exercises.check("02.at_least", "<script>")
     assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
 
 

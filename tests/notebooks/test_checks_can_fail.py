@@ -68,7 +68,7 @@ def test_stored_output_that_changed(toy_course):
 
 
 def test_solution_that_is_wrong(toy_course):
-    edit_lesson(toy_course, "224 * 4 / 2**20", "224 / 2**20")
+    edit_lesson(toy_course, "50e6 * 8 / 240e9", "50e6 * 4 / 240e9")
     [problem] = sound.run_problems(run_toy(toy_course, assemble.SOLVED))
     assert "the solution is judged ['wrong']" in problem
 

@@ -18,7 +18,7 @@ PYTORCH = "03_pytorch_on_gpu"
 SCRIPT = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 WRONG = [
     (id, answer)
-    for id in ("03.beside", "03.move_less", "03.hidden_stops")
+    for id in ("03.amdahl", "03.move_less", "03.hidden_stops")
     for answer, _ in CASES[id][3]
 ]
 OUT_OF_MEMORY = {
@@ -72,7 +72,7 @@ def handed(notebook, kind):
 def _ladder():
     """What the stored run measured on the ladder, so that somebody can be near it."""
     [(_, record)] = handed(stored(), "record")
-    return record["predictions"]["times_up"]["measured"]
+    return record["predictions"]["ladder_gains"]["measured"]
 
 
 def submission(name, slug=PYTORCH, said=None, answers=None, errors=(), times=1.0, **record):
@@ -167,7 +167,7 @@ def _much_output(notebook):
 def _hostile(notebook):
     [(_, record)] = handed(notebook, "record")
     record["device"] = SCRIPT
-    record["predictions"]["times_up"]["guess"] = SCRIPT
+    record["predictions"]["ladder_gains"]["guess"] = SCRIPT
     record["values"]["ladder"]["meaning"] = SCRIPT
     for _, data in handed(notebook, "exercise"):
         data.update(status="wrong", message=SCRIPT)
@@ -180,27 +180,27 @@ def everything():
         {"device": "Tesla T4", "device_kind": "GPU"},
         {"device": "NVIDIA A100-SXM4-40GB", "device_kind": "GPU"},
     )
-    cpu = submission("01-ada.ipynb", said={"times_up": 10, "times_as_fast": 1.5})
+    cpu = submission("01-ada.ipynb", said={"ladder_gains": 10, "percent_waiting": 1.5})
     made = [
         cpu,
-        submission("02-ben/lesson.ipynb", said={"times_up": 100, "times_too_short": 2}, times=2.0),
-        submission("03 chi (1).ipynb", said={"times_up": 0.01}, times=0.5),
+        submission("02-ben/lesson.ipynb", said={"ladder_gains": 100, "factor": 2}, times=2.0),
+        submission("03 chi (1).ipynb", said={"ladder_gains": 0.01}, times=0.5),
         submission(
             "04-t4.ipynb",
-            said={"times_up": round(1.1 * _ladder(), 2)},
+            said={"ladder_gains": round(1.1 * _ladder(), 2)},
             answers={"03.move_less": 47.04},
             **t4,
         ),
         submission(
-            "05-t4.ipynb", said={"times_up": 3}, answers={"03.hidden_stops": {3, 5, 7}}, **t4
+            "05-t4.ipynb", said={"ladder_gains": 3}, answers={"03.hidden_stops": {3, 5, 7}}, **t4
         ),
         submission("06-a100.ipynb", times=20.0, **a100),
         submission("07-fake-gpu.ipynb", platform="fake-gpu", **t4),
         submission("08-fast.ipynb", fast=True),
         submission("09-memory.ipynb", errors=[OUT_OF_MEMORY]),
         submission("10-zero.ipynb", errors=[UNKNOWN, OUT_OF_MEMORY], **t4),
-        submission("11-other-lesson.ipynb", "02_check_hardware", said={"held_back": "all of them"}),
-        submission("12-words.ipynb", "02_check_hardware", said={"held_back": "a + b and A @ v"}),
+        submission("11-other-lesson.ipynb", "08_plan", said={"fits_on": "all"}),
+        submission("12-words.ipynb", "08_plan", said={"fits_on": "all but one"}),
         *(
             submission(f"20-wrong-{place:02d}.ipynb", answers={id: answer})
             for place, (id, answer) in enumerate(WRONG)
@@ -220,13 +220,13 @@ def everything():
         changed(submission("x"), "55-schema.ipynb", _record_of(schema=99), device="", problem="not a record"),
         changed(submission("x"), "56-odd.ipynb", _record_of(values=ODD), device="", problem="cannot be read"),
         changed(submission("x"), "57-run.ipynb", _record_of(run=[1]), device="", problem="cannot be read"),
-        changed(submission("x", said={"times_up": 7}), "58-moved.ipynb", _moved),
+        changed(submission("x", said={"ladder_gains": 7}), "58-moved.ipynb", _moved),
         changed(submission("x"), "59-much.ipynb", _much_output),
         changed(submission("x"), "60-<b>hostile</b>.ipynb", _hostile, device=SCRIPT,
-                said={"times_up": SCRIPT}, errors=("",), problem="changed after the run",
+                said={"ladder_gains": SCRIPT}, errors=("",), problem="changed after the run",
                 exercises={f"03.{n}": "wrong" for n in
                 ("beside", "move_less", "hidden_stops", "quick_loop")}),
-        submission("61-formula.ipynb", said={"times_up": "=HYPERLINK(\"x\")"}),
+        submission("61-formula.ipynb", said={"ladder_gains": "=HYPERLINK(\"x\")"}),
     ]  # fmt: skip
     odd = [
         Made("70-broken.ipynb", '{"cells": [', problem="no readable notebook"),

@@ -75,25 +75,25 @@ def test_no_cell_of_the_table_is_a_formula(read):
 
 def test_who_was_off_by_ten_and_in_which_direction(read):
     [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
-    [ladder] = [one for one in lesson.guesses if one.question.name == "times_up"]
+    [ladder] = [one for one in lesson.guesses if one.question.name == "ladder_gains"]
     number = {one.submission.file: one.number for one in lesson.students}
     measured = next(p.measured for _, p in ladder.answers if p.measured)
     assert math.isclose(dict(ladder.times_off)[number["01-ada.ipynb"]], 10 / measured)
     assert ladder.too_much == [number["02-ben/lesson.ipynb"]]
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
-    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("One row")
-    [words] = [g for one in read[1].lessons for g in one.guesses if g.question.name == "held_back"]
+    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("How much")
+    [words] = [g for one in read[1].lessons for g in one.guesses if g.question.name == "fits_on"]
     guessed = {word: count for word, count, _ in words.words if count}
     [measured] = {p.measured for _, p in words.answers}
-    assert guessed == {"all of them": 1, "a + b and A @ v": 1}
+    assert guessed == {"all": 1, "all but one": 1}
     assert {word: count for word, _, count in words.words if count} == {measured: 2}
 
 
 def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
     [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
     tasks = {task.id: task for task in lesson.tasks}
-    assert tasks["03.beside"].title == "1 · A function that works anywhere"
-    told = {text: len(students) for text, students in tasks["03.beside"].mistakes}
+    assert tasks["03.amdahl"].title == "2 · What can a GPU gain you?"
+    told = {text: len(students) for text, students in tasks["03.amdahl"].mistakes}
     assert told["With a model on 'meta' you returned cpu. Use the model's device."] == 2
     assert len(tasks["03.hidden_stops"].standing["right"]) == 1
     wrong = len(tasks["03.move_less"].standing["wrong"])
@@ -134,12 +134,12 @@ def test_names_stand_there_only_if_asked_for(folder, tmp_path, capsys, read):
 
 
 def test_a_prediction_that_was_changed_after_the_run_is_told(tmp_path):
-    one = made.submission("a.ipynb", said={"times_up": 10})
-    one.content = one.content.replace("times_up = 10", "times_up = 1.5")
+    one = made.submission("a.ipynb", said={"ladder_gains": 10})
+    one.content = one.content.replace("ladder_gains = 10", "ladder_gains = 1.5")
     (tmp_path / "a.ipynb").write_text(one.content, "utf-8")
     [handed] = submissions.read_folder(COURSE, tmp_path)
-    assert handed.problems == ("prediction changed after the run: times_up",)
-    assert handed.predictions["times_up"].guess == 10
+    assert handed.problems == ("prediction changed after the run: ladder_gains",)
+    assert handed.predictions["ladder_gains"].guess == 10
 
 
 def test_predictions_without_a_run_are_read_and_nothing_is_executed(tmp_path):
@@ -149,12 +149,12 @@ def test_predictions_without_a_run_are_read_and_nothing_is_executed(tmp_path):
     for cell in notebook["cells"]:
         cell["source"] = (
             cell["source"]
-            .replace("times_up = None", "times_up = 4")
+            .replace("ladder_gains = None", "ladder_gains = 4")
             .replace("times_faster = None", f"times_faster = {danger}")
         )
     (tmp_path / "a.ipynb").write_text(json.dumps(notebook), "utf-8")
     [handed] = submissions.read_folder(COURSE, tmp_path)
-    assert {name: one.guess for name, one in handed.predictions.items()} == {"times_up": 4}
+    assert {name: one.guess for name, one in handed.predictions.items()} == {"ladder_gains": 4}
     assert not (tmp_path / "made").exists()
 
 
@@ -189,19 +189,19 @@ LONE = "A\ud800"
 ODD = {
     "half a letter": lambda r: r.update(device=LONE),
     "half a letter in an exercise": lambda r: r["exercises"].update(
-        {"03.beside": {"status": "wrong", "message": LONE, "tries": 1}}
+        {"03.amdahl": {"status": "wrong", "message": LONE, "tries": 1}}
     ),
     "a message that is none": lambda r: r["exercises"].update(
-        {"03.beside": {"status": "wrong", "message": None, "tries": 1}}
+        {"03.amdahl": {"status": "wrong", "message": None, "tries": 1}}
     ),
     "an exercise of nobody": lambda r: r["exercises"].update(
         {"03.nonsense": {"status": "wrong", "message": "x", "tries": 1}}
     ),
-    "a unit that is none": lambda r: r["predictions"]["times_up"].update(unit=[1]),
+    "a unit that is none": lambda r: r["predictions"]["ladder_gains"].update(unit=[1]),
     "a number too large": lambda r: r["values"]["ladder"].update(number=10**400),
     "no number": lambda r: r["values"]["ladder"].update(number=float("nan")),
-    "next to nothing": lambda r: r["predictions"]["times_up"].update(said=5e-324, measured=12),
-    "less than nothing": lambda r: r["predictions"]["times_up"].update(said=-3),
+    "next to nothing": lambda r: r["predictions"]["ladder_gains"].update(said=5e-324, measured=12),
+    "less than nothing": lambda r: r["predictions"]["ladder_gains"].update(said=-3),
     "too many values": lambda r: r["values"].update(
         {str(i): {"number": 1, "unit": "", "meaning": str(i)} for i in range(100_000)}
     ),
@@ -219,7 +219,7 @@ def test_odd_records_break_nothing(tmp_path, name):
 def field_of(text, notebook=None):
     notebook = notebook or json.loads(made.submission("a").content)
     for cell in notebook["cells"]:
-        cell["source"] = cell["source"].replace("times_up = None", f"times_up = {text}")
+        cell["source"] = cell["source"].replace("ladder_gains = None", f"ladder_gains = {text}")
     return notebook
 
 
@@ -245,13 +245,13 @@ def test_what_the_course_came_with_is_nobodys_own_work(tmp_path):
     both = submissions.read_folder(COURSE, tmp_path)
     for one in both:
         assert not one.same_as and one.record is None and "not run to its end" in one.problems[0]
-        assert one.predictions["times_up"].guess == 4 and len(one.problems) == 1
+        assert one.predictions["ladder_gains"].guess == 4 and len(one.problems) == 1
         assert 1 <= one.ran <= 4
 
 
 def test_of_two_saves_of_one_run_the_later_counts(tmp_path):
     for name, said, time_ in (("lesson (1)", 1, "T10:10"), ("lesson", 2, "T11:10")):
-        notebook = json.loads(made.submission("a", said={"times_up": said}).content)
+        notebook = json.loads(made.submission("a", said={"ladder_gains": said}).content)
         record_of(notebook)["run"] = {"id": "one", "began": "", "recorded": f"2026-11-22{time_}"}
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
     [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
@@ -293,11 +293,11 @@ def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
 
 def test_thirty_who_said_the_same_are_thirty_dots(tmp_path):
     for number in range(30):
-        text = made.submission("a", said={"times_up": 10}).content
+        text = made.submission("a", said={"ladder_gains": 10}).content
         (tmp_path / f"{number}.ipynb").write_text(text, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
     work = summary.summarize(COURSE, handed)
-    [guess] = [g for one in work.lessons for g in one.guesses if g.question.name == "times_up"]
+    [guess] = [g for one in work.lessons for g in one.guesses if g.question.name == "ladder_gains"]
     dots = report._dots(guess, {s.number: s for one in work.lessons for s in one.students}, False)
     assert len({(dot.x, dot.y) for dot in dots}) == 30
     assert report.page(work, handed).count("<circle") == 30

@@ -104,7 +104,7 @@ def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):
     )
     text = (tmp_path / "made" / f"{lesson.slug}.html").read_text("utf-8")
     assert "seen on &lt;b&gt;my&lt;/b&gt; machine" in text
-    assert "for 50 minutes" in capsys.readouterr().out
+    assert "for 45 minutes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_solutions_stand_behind_all_tasks():
 def test_sizes_are_shown_without_those_for_checks():
     [shown] = [s for s in made(COURSE.lessons[2]).slides if s.title == "Sizes that come up"]
     text = re.sub(r"<[^>]+>", "", shown.body)
-    assert "N = 2048  # of the matrices" in text and "GPT_STEPS = 700" in text
-    assert "FAST" not in text and "n_embd=256, n_head=4, n_layer=4" in text
+    assert "SIZE = 1024  # of matrices" in text and "PHOTOS = 256" in text
+    assert "FAST" not in text and "LAYERS = 4" in text
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_report_shows_numbers_figures_and_alt_text(toy_course, tmp_path):
     outcome = run_toy(toy_course)
     page = report.write(toy_course, [outcome], tmp_path / "report.html").read_text()
     assert 'alt="A line that rises from 3 to 4."' in page
-    assert "the total" in page and ">45<" in page and "02.tensor_bytes open" in page
+    assert "the total" in page and ">45<" in page and "02.at_least open" in page
     assert not re.search(r'(src|href)="https?://', page)  # self-contained
 
 

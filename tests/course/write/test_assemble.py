@@ -64,15 +64,15 @@ def test_set_up_cell_is_folded_and_short(course):
 def test_learner_sees_stub_check_and_folded_solution(toy_course):
     [stub] = tagged(toy_course, assemble.EXERCISE)
     assert "mib = ...  # the bytes" in stub.source and "SOLUTION" not in stub.source
-    assert 'exercises.check("02.tensor_bytes", mib)' in stub.source
+    assert 'exercises.check("02.at_least", mib)' in stub.source
     [solution] = tagged(toy_course, assemble.SOLUTION)
     assert solution.cell_type == "markdown" and solution.source.startswith("<details>")
-    assert "mib = 64 * 3 * 224 * 224 * 4 / 2**20" in solution.source
+    assert "mib = 1000 * 50e6 * 8 / 240e9" in solution.source
 
 
 def test_solved_variant_runs_the_solution_below_the_stub(toy_course):
     [solution] = tagged(toy_course, assemble.SOLUTION, assemble.SOLVED)
-    assert solution.cell_type == "code" and "mib = 64 * 3" in solution.source
+    assert solution.cell_type == "code" and "mib = 1000 * 50e6" in solution.source
     assert tagged(toy_course, assemble.EXERCISE) == tagged(
         toy_course, assemble.EXERCISE, assemble.SOLVED
     )
