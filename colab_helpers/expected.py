@@ -48,7 +48,9 @@ class Rate:
         return (self.low + self.high) / 2 if self.confidence == "L" else self.high
 
     def __str__(self) -> str:
-        credits = dict.fromkeys(published.get(row.partition(":")[0]).credit for row in self.rows)
+        rows = [row.partition(":")[0] for row in self.rows]
+        known = published.everything()
+        credits = dict.fromkeys(known[row].credit if row in known else row for row in rows)
         said = [*credits, *([self.note] if self.note else [])]
         return f"{_CONFIDENCE[self.confidence]}: {'; '.join(said)}"
 

@@ -4,6 +4,8 @@ Somebody who uses the helper for work of their own needs nothing of this floor. 
 
     exercises   Is my answer right, and if not, what should I look at?
     models      Which networks do the lessons share?
+    networks    On which networks are plans tried?
+    transformer What does a GPT's step take, by formula?
     data        Which data do they train on?
     reference   What did other hardware measure?
     replay      Which cells can run here, and what did the others show elsewhere?

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers.transformer import Transformer
+from colab_lessons.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import time
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, expected, facts, hardware, published
+from colab_helpers import expected, facts, hardware, published
 
-from colab_lessons import exercises, figures, models, reference
+from colab_lessons import curves, exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -45,19 +45,15 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 device
 
 # %% [markdown]
-# If it says `cpu`, four clicks get you a GPU. Colab gives you another machine, so run the notebook from the top afterwards.
-
-# %%
-# @title The four clicks { display-mode: "form" }
-figures.path(["Runtime", "Change runtime type", "T4 GPU", "Save"], title="Colab's menu, from no GPU to a T4")
-
-# %% [markdown]
+# If it says `cpu`, choose *Runtime > Change runtime type > T4 GPU > Save*. If a T4 is free, Colab gives you another machine. Files and variables of
+# this one are gone then, so run the notebook from the top.
+#
 # Remember the line that set `device`. Code that says `device="cuda"` crashes on a machine without an NVIDIA GPU. Code that asks
 # first runs anywhere, only slower. Nothing in this notebook needs a GPU, so stay if you don't get one.
 
 # %% tags=["nbval-check-output"]
 # @title What Colab promises, and what it costs { display-mode: "form" }
-facts.quote("no-backend", "session-length", "compute-units")
+facts.quote("no-backend", "session-length", "end-session")
 
 # %% [markdown] tags=["minutes-3"]
 # ## A few fast lanes, or thousands of slow ones
@@ -101,6 +97,9 @@ f"best {1000 * min(times):.1f} ms, usually {1000 * statistics.median(times):.1f}
 # %% [markdown]
 # Two numbers, because you share this machine. The minimum shows what the chip can do, and the median shows what you get.
 # When they're far apart, somebody else is using your core. From here on we take the minimum.
+#
+# And why `synchronize`? Because a GPU's calls return before the work is done. Stop the clock too early, and a T4 seems to do millions of TFLOP/s. Lesson 03
+# shows that.
 
 # %% [markdown] tags=["minutes-10"]
 # ## The race
@@ -123,18 +122,19 @@ if device.type != "cpu":
 race = {name: [] for name in places}
 for n in SIZES:
     for name, place in places.items():
-        a = torch.rand(n, n, device=place)  # it's already there; lesson 03 measures the way
+        a = torch.rand(n, n, device=place)  # made where it's used; lesson 03 is about moving
         race[name].append(min(seconds(lambda: a @ a)))
 
 # %% [markdown]
 # No GPU here? Then race an *expected* T4. It pays for the launch, and then for its arithmetic or its memory traffic, whichever takes
-# longer. Others have measured all three. A T4's data sheet promises 8.1 TFLOP/s, by the way. On Colab it sustains half of that.
+# longer. Others have measured the last two on Colab. The launch is an estimate, and it's a wide one, so you'll see a band. Its data sheet promises 8.1
+# TFLOP/s, by the way. On Colab a T4 sustains half of that.
 
 # %%
 t4 = expected.rates("T4")
 speed, bandwidth = t4["fp32"].value, t4["memory"].value
 low, high = (
-    [launch + max(2 * n**3 / speed, 12 * n**2 / bandwidth) for n in SIZES] for launch in (t4["launch"].low, t4["launch"].high)
+    [launch + max(2 * n**3 / speed, 3 * 4 * n**2 / bandwidth) for n in SIZES] for launch in (t4["launch"].low, t4["launch"].high)
 )
 print(f"{speed / 1e12:.1f} TFLOP/s, {bandwidth / 1e9:.0f} GB/s, a launch {1e6 * t4['launch'].low:.0f} to {1e6 * t4['launch'].high:.0f} µs")
 print(*(f"{name}: {t4[name]}" for name in ("fp32", "memory", "launch")), sep="\n")
@@ -143,7 +143,7 @@ print(*(f"{name}: {t4[name]}" for name in ("fp32", "memory", "launch")), sep="\n
 # @title Draw the race { display-mode: "form" }
 mine = race["one CPU core"]
 rivals = [race["your GPU"]] if "your GPU" in race else [low, high]
-found = sorted({float(f"{c:.2g}") for c in (benchmark.crossover(SIZES, mine, end) for end in rivals) if c})
+found = sorted({float(f"{c:.2g}") for c in (curves.crossover(SIZES, mine, end) for end in rivals) if c})
 between = " to ".join(f"{c:,.0f}" for c in found) or "no size here"
 rival = "Your GPU" if "your GPU" in race else "A T4, expected,"
 figures.race(
@@ -154,7 +154,7 @@ figures.race(
 
 # %% [markdown] tags=["minutes-9"]
 # Follow the blue line. From n = 128 on it climbs by about a factor of eight whenever n doubles, because there's eight times as much to do.
-# The GPU's line starts flat. Down there its time is all launch and no arithmetic. Where the two meet, the work has become longer than the call.
+# A GPU's line starts flat. Down there its time is all launch and no arithmetic. They meet where the CPU's whole job takes as long as one call to the GPU.
 #
 # Remember that crossing when a GPU disappoints you. A small network on a small batch sits to the left of it. Give it more work at once.
 #
@@ -172,7 +172,7 @@ def advance(x, scratch):
 
 
 # %% [markdown]
-# **Predict.** Advancing one number takes a while. How much longer does it take to advance a thousand?
+# **Predict.** How many times longer does it take to advance a thousand numbers than one?
 
 # %%
 thousand_takes = None  # @param {type:"number"}
@@ -187,7 +187,8 @@ for n in CROWDS:
 
 # %%
 # @title Draw the crowd { display-mode: "form" }
-ends = [[300 * launch + 100 * 28 * n / bandwidth for n in CROWDS] for launch in (t4["launch"].low, t4["launch"].high)]
+# 300 launches queue up while the memory works: 28 bytes for each number and step. The longer of the two counts.
+ends = [[max(300 * launch, 100 * 28 * n / bandwidth) for n in CROWDS] for launch in (t4["launch"].low, t4["launch"].high)]
 ratio = crowd["one CPU core"][1000] / crowd["one CPU core"][1]
 figures.race(
     CROWDS, {name: [*times.values()] for name, times in crowd.items()}, bands={} if "your GPU" in crowd else {"a T4, expected": ends},
@@ -200,7 +201,8 @@ figures.race(
 # for one number as for a thousand.
 #
 # The GPU's line stays flat for longer, but it lies higher, because its calls cost more. So it takes a crowd of some hundred thousand before
-# the GPU wins. On the right, memory sets the pace. A T4 moves 240 GB/s, and one core moves a few tens.
+# the GPU wins. On the right, memory sets the pace. A T4 moves 240 GB/s, and one core moves a few tens. Your line jumps where the numbers
+# outgrow its caches, which is lesson 02's subject.
 #
 # That's what a GPU is for. It doesn't do things faster, it does more things at the same time.
 #
@@ -208,7 +210,7 @@ figures.race(
 #
 # Now for a real job. Here's a small GPT, a network that predicts the next piece of a text. It has ten million *parameters*, the
 # numbers that training adjusts. One training step looks at a batch of 64 texts and improves the parameters a little. They go through in
-# four portions, because memory has limits.
+# portions of 16, whose gradients add up, because the pieces are easier on a CPU's memory.
 
 # %%
 config = models.GPTConfig(n_layer=LAYERS)
@@ -232,8 +234,8 @@ def training(place):
 
 # %% [markdown]
 # How long do 1,000 of these take? You can know before you run one. Training a language model costs about six operations per parameter
-# and token. Two are the multiplication and the addition in the forward pass, and the backward pass needs four. Divide by the operations
-# that your machine did per second in the race.
+# and token. Two are the multiplication and the addition in the forward pass. The backward pass does that twice, once for the parameters and once for
+# what went in. Divide by the operations that your machine did per second in the race.
 
 # %%
 parameters = sum(p.numel() for p in models.GPT(config).parameters())
@@ -258,8 +260,9 @@ print(*(f"{name}: {time / 60:,.1f} minutes by a few steps, {share[name]:.0%} of 
 # @title Compare the machines { display-mode: "form" }
 by_others = published.get("gpt-a100").share(1000 / 5000) if not FAST else None  # 5,000 steps, same network and batch
 rows = {f"{name}, {what}": times[name] for name in places for what, times in (("by the rule", estimate), ("measured", measured))}
-rows |= {} if device.type == "cuda" else {"a T4, by the rule, fp32": 1000 * flop / speed}
-rows |= {"an A100, published, bf16": by_others.value} if by_others else {}
+rows |= {} if device.type == "cuda" else {"a T4 in fp32, by the rule": 1000 * flop / speed}
+rows |= {"an A100 in bf16, by the rule": 1000 * flop / expected.rates("A100-40")["bf16"].value}
+rows |= {"an A100 in bf16, published": by_others.value} if by_others else {}
 last = [*places][-1]
 figures.contenders(
     rows, unit="s", xlabel="time for 1,000 training steps", credit=[by_others] if by_others else [],
@@ -270,8 +273,8 @@ figures.contenders(
 # One division told you most of it before you started. The rule leaves out attention's own products, about a tenth here, and everything that
 # isn't a product, such as softmax, normalization and the optimizer. Lesson 02 shows why those are slow for how little they compute.
 #
-# So read the rule as the best case, and the faster the chip, the further off it is. An A100 does 234 TFLOP/s in bf16, a 16-bit format. The
-# rule gives it under five seconds, and the published run took 36, a third of them for evaluation. The products were hardly the problem any more.
+# So read the rule as the best case, and the faster the chip, the further off it is. The A100 ran in bf16, a 16-bit format in which it does about 230
+# TFLOP/s. The rule gives it under five seconds, and the published run took about 36, evaluations included. Multiplication explains five of them.
 #
 # ## Exercises
 #
@@ -318,8 +321,8 @@ exercises.check("01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU co
 # %% [markdown]
 # ### 4 · Open task, halve the time
 #
-# `slowly` advances 2,000 numbers, one after another. Write `quickly`, which returns the same list in half the time or less, on any device.
-# These steps amplify rounding errors, and tensors have 32 bits unless you ask for `torch.float64`.
+# `slowly` advances 2,000 numbers, one after another. Write `quickly`, which returns the same list in half the time or less. These
+# steps amplify rounding errors, so call `grow` itself, and mind that tensors have 32 bits unless you ask for `torch.float64`.
 
 
 # %% tags=["exercise"]
@@ -383,6 +386,7 @@ reference.record(
 # ```python
 # import time, torch
 #
+# torch.set_num_threads(1)  # one core, as on this page
 # device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 #
 # def seconds(work, repeats=20):

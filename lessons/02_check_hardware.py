@@ -33,6 +33,8 @@ CHAINS = CHAINS or ([1, 8, 32] if FAST else [1, 2, 4, 8, 16, 32, 64])  # multipl
 #
 # A chip can only work on numbers that have arrived. So it has two speed limits, one for computing and one for moving bytes. Measure both.
 #
+# Work takes at least the longer of two times, its operations divided by the one speed and its bytes divided by the other.
+#
 # A product of two n × n matrices takes n multiplications and n additions for each of n² results, so 2n³ operations. A floating-point
 # operation per second is one FLOP/s. A copy reads each byte and writes it, so it moves twice the bytes of the array.
 
@@ -58,7 +60,7 @@ x, y = torch.rand(2, NUMBERS, device=device) / 2
 out = torch.empty_like(x)
 
 peak = 2 * SIZE**3 / min(seconds(lambda: a @ a, repeats=10))
-bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))
+bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))  # read and written
 print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s")
 
 # %%
@@ -69,8 +71,8 @@ print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the 
 # There's nothing wrong with the addition. It moves 12 bytes for a single operation, two numbers in and one out, and moving sets its pace. The
 # product reuses each number about 2,000 times once it has arrived.
 #
-# So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*. We count the bytes that the code asks
-# for. A CPU moves some more behind its back, because it reads what it's about to overwrite.
+# So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*. The addition does 1/12. The product does 2n³ for
+# 3 · 4n² bytes, which is n/6, or 341 for n = 2048.
 #
 # ## Trace the roof
 #
@@ -128,36 +130,40 @@ figures.roofs(
 # Follow the points. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
 # little more than one.
 #
-# Then they bend, and computing sets the pace. How high the flat part lies is up to the code. A simple loop multiplies, then adds. A
-# library's product does both in one instruction and keeps every unit busy.
+# Where they leave the slope, computing sets the pace. How high they get is up to the code. In this loop each operation waits for the one before, and a CPU
+# multiplies first and adds afterwards. A library's product does both at once and keeps all units busy.
 #
-# Where slope and flat meet is the *ridge*. One division tells you where it is.
+# Where the slope meets the flat part is the *ridge*. One division tells you where it is.
 
 # %%
 ridge = peak / bandwidth
-print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.0f} FLOP for each byte; for this loop {loop / bandwidth:.0f}")
+print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.0f} FLOP for each byte")
 print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
-# Left of the ridge no code can be faster than the slope. It's *memory-bound*, and only fewer bytes help. Right of it code is
-# *compute-bound*, and only better use of the chip helps. So you can tell when something is wrong. Compare what you get with what's possible.
+# Left of the ridge code whose numbers come from memory can't be faster than the slope. It's *memory-bound*, and only fewer bytes help. Right of it code is
+# *compute-bound*, and only better use of the chip helps.
+#
+# So you can tell when something is wrong. Compare what you get with what's possible. Here's a list doubled in four ways. Which of them has
+# something to fix?
 
 # %%
-n = 64
-small = torch.rand(n, n, device=device)
-tasks = {  # name: (work, operations, bytes)
-    "add two lists": (lambda: torch.add(x, y, out=out), NUMBERS, 12 * NUMBERS),
-    "softmax of rows": (lambda: torch.softmax(x.view(-1, 1024), 1), 5 * NUMBERS, 8 * NUMBERS),
-    f"{n}² product": (lambda: small @ small, 2 * n**3, 12 * n**2),
-    f"{SIZE}² product": (lambda: a @ a, 2 * SIZE**3, 12 * SIZE**2),
+column = torch.rand(NUMBERS // 1024, 1024, device=device).T  # the same numbers, stored the other way round
+row, wide = torch.empty_like(column, memory_format=torch.contiguous_format), x.double()
+wider = torch.empty_like(wide)
+tasks = {  # name: (work, bytes in and out), one operation for each number
+    "doubled": (lambda: torch.mul(x, 2, out=out), 8 * NUMBERS),
+    "in 64 bits": (lambda: torch.mul(wide, 2, out=wider), 16 * NUMBERS),
+    "against the grain": (lambda: torch.mul(column, 2, out=row), 8 * NUMBERS),
+    "1,000 at a time": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, 10**6, 1000)], 8 * 10**6),
 }
-for name, (work, operations, moved) in tasks.items():
-    possible = min(peak, operations / moved * bandwidth)
-    print(f"{name:>16}: {operations / min(seconds(work)) / possible:4.0%} of what is possible")
+for name, (work, moved) in tasks.items():
+    taken_here = min(seconds(work))
+    print(f"{name:>17}: {moved / bandwidth / taken_here:4.0%} of what is possible")
 
 # %% [markdown] tags=["minutes-8"]
-# Near 100 % nothing is wrong, however slow it looks. Far below, something else holds the code back. A small product spends its time on being
-# called, and a softmax on exponentials and extra passes. A little above 100 % is possible too, because a copy isn't the best way to move bytes.
+# The first two are near 100 %, so nothing is wrong with them. The second still takes longer, because it has twice the bytes to move. The
+# third jumps through memory and uses a small part of what each fetch brings. The fourth spends its time on a thousand calls.
 #
 # Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % as soon as anything runs.
 #
@@ -187,10 +193,10 @@ figures.lines(
 )
 
 # %% [markdown]
-# Each step down is a cache that the list has outgrown. At the right end you see what one core gets from memory. The hollow curve is a whole A100, measured
+# The line falls where the list outgrows a cache. At the right end you see what one core gets from memory. The hollow curve is a whole A100, measured
 # by somebody else. It drops threefold where its cache of 40 MB is full.
 #
-# So a benchmark of 1 MB measures a cache. And work cut into pieces that fit in a cache runs as if on a faster chip, which is exercise 4.
+# So a benchmark of 1 MB measures a cache. And work cut into cache-sized pieces runs faster, which exercise 4 tries.
 #
 # How far away is a number? This is how long one of an A100's threads waits for it.
 
@@ -201,8 +207,7 @@ for where, kib in {"its own cache": 30, "the whole chip's cache": 2016, "memory"
 print(f"[{waits.credit}]")
 
 # %% [markdown] tags=["minutes-5"]
-# A GPU doesn't shorten that wait. It keeps thousands of threads ready and works on the others meanwhile, which is why it wants so much to do at
-# once.
+# A GPU doesn't shorten that wait. While some threads wait, others run. So it needs thousands of them.
 #
 # ## Five chips under one roof
 #
@@ -222,8 +227,8 @@ figures.roofs(
 )
 
 # %% [markdown] tags=["minutes-7"]
-# Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight for each token, so it lies far to the left, and
-# only bandwidth counts. Training with large batches lies far to the right, where the peak counts.
+# Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight, two bytes, for a multiplication and an addition. That's
+# 1 FLOP for each byte, and only bandwidth counts. With 64 texts each weight is used 64 times. Training lies far to the right, where the peak counts.
 #
 # Don't compare the peaks of two chips. Compare the lines above your own work.
 #
@@ -282,7 +287,7 @@ exercises.check("02.at_least", milliseconds)
 # %% [markdown]
 # ### 2 · What limits it on a T4?
 #
-# In float32 a T4 computes 4.2 TFLOP/s, moves 240 GB/s and needs about 10 µs to launch a kernel. Which of the three takes longest for each line,
+# In float32 a T4 computes 4.2 TFLOP/s, moves 240 GB/s and needs about 10 µs to start a piece of work, a *kernel launch*. Which of the three takes longest for each line,
 # `"compute"`, `"bandwidth"` or `"launch"`? An n × n product does 2n³ operations on 12n² bytes. The lists have 10 million numbers.
 
 # %% tags=["exercise"]
@@ -320,7 +325,7 @@ reading = {
 exercises.check("02.read_smi", reading)
 
 # %% [markdown]
-# ### 4 · Open task, go over memory less often
+# ### 4 · Open task, make fewer passes over memory
 #
 # `many_passes` makes sixty passes over the array. Write `fewer_passes`, which returns the same numbers in half the time or less on the
 # CPU. There is more than one way.

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from colab_helpers import hardware, published
+from colab_helpers import benchmark, hardware, published
 
 from colab_lessons import exercises, figures, models, reference, replay
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -28,6 +28,7 @@ SIZE = None
 STEPS = None
 PHOTOS = None
 TEXTS = None
+SECONDS = None
 LAYERS = None
 
 # %% tags=["sizes"]
@@ -35,7 +36,8 @@ LAYERS = None
 SIZE = SIZE or (256 if FAST else 1024)  # of matrices
 STEPS = STEPS or (5 if FAST else 20)  # of the loop that reads its loss, or doesn't
 PHOTOS = PHOTOS or (64 if FAST else 256)  # JPEG files
-TEXTS = TEXTS or (2 if FAST else 16)  # in a large batch
+TEXTS = TEXTS or (4 if FAST else 16)  # in a large batch
+SECONDS = SECONDS or (0.05 if FAST else 1)  # for each rung
 LAYERS = LAYERS or (1 if FAST else 4)  # of the GPT
 
 # %% [markdown] tags=["minutes-6", "short-5"]
@@ -76,10 +78,10 @@ model(x).shape
 # A GPU works through a *queue*. Python puts work in and goes on at once, long before the work is done. So a careless clock measures how
 # long it takes to put work in.
 #
-# PyTorch on a CPU has no queue, and each call is done when it returns. JAX has one even on a CPU. So without an NVIDIA GPU the next two
-# experiments run in JAX, and you see the real thing.
+# PyTorch on a CPU has no queue, and each call is done when it returns. JAX, another framework, has one even on a CPU. So without an NVIDIA GPU the next
+# two experiments run in JAX, and you see the real thing. `jit` makes one piece of work of a function, and `block_until_ready` waits for it.
 #
-# **Predict.** By which factor does the careless clock under-report?
+# **Predict.** How many times too short is the careless clock's time?
 
 # %%
 factor = None  # @param {type:"integer"}
@@ -97,12 +99,14 @@ else:
     work, wait = lambda: twenty(b), lambda result: result.block_until_ready()
 wait(work())  # warm up
 
+# %%
+# needs: jax
 start = time.perf_counter()
 result = work()
 returned = time.perf_counter() - start  # WRONG: the work has only been queued
 wait(result)
 done = time.perf_counter() - start
-print(f"the call returned after {1000 * returned:.2f} ms, and the result was there after {1000 * done:.0f} ms{guessed(factor, '×')}")
+print(f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms: {done / returned:,.0f}×")
 
 # %% [markdown] tags=["minutes-8", "short-7"]
 # The more work you queue, the more wrong the careless clock is. In PyTorch you wait with `torch.cuda.synchronize()`, or you let the GPU do the timing.
@@ -110,7 +114,7 @@ print(f"the call returned after {1000 * returned:.2f} ms, and the result was the
 # ```python
 # start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 # start.record()
-# loss = train_step()
+# loss = train_step()  # your own
 # end.record()
 # torch.cuda.synchronize()
 # print(start.elapsed_time(end), "ms")
@@ -121,7 +125,7 @@ print(f"the call returned after {1000 * returned:.2f} ms, and the result was the
 # The queue is a gift. While the GPU computes a step, Python can fetch the next batch. But ask for the loss, and Python must wait until the queue
 # is empty.
 #
-# Here's a loop that waits for a disk in every step, about as long as a step computes. We use `time.sleep` for the disk, because sleeping takes no
+# Here's a loop that waits for a disk in every step, nine tenths as long as a step computes. We use `time.sleep` for the disk, because sleeping takes no
 # core away. The only difference between the two runs is one `float(loss)`.
 #
 # **Predict.** How much slower is the loop that reads its loss in every step? Give a factor.
@@ -172,6 +176,8 @@ def run(read, disk):
     return (time.perf_counter() - start) / STEPS
 
 
+# %%
+# needs: jax
 run(True, 0)  # warm up
 step = min(run(False, 0) for _ in range(3))
 reading, not_reading = (min(run(read, 0.9 * step) for _ in range(3)) for read in (True, False))
@@ -181,14 +187,14 @@ figures.bars(
 )
 
 # %% [markdown] tags=["minutes-12", "short-11"]
-# Without the read, the disk hides behind the computing. With it, they take turns. At worst that doubles the time, and it happens with
-# `.item()`, `.cpu()`, `print(loss)`, and with progress bars that show the loss.
+# Without the read, the disk hides behind the computing. With it, they take turns. That costs most when both are equally long, and then it doubles the
+# time. `.item()`, `.cpu()` and `print(loss)` all do it, and so does `.to(device)` unless it's told not to wait.
 #
-# Keep losses as tensors and read them every hundred steps.
+# Keep losses as `loss.detach()` and read them every hundred steps.
 #
 # ## A feed that starves
 #
-# Now the most common reason for a GPU at 20 %. The network is ready, and the next batch isn't. Here's a data set of photos, stored as JPEG
+# Now for a loop that waits without any read. The network is ready, and the next batch isn't. Here's a data set of photos, stored as JPEG
 # files as usual. Each one is decoded, shrunk and cropped when it's needed.
 
 # %%
@@ -218,6 +224,7 @@ class Photos(Dataset):
         return decode(files[i])[:, y : y + 224, x : x + 224].float() / 255, i % 2  # a random crop
 
 
+# %%
 network = nn.Sequential(
     nn.Conv2d(3, 16, 7, stride=8), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 2),
@@ -274,18 +281,21 @@ figures.activity(
 )
 
 # %% [markdown]
-# This network is small on purpose, like a GPU that is fast on purpose. A faster chip makes the slivers of training thinner still, and can't touch the rest.
-# If nine tenths of the time is waiting, even an infinitely fast GPU makes the loop only 1.11× faster.
+# We chose a small network, so that training takes little time, as it would on a fast GPU. A faster chip makes the slivers of training thinner still, and
+# can't touch the rest. If nine tenths of the time is waiting, even an infinitely fast GPU makes the loop only 1.11× faster.
 #
 # The cure is to decode once. All photos fit into memory as bytes, so put them where the network is, and crop there, a whole batch at a time.
 
 # %%
 start = time.perf_counter()
 store = torch.stack([decode(file) for file in files]).to(device)  # (photos, 3, 256, 256), bytes
+if device.type != "cpu":
+    torch.accelerator.synchronize()
 decoding = time.perf_counter() - start
 answers = (torch.arange(len(files)) % 2).to(device)
 
 
+# %%
 def from_store(batch_size=32):
     for rows in torch.randperm(len(store), device=device).split(batch_size):
         y, x = torch.randint(33, (2,)).tolist()
@@ -307,7 +317,8 @@ figures.bars(
 )
 
 # %% [markdown] tags=["minutes-6", "short-0"]
-# If your photos don't fit, shrink them once and store them shrunk.
+# It isn't perfect. Cropping and converting still take longer than training here, and a GPU does them in no time. If your photos don't fit, shrink them
+# once and store them shrunk.
 # A `DataLoader` with `num_workers` decodes in several processes, which helps where there are cores to spare. Colab's free machine has two.
 #
 # ## Ask the profiler
@@ -322,19 +333,18 @@ print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, m
 
 # %% [markdown] tags=["minutes-12", "short-9"]
 # Read the first two columns. The line at the top, with `DataLoader` in its name, is the feed, and `cat` below it belongs to it, too. The convolutions
-# come far below. When a line like `aten::item` or `cudaStreamSynchronize` is on top, something reads numbers. When thousands of tiny calls are
-# there, the batch is too small. Lesson 10 is about nothing else.
+# come far below. When a line like `aten::item` is on top, something reads numbers. Thousands of tiny calls mean that overhead dominates, so
+# give each more work.
 #
 # ## The ladder
 #
-# Now put it together. Here's a small GPT, trained on two texts at a time, the way a first script does it. Each rung changes one more thing in the
-# way it's trained.
+# Now put it together. Here's a small GPT, trained on two texts at a time with AdamW, the way a first script does it. Each rung changes one more
+# thing.
 #
 # | rung | what it does |
 # |---|---|
-# | loss not read | the queue runs on |
-# | fused optimizer | one kernel updates all weights, instead of several for each |
-# | more texts at once | fewer, larger calls |
+# | fused optimizer | one kernel updates all weights, instead of several |
+# | more texts at once | fewer, larger calls, and fewer updates |
 # | autocast | products in 16 bits, which lesson 07 is about |
 # | compiled | operations merged, as in lesson 02 |
 
@@ -345,7 +355,8 @@ if device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0):
     half = torch.float16  # a T4 computes in fp16, and only emulates bf16
 
 
-def trainer(batch_size=2, read=True, fused=None, dtype=None, compiled=False):
+# %%
+def trainer(batch_size=2, fused=None, dtype=None, compiled=False):
     model = models.GPT(config).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
     forward = torch.compile(model) if compiled else model
@@ -358,25 +369,15 @@ def trainer(batch_size=2, read=True, fused=None, dtype=None, compiled=False):
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        return loss.item() if read else loss.detach()
 
     return step
 
 
 # %%
-def seconds(work, repeats=5):  # lesson 01's timer, at its best
-    times = []
-    for _ in range(1 + repeats):
-        start = time.perf_counter()
-        work()
-        if device.type != "cpu":
-            torch.accelerator.synchronize()
-        times.append(time.perf_counter() - start)
-    return min(times[1:]), times[0] - min(times[1:])  # and what the first call took more
-
-
 a = torch.rand(2 * SIZE, 2 * SIZE, device=device)
-peak, peak_half = (2 * (2 * SIZE) ** 3 / seconds(lambda m=m: m @ m)[0] for m in (a, a.to(half)))
+short = a.to(half)
+products = benchmark.compare({"fp32": lambda: a @ a, "16 bits": lambda: short @ short})
+peak, peak_half = (2 * (2 * SIZE) ** 3 / one.best for one in products.values())
 f"products: {peak / 1e9:,.0f} GFLOP/s in fp32, {peak_half / 1e9:,.0f} in {half}".replace("torch.", "")
 
 # %% [markdown]
@@ -388,35 +389,40 @@ ladder_gains = None  # @param {type:"number"}
 # %%
 rungs = {
     "as first written": {},
-    "loss not read": {"read": False},
-    "fused optimizer": {"read": False, "fused": True},
-    f"{TEXTS} texts at once": {"read": False, "fused": True, "batch_size": TEXTS},
-    f"autocast to {half}".replace("torch.", ""): {"read": False, "fused": True, "batch_size": TEXTS, "dtype": half},
-    "compiled": {"read": False, "fused": True, "batch_size": TEXTS, "dtype": half, "compiled": True},
+    "fused optimizer": {"fused": True},
+    f"{TEXTS} texts at once": {"fused": True, "batch_size": TEXTS},
+    f"autocast to {half}".replace("torch.", ""): {"fused": True, "batch_size": TEXTS, "dtype": half},
+    "compiled": {"fused": True, "batch_size": TEXTS, "dtype": half, "compiled": True},
 }
 if peak_half < peak:  # a chip without units for 16 bits: leave that rung out
     rungs = {name: options | {"dtype": None} for name, options in rungs.items() if "autocast" not in name}
 
 # %%
-tokens_per_second, first_call = {}, {}
-for name, options in rungs.items():
-    try:
-        best, first_call[name] = seconds(trainer(**options))
-    except Exception as error:  # torch.compile without a compiler
-        print(f"{name}: left out ({type(error).__name__})")
-        continue
-    tokens_per_second[name] = options.get("batch_size", 2) * config.block_size / best
+# @title Does torch.compile work here? { display-mode: "form" }
+start = time.perf_counter()
+try:
+    trainer(**rungs["compiled"])()
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
+    print(f"compiling takes {time.perf_counter() - start:.0f} s")
+except Exception as error:  # no C++ compiler, or no Triton
+    del rungs["compiled"]
+    print(f"the last rung is left out ({type(error).__name__})")
+
+# %%
+times = benchmark.compare({name: trainer(**options) for name, options in rungs.items()}, budget=SECONDS)
+tokens_per_second = {name: rungs[name].get("batch_size", 2) * config.block_size / one.best for name, one in times.items()}
 
 # %%
 # @title Draw the ladder { display-mode: "form" }
 flop_per_token = 6 * sum(p.numel() for p in models.GPT(config).parameters())
-peaks = {name: peak_half if rungs[name].get("dtype") else peak for name in tokens_per_second}  # each rung's own
+peaks = {name: peak_half if rungs[name].get("dtype") else peak for name in rungs}  # each rung's own
 rates = [*tokens_per_second.values()]
-climb, steps_up = rates[-1] / rates[0], {name: after / before for name, before, after in zip([*tokens_per_second][1:], rates, rates[1:])}
+climb, steps_up = rates[-1] / rates[0], {name: b / a for name, a, b in zip([*rungs][1:], rates, rates[1:])}
 largest = max(steps_up, key=steps_up.get)
 figures.bars(
-    {f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its peak)": rate for name, rate in tokens_per_second.items()}, unit="tokens/s",
-    title=f"The ladder gains {climb:.1f}×, {steps_up[largest]:.1f}× of it by {largest}{guessed(ladder_gains, '×')}",
+    {f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its products' speed)": rate for name, rate in tokens_per_second.items()}, unit="tokens/s",
+    title=f"The ladder gains {climb:.1f}×; its largest step is {largest}, {steps_up[largest]:.1f}×{guessed(ladder_gains, '×')}",
 )
 
 # %%
@@ -426,12 +432,11 @@ print(f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens a second, {a100.
 print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))
 
 # %% [markdown] tags=["minutes-5", "short-4"]
-# Which rungs matter depends on the chip, and steps of less than a tenth are noise here. On a CPU nothing is queued, so reading the loss costs nothing. On a
-# T4 expect the larger batch and fp16 to do most of it. On an A100 tensor cores and FlashAttention did.
+# Which rungs matter depends on the chip. On a T4 expect the larger batch and fp16 to do most of it. On that A100 tensor cores and FlashAttention did, and some of
+# its ten changes rewrote parts of the model.
 #
-# The percentages tell you what is left. In 16 bits the products got so fast that everything else shows.
-#
-# A compiler needs time first. Whether it pays depends on how many steps follow.
+# The percentages tell you what's left. In 16 bits the products get so fast that normalization, softmax and the optimizer take most of the step. And a compiler
+# needs time first, so whether it pays depends on how many steps follow.
 #
 # ## Exercises
 #
@@ -518,7 +523,7 @@ exercises.check("03.quick_loop", quick_loop, slow=slow_loop, pieces=pieces)
 takeaways = {
     "A GPU answers before it is done": "wait before you read a clock, and don't read numbers that you don't need.",
     "Look at the feed first": f"this network waited {starved:.0%} of the time; decoding once was {gain:.1f}× faster.",
-    "Then climb": f"the ladder gained {climb:.1f}× here, {steps_up[largest]:.1f}× of it by {largest}.",
+    "Then climb": f"the ladder gained {climb:.1f}× here; its largest step is {largest}, {steps_up[largest]:.1f}×.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -556,11 +561,12 @@ reference.record(
 # ```python
 # model = model.to(device)
 # optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-# torch.set_float32_matmul_precision("high")  # tensor cores for fp32, from the L4 and A100 on
+# torch.set_float32_matmul_precision("high")  # tensor cores for fp32, on an L4, an A100 and newer
+# half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
 # losses = []
 # for step, (x, y) in enumerate(loader):  # DataLoader(..., pin_memory=True, num_workers=2)
 #     x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-#     with torch.autocast(device.type, torch.bfloat16):  # fp16 and a GradScaler on a T4, see lesson 07
+#     with torch.autocast(device.type, half):  # bf16, but fp16 and a GradScaler on a T4: lesson 07
 #         loss = F.cross_entropy(model(x), y)
 #     loss.backward()
 #     optimizer.step()

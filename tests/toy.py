@@ -93,7 +93,8 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
             f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("own", "action")
         ),
         "docs/planner.md": "".join(
-            f"<!-- {name}: -->\n<!-- end {name} -->\n" for name in ("trials", "checks", "runs", "terms")
+            f"<!-- {name}: -->\n<!-- end {name} -->\n"
+            for name in ("trials", "checks", "runs", "terms")
         ),
         "README.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"

@@ -8,7 +8,6 @@ count, decides how many: the same cell is right on a laptop and on an H100.
 
 from __future__ import annotations
 
-from colab_helpers.benchmark.curves import crossover
 from colab_helpers.benchmark.timer import (
     Measurement,
     MeasurementError,
@@ -24,7 +23,6 @@ __all__ = [
     "MeasurementError",
     "Ratio",
     "compare",
-    "crossover",
     "faster",
     "measure",
     "synchronize",

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from colab_helpers.figures.bars import bars
 from colab_helpers.figures.memory import timeline
-from colab_helpers.figures.plots import Roof, lines, roofline
+from colab_helpers.figures.plots import lines
 from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
 
 __all__ = [
     "COLOURS",
     "MARKERS",
     "Picture",
-    "Roof",
     "bars",
     "canvas",
     "finish",
     "lines",
-    "roofline",
     "timeline",
 ]

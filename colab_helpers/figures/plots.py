@@ -1,13 +1,11 @@
-"""Curves and rooflines."""
+"""Curves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from colab_helpers import _units
 from colab_helpers.figures.style import (
     DASHES,
     INK,
@@ -86,54 +84,3 @@ def lines(
         )
         credit = give_credit(figure, published)
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")
-
-
-@dataclass(frozen=True)
-class Roof:
-    """Two ceilings of one chip: FLOP/s and bytes/s. `measured` tells it from a data sheet's."""
-
-    name: str
-    peak: float
-    bandwidth: float
-    measured: bool = False
-
-
-def roofline(
-    roofs: Sequence[Roof], points: Mapping[str, tuple[float, float]], *, title: str
-) -> Picture:
-    """Plot FLOP/s over arithmetic intensity (FLOP per byte): ceilings, and measured points.
-
-    `points` maps a name to (intensity, FLOP/s). Source of the plot: Williams, Waterman, Patterson,
-    "Roofline", CACM 52(4), 2009. `roofs` are drawn in black, one dash each, and the first one's ridge
-    parts memory-bound from compute-bound; `title` holds the finding.
-    """
-    intensities = [2.0**k for k in range(-5, 13)]
-    with canvas(8.4, 4.4) as (figure, axes):
-        for i, roof in enumerate(roofs):
-            along = sorted([*intensities, roof.peak / roof.bandwidth])  # with the ridge itself
-            top = [min(roof.peak, value * roof.bandwidth) for value in along]
-            dash = "-" if roof.measured else DASHES[i % len(DASHES)]
-            kind = "measured" if roof.measured else "data sheet"
-            axes.plot(along, top, color=INK, ls=dash, lw=1.4, label=f"{roof.name} ({kind})")
-        for i, (name, (x, y)) in enumerate(points.items()):
-            axes.plot(x, y, **look(i) | {"ms": 9, "ls": ""}, label=name)
-        axes.set(xscale="log", yscale="log", title=title)
-        ridge = roofs[0].peak / roofs[0].bandwidth
-        axes.axvline(ridge, color="#9ca3af", lw=0.8, zorder=0)
-        for side, region in ((-1, "memory-bound"), (1, "compute-bound")):
-            axes.annotate(
-                region, (ridge, 0.03), xycoords=("data", "axes fraction"), xytext=(6 * side, 0),
-                textcoords="offset points", ha="left" if side > 0 else "right", fontsize=9, color="#4b5563",
-            )  # fmt: skip
-        axes.set_xlabel("arithmetic intensity: operations for each byte moved (FLOP/byte)")
-        axes.set_ylabel("speed reached")
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda v, _: with_unit(v, "FLOP/s", short=True))
-        )
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        found = "; ".join(
-            f"{name} at {x:.3g} FLOP/byte reaches {_units.quantity(y, 'FLOP/s')}"
-            for name, (x, y) in points.items()
-        )
-        return finish(figure, f"Roofline plot. {title}. {found}.")

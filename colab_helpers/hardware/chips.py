@@ -70,18 +70,6 @@ class Chip:
         """
         return self.peak[number_format or self.best_format] / self.bandwidth
 
-    def attainable(self, intensity: float, number_format: str | None = None) -> float:
-        """Return the most FLOP/s that code of `intensity` FLOP per byte can reach: the roofline.
-
-        `number_format` is a key of `peak`, such as "fp32"; the best one when left out. Raises KeyError
-        for one that the sheet does not have.
-
-        >>> catalogue()["T4"].attainable(1, "fp32") / 1e9
-        320.0
-        """
-        peak = self.peak[number_format or self.best_format]
-        return min(peak, intensity * self.bandwidth)
-
 
 @functools.cache
 def catalogue() -> Mapping[str, Chip]:

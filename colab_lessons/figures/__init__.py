@@ -6,12 +6,10 @@ from colab_helpers.figures import (
     COLOURS,
     MARKERS,
     Picture,
-    Roof,
     bars,
     canvas,
     finish,
     lines,
-    roofline,
     timeline,
 )
 from colab_lessons.figures.activity import activity
@@ -29,7 +27,6 @@ __all__ = [
     "COLOURS",
     "MARKERS",
     "Picture",
-    "Roof",
     "activity",
     "bars",
     "bit_layout",
@@ -47,7 +44,6 @@ __all__ = [
     "ranges",
     "ratios",
     "resumes",
-    "roofline",
     "roofs",
     "systolic",
     "timeline",

@@ -82,19 +82,19 @@ def contenders(
     """Plot one value or one range a row on a log axis, each with its number beside it.
 
     `rows` maps a name to a number in `unit`, or to (low, high). What is measured has "measured" in its
-    name and is filled; everything else is hollow. `xlabel` says what it is, `title` holds the finding;
-    `credit` names who published what is drawn.
+    name and is filled; what is published is a hollow square, all else a hollow diamond. `xlabel` says
+    what it is, `title` holds the finding; `credit` names who published what is drawn.
     """
     with canvas(7.6, 1.5 + 0.45 * len(rows)) as (figure, axes):
         ends = []
         for i, (name, value) in enumerate(rows.items()):
             low, high = value if isinstance(value, tuple) else (value, value)
             ends += [low, high]
-            own = "measured" in name
-            colour = COLOURS[0] if own else COLOURS[1]
-            face = colour if own else "white"
+            own, theirs = "measured" in name, "published" in name
+            colour = COLOURS[0] if own else COLOURS[2] if theirs else COLOURS[1]
+            face, mark = (colour if own else "white"), ("o" if own else "s" if theirs else "D")
             axes.plot([low, high], [i, i], color=colour, lw=7 if high > low else 0, alpha=0.35)
-            axes.plot([low, high], [i, i], "o" if own else "D", ms=9, mfc=face, mec=colour, mew=1.8)
+            axes.plot([low, high], [i, i], mark, ms=9, mfc=face, mec=colour, mew=1.8)
             text = with_unit(low, unit, short=True) if low == high else _both(low, high, unit)
             axes.annotate(
                 text, (high, i), xytext=(11, 0), textcoords="offset points", va="center",

@@ -15,7 +15,7 @@ import torch
 
 from colab_helpers import _files, benchmark, hardware, plan, published
 from colab_helpers.plan import accuracy
-from course.check.networks import NANO, NETWORKS, RESNET50, SEVEN, TEN, Network
+from colab_lessons.networks import NANO, NETWORKS, RESNET50, SEVEN, TEN, Network
 from course.table import Course
 
 OPTIMIZERS = {"AdamW": torch.optim.AdamW, "SGD": torch.optim.SGD}

@@ -64,7 +64,6 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
     },
     "08_plan": {
         "peak_off": (0, 2),  # per cent
-        "time_ratio": (0.2, 5),  # a machine that is shared drifts; the docs have the table
         "least_factor": (0.5, 2),
         "most_factor": (1, 5),
         "rows_on_t4": (1, 256),

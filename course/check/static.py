@@ -44,7 +44,9 @@ _NOT_TO_BE_STORED = {
 #: What only a program in an output has; Colab would run it in the reader's page.
 _PROGRAMS = ("<script", "javascript", "<iframe", " onerror=", " onload=")
 _INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
-_WAITS = re.compile(r"synchronize|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)")
+_WAITS = re.compile(
+    r"synchronize|\bwait\(|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)"
+)
 
 
 def static_problems(course: Course, lesson: Lesson) -> list[str]:

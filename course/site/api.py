@@ -20,7 +20,15 @@ def rooms() -> dict[str, str]:
     names += ["colab_doctor"]
     names += [
         f"colab_lessons.{name}"
-        for name in ("data", "exercises", "models", "predictions", "reference", "replay")
+        for name in (
+            "data",
+            "exercises",
+            "models",
+            "predictions",
+            "reference",
+            "replay",
+            "transformer",
+        )
     ]
     docs = {name: inspect.getdoc(importlib.import_module(name)) or "" for name in names}
     return {name: text.splitlines()[0] for name, text in docs.items()}

@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from colab_lessons.models import GPT, GPTConfig
-from course.check.networks import Network, Sentences, Tied, images, token_ids
+from colab_lessons.networks import Network, Sentences, Tied, images, token_ids
 
 
 class Twice(nn.Module):

@@ -5,9 +5,9 @@ from importlib import resources
 
 import pytest
 
-from colab_helpers import expected, published, transformer
+from colab_helpers import expected, published
 from colab_helpers.hardware import catalogue
-from colab_lessons import reference
+from colab_lessons import reference, transformer
 from course.site import chips
 
 #: Rates of a T4 on Colab, each with its one value: what every lesson and page says.

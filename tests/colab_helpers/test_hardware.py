@@ -266,13 +266,6 @@ def test_every_data_sheet_is_complete():
         assert (chip.capability is None) == (chip.kind == "TPU")
 
 
-def test_roofline_has_its_bend_at_the_ridge():
-    for chip in hardware.catalogue().values():
-        ridge = chip.ridge()
-        assert chip.attainable(ridge / 2) == pytest.approx(chip.peak[chip.best_format] / 2)
-        assert chip.attainable(ridge * 2) == chip.peak[chip.best_format]
-
-
 def test_ridges_of_the_fact_sheet():
     expected = {
         "T4": 203,

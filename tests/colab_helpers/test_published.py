@@ -83,11 +83,6 @@ def pictures():
             [1, 2], {"you": [1, 2]}, title="t", xlabel="x", ylabel="y", published=[rate], log=True
         ),
     )
-    taken = rate.taking(lambda n: 2 * n**3)
-    yield (
-        "race",
-        figures.race([64, 128], {"you": [1e-6, 1e-5]}, title="t", xlabel="n", published=[taken]),
-    )
     for log in (True, False):
         yield (
             "bars",

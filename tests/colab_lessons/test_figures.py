@@ -35,8 +35,9 @@ def pictures():
             claims={"2 to 5 min": (120, 300), "more": (3600, float("inf"))},
         ),
         "lines": figures.lines([1, 2], {"m": [1, 2]}, title="t", xlabel="x", ylabel="y"),
-        "roofline": figures.roofline(
-            [figures.Roof("T4", 8.1e12, 320e9)], {"a + b": (1 / 12, 1e9)}, title="t"
+        "roofs": figures.roofs(
+            {"T4": (4e12, 240e9)}, title="t", dashed={"T4": (8e12, 320e9)}, points=[(1, 2e11), (100, 3e12)],
+            names={"product": (300, 4e12)}, marks={"one text": 1.0},
         ),
         "lanes": figures.lanes(CPU, [CHIPS["T4"], CHIPS["v5e"]], title="t"),
     }  # fmt: skip
@@ -206,15 +207,18 @@ def test_grouped_bars_stand_in_their_rows(axes_of):
     assert drawn == [(0, 4.0, False), (1, 2.0, False), (0, 4.5, True), (1, 1.5, True)]
 
 
-def test_roofline_bends_at_the_ridge_and_has_its_points(axes_of):
-    roof = figures.Roof("T4", 8e12, 320e9)
-    [axes] = axes_of(figures.roofline, [roof], {"a + b": (1 / 12, 1e9)}, title="T")
-    drawn = by_label(axes)
-    x, y = (drawn["T4 (data sheet)"].get_data())[0:2]
-    top = dict(zip(map(float, x), map(float, y), strict=True))
-    assert top[25.0] == 8e12 and top[1.0] == 320e9 and max(top.values()) == 8e12
-    assert drawn["T4 (data sheet)"].get_linestyle() == "--"
-    assert (drawn["a + b"].get_xdata()[0], drawn["a + b"].get_ydata()[0]) == (1 / 12, 1e9)
+def test_a_roof_bends_at_the_ridge_and_has_its_points(axes_of):
+    [axes] = axes_of(
+        figures.roofs, {"T4": (8e12, 320e9)}, title="T", points=[(1, 2e11), (50, 7e12)],
+        names={"product": (300, 8e12)}, marks={"one text": 1.0}, dashed={"T4": (9e12, 400e9)},
+    )  # fmt: skip
+    roof, paper, points, product, mark = axes.lines
+    x, y = roof.get_data()
+    assert all(abs(b - min(8e12, 320e9 * a)) < 1 for a, b in zip(x, y, strict=True))
+    assert paper.get_linestyle() == "--" and paper.get_color() == roof.get_color()
+    assert list(points.get_xdata()) == [1, 50] and list(product.get_xdata()) == [300]
+    assert list(mark.get_xdata()) == [1.0, 1.0]
+    assert [text.get_text() for text in axes.texts] == ["T4", "product", "one text"]
 
 
 def test_lanes_are_as_many_as_the_chips_have(axes_of):

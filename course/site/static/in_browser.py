@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import colab_doctor
 from colab_doctor import explain, log
-from colab_helpers import transformer
+from colab_lessons import transformer
 
 
 def error(text: str, platform: str = "") -> str:

@@ -225,7 +225,7 @@ def everything():
         changed(submission("x"), "60-<b>hostile</b>.ipynb", _hostile, device=SCRIPT,
                 said={"ladder_gains": SCRIPT}, errors=("",), problem="changed after the run",
                 exercises={f"03.{n}": "wrong" for n in
-                ("beside", "move_less", "hidden_stops", "quick_loop")}),
+                ("amdahl", "move_less", "hidden_stops", "quick_loop")}),
         submission("61-formula.ipynb", said={"ladder_gains": "=HYPERLINK(\"x\")"}),
     ]  # fmt: skip
     odd = [

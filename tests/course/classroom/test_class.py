@@ -94,7 +94,7 @@ def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
     tasks = {task.id: task for task in lesson.tasks}
     assert tasks["03.amdahl"].title == "2 · What can a GPU gain you?"
     told = {text: len(students) for text, students in tasks["03.amdahl"].mistakes}
-    assert told["With a model on 'meta' you returned cpu. Use the model's device."] == 2
+    assert told["That is the new time over the old. Turn it round."] == 1
     assert len(tasks["03.hidden_stops"].standing["right"]) == 1
     wrong = len(tasks["03.move_less"].standing["wrong"])
     assert wrong == sum(id == "03.move_less" for id, _ in made.WRONG) + 1  # and the hostile one

@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import hardware, transformer
+from colab_helpers import hardware
 from colab_helpers.plan import trace_step
-from colab_helpers.transformer import Transformer
-from colab_lessons import models
+from colab_lessons import models, transformer
+from colab_lessons.transformer import Transformer
 from tests import slow
 
 GPT2 = Transformer(
