@@ -202,7 +202,7 @@ def chips() -> tuple[str, ...]:
     """Return the keys of the chips with at least one rate of their own.
 
     >>> chips()
-    ('T4', 'L4', 'A100-40', 'A100-80', 'H100', 'v5e')
+    ('T4', 'L4', 'A100-40', 'A100-80', 'H100', 'v5e', 'V100')
     """
     return tuple(key for key in catalogue() if key in _rows())
 

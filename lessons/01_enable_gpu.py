@@ -67,8 +67,8 @@ cpu, t4_sheet = hardware.list_devices().cpu, hardware.catalogue()["T4"]
 figures.lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.lanes:,} lanes, your CPU at least {cpu.lanes}")
 
 # %% [markdown] tags=["minutes-4"]
-# More lanes never make one calculation faster. They let thousands of independent ones happen at once. So whether a GPU helps you
-# depends on how much there is to do at once, and you're about to measure how much that is.
+# More lanes never make one calculation faster. They let thousands of independent ones happen at once. So a GPU helps once there's enough to do at
+# once. You're about to measure how much is enough.
 #
 # ## Time it honestly
 #
@@ -78,12 +78,12 @@ figures.lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.lanes:,} lanes, your C
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
 
 
-def seconds(work, repeats=20):
+def seconds(work, place="cpu", repeats=20):  # work is a function without arguments
     times = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
         work()
-        if torch.accelerator.is_available():
+        if str(place) != "cpu":
             torch.accelerator.synchronize()  # a GPU returns before it's done, so wait for it
         times.append(time.perf_counter() - start)
     return times[1:]  # the first call loads, compiles and allocates: it's the warm-up
@@ -98,8 +98,8 @@ f"best {1000 * min(times):.1f} ms, usually {1000 * statistics.median(times):.1f}
 # Two numbers, because you share this machine. The minimum shows what the chip can do, and the median shows what you get.
 # When they're far apart, somebody else is using your core. From here on we take the minimum.
 #
-# And why `synchronize`? Because a GPU's calls return before the work is done. Stop the clock too early, and a T4 seems to do millions of TFLOP/s. Lesson 03
-# shows that.
+# And why `synchronize`? Because a GPU's calls return before the work is done. Stop the clock too early, and a T4 seems to do thousands of TFLOP/s. Lesson
+# 03 shows that.
 
 # %% [markdown] tags=["minutes-10"]
 # ## The race
@@ -123,7 +123,7 @@ race = {name: [] for name in places}
 for n in SIZES:
     for name, place in places.items():
         a = torch.rand(n, n, device=place)  # made where it's used; lesson 03 is about moving
-        race[name].append(min(seconds(lambda: a @ a)))
+        race[name].append(min(seconds(lambda: a @ a, place)))
 
 # %% [markdown]
 # No GPU here? Then race an *expected* T4. It pays for the launch, and then for its arithmetic or its memory traffic, whichever takes
@@ -154,7 +154,7 @@ figures.race(
 
 # %% [markdown] tags=["minutes-9"]
 # Follow the blue line. From n = 128 on it climbs by about a factor of eight whenever n doubles, because there's eight times as much to do.
-# A GPU's line starts flat. Down there its time is all launch and no arithmetic. They meet where the CPU's whole job takes as long as one call to the GPU.
+# A GPU's line starts flat. Down there its time is all launch and no arithmetic. They cross where the CPU's whole job takes as long as one call to the GPU.
 #
 # Remember that crossing when a GPU disappoints you. A small network on a small batch sits to the left of it. Give it more work at once.
 #
@@ -183,7 +183,7 @@ for n in CROWDS:
     for name, place in places.items():
         x = torch.rand(n, device=place)
         scratch = torch.empty_like(x)
-        crowd[name][n] = min(seconds(lambda: advance(x, scratch), repeats=20 if n < 10**6 else 3))
+        crowd[name][n] = min(seconds(lambda: advance(x, scratch), place, 20 if n < 10**6 else 3))
 
 # %%
 # @title Draw the crowd { display-mode: "form" }
@@ -209,8 +209,8 @@ figures.race(
 # ## A thousand training steps
 #
 # Now for a real job. Here's a small GPT, a network that predicts the next piece of a text. It has ten million *parameters*, the
-# numbers that training adjusts. One training step looks at a batch of 64 texts and improves the parameters a little. They go through in
-# portions of 16, whose gradients add up, because the pieces are easier on a CPU's memory.
+# numbers that training adjusts. One training step looks at a batch of 64 texts and improves the parameters a little. To save memory, we feed 16 texts at a
+# time and add up their gradients.
 
 # %%
 config = models.GPTConfig(n_layer=LAYERS)
@@ -234,8 +234,8 @@ def training(place):
 
 # %% [markdown]
 # How long do 1,000 of these take? You can know before you run one. Training a language model costs about six operations per parameter
-# and token. Two are the multiplication and the addition in the forward pass. The backward pass does that twice, once for the parameters and once for
-# what went in. Divide by the operations that your machine did per second in the race.
+# and token. Two are the multiplication and the addition in the forward pass. The backward pass needs two such products, one for the gradients of the parameters
+# and one for those of the input, and 2 + 4 is 6. Divide by the operations that your machine did per second in the race.
 
 # %%
 parameters = sum(p.numel() for p in models.GPT(config).parameters())
@@ -252,7 +252,7 @@ print(*(f"{name}: {time / 60:,.1f} minutes for 1,000 steps" for name, time in es
 percent_of_speed = None  # @param {type:"number"}
 
 # %%
-measured = {name: 1000 * min(seconds(training(place), repeats=REPEATS)) for name, place in places.items()}
+measured = {name: 1000 * min(seconds(training(place), place, REPEATS)) for name, place in places.items()}
 share = {name: estimate[name] / measured[name] for name in places}
 print(*(f"{name}: {time / 60:,.1f} minutes by a few steps, {share[name]:.0%} of its matmul speed" for name, time in measured.items()), sep="\n")
 
@@ -274,7 +274,7 @@ figures.contenders(
 # isn't a product, such as softmax, normalization and the optimizer. Lesson 02 shows why those are slow for how little they compute.
 #
 # So read the rule as the best case, and the faster the chip, the further off it is. The A100 ran in bf16, a 16-bit format in which it does about 230
-# TFLOP/s. The rule gives it under five seconds, and the published run took about 36, evaluations included. Multiplication explains five of them.
+# TFLOP/s. The rule gives it under five seconds, and the published run took about 36, a third of it for evaluation. Multiplication explains five of them.
 #
 # ## Exercises
 #
@@ -386,15 +386,14 @@ reference.record(
 # ```python
 # import time, torch
 #
-# torch.set_num_threads(1)  # one core, as on this page
 # device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 #
-# def seconds(work, repeats=20):
+# def seconds(work, place=device, repeats=20):
 #     times = []
 #     for _ in range(1 + repeats):
 #         start = time.perf_counter()
 #         work()
-#         if torch.accelerator.is_available():
+#         if str(place) != "cpu":
 #             torch.accelerator.synchronize()
 #         times.append(time.perf_counter() - start)
 #     return times[1:]

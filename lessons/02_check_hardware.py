@@ -26,14 +26,15 @@ CHAINS = None
 NUMBERS = NUMBERS or 2 ** (22 if FAST else 26)  # so many that no cache holds them
 SIZE = SIZE or (512 if FAST else 2048)  # of the matrices
 LARGEST = LARGEST or (24 if FAST else 29)  # the largest sum has two to this power bytes
-CHAINS = CHAINS or ([1, 8, 32] if FAST else [1, 2, 4, 8, 16, 32, 64])  # multiply-adds for each number
+CHAINS = CHAINS or ([1, 8, 16] if FAST else [1, 2, 4, 8, 16])  # multiply-adds for each number
+CHAINS += [] if FAST or not torch.cuda.is_available() else [32, 64, 128, 256]  # a GPU's ridge lies further right
 
 # %% [markdown] tags=["minutes-7"]
 # ## Two speed limits
 #
 # A chip can only work on numbers that have arrived. So it has two speed limits, one for computing and one for moving bytes. Measure both.
 #
-# Work takes at least the longer of two times, its operations divided by the one speed and its bytes divided by the other.
+# A job takes at least the longer of operations ÷ FLOP/s and bytes ÷ bytes/s.
 #
 # A product of two n × n matrices takes n multiplications and n additions for each of n² results, so 2n³ operations. A floating-point
 # operation per second is one FLOP/s. A copy reads each byte and writes it, so it moves twice the bytes of the array.
@@ -55,11 +56,11 @@ def seconds(work, repeats=5):  # lesson 01's timer
 
 
 # %%
-a = torch.rand(SIZE, SIZE, device=device)
+a, b = torch.rand(2, SIZE, SIZE, device=device)
 x, y = torch.rand(2, NUMBERS, device=device) / 2
 out = torch.empty_like(x)
 
-peak = 2 * SIZE**3 / min(seconds(lambda: a @ a, repeats=10))
+peak = 2 * SIZE**3 / min(seconds(lambda: a @ b, repeats=10))
 bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))  # read and written
 print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s")
 
@@ -77,17 +78,17 @@ print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the 
 # ## Trace the roof
 #
 # Next, raise the intensity step by step. This function does k multiply-adds on every number before it writes the number back. Each number costs
-# 8 bytes, 4 to read and 4 to write, and about 2k operations.
+# 8 bytes, 4 to read and 4 to write, and 2k operations.
 #
 # `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds.
 
 
 # %%
 def chain(x, out, k):
-    ys = [x] * min(4, k)  # four chains side by side, because each operation waits for the one before
-    for i in range(k):
-        ys[i % 4] = ys[i % 4] * x + 0.1 * (i % 4 + 1)
-    out.copy_(sum(ys))
+    y = x
+    for _ in range(k):
+        y = y * x + 0.1
+    out.copy_(y)
 
 
 fused = torch.compile(chain, dynamic=False)
@@ -111,27 +112,24 @@ eight_take = None  # @param {type:"number"}
 taken, points = {}, []
 for k in CHAINS:
     taken[k] = min(seconds(lambda: fused(x, out, k)))
-    operations = (2 * k + min(4, k) - 1) * NUMBERS  # the last ones add up the four chains
-    points.append((operations / (8 * NUMBERS), operations / taken[k]))
+    points.append((2 * k / 8, 2 * k * NUMBERS / taken[k]))  # FLOP for each byte, FLOP for each second
 
 # %%
 # @title Draw the roof { display-mode: "form" }
 ratio, mine = taken[8] / taken[1], "one CPU core" if device.type == "cpu" else "your GPU"
-loop = max(rate for _, rate in points)  # what this loop reaches at best
-roof = {mine: (peak, bandwidth), **({"this loop": (loop, bandwidth)} if loop < 0.8 * peak else {})}
 t4 = expected.rates("T4")
 figures.roofs(
-    roof, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
+    {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
     title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
 )
 
 # %% [markdown]
-# Follow the points. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
+# Follow the points from the left. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
 # little more than one.
 #
-# Where they leave the slope, computing sets the pace. How high they get is up to the code. In this loop each operation waits for the one before, and a CPU
-# multiplies first and adds afterwards. A library's product does both at once and keeps all units busy.
+# A roof is what's possible, not what you get. Where the points leave the slope, computing sets the pace, and in this loop every operation waits for the
+# one before. A library's product has thousands that don't, so it gets all the way up.
 #
 # Where the slope meets the flat part is the *ridge*. One division tells you where it is.
 
@@ -141,8 +139,8 @@ print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:
 print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
-# Left of the ridge code whose numbers come from memory can't be faster than the slope. It's *memory-bound*, and only fewer bytes help. Right of it code is
-# *compute-bound*, and only better use of the chip helps.
+# Left of the ridge, code that reads main memory can't beat the slope. It's *memory-bound*, and fewer bytes help. Right of it code is *compute-bound*, and
+# better use of the chip helps.
 #
 # So you can tell when something is wrong. Compare what you get with what's possible. Here's a list doubled in four ways. Which of them has
 # something to fix?
@@ -155,7 +153,7 @@ tasks = {  # name: (work, bytes in and out), one operation for each number
     "doubled": (lambda: torch.mul(x, 2, out=out), 8 * NUMBERS),
     "in 64 bits": (lambda: torch.mul(wide, 2, out=wider), 16 * NUMBERS),
     "against the grain": (lambda: torch.mul(column, 2, out=row), 8 * NUMBERS),
-    "1,000 at a time": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, 10**6, 1000)], 8 * 10**6),
+    "1,000 at a time": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, NUMBERS - 1000, 1000)], 8 * NUMBERS),
 }
 for name, (work, moved) in tasks.items():
     taken_here = min(seconds(work))
@@ -163,7 +161,7 @@ for name, (work, moved) in tasks.items():
 
 # %% [markdown] tags=["minutes-8"]
 # The first two are near 100 %, so nothing is wrong with them. The second still takes longer, because it has twice the bytes to move. The
-# third jumps through memory and uses a small part of what each fetch brings. The fourth spends its time on a thousand calls.
+# third jumps through memory, uses a small part of what each fetch brings, and gets in the way of its own cache. The fourth spends its time on calls.
 #
 # Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % as soon as anything runs.
 #
@@ -172,7 +170,7 @@ for name, (work, moved) in tasks.items():
 # Between the cores and the large memory lie *caches*, which are small, fast memories. What fits in one can be read again quickly. So add up the same
 # numbers again and again, and make the list longer.
 #
-# **Predict.** How much faster is the fastest sum than the largest one, per number?
+# **Predict.** How many times faster, per number, is the best list length than the longest?
 
 # %%
 times_faster = None  # @param {type:"number"}
@@ -230,7 +228,7 @@ figures.roofs(
 # Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight, two bytes, for a multiplication and an addition. That's
 # 1 FLOP for each byte, and only bandwidth counts. With 64 texts each weight is used 64 times. Training lies far to the right, where the peak counts.
 #
-# Don't compare the peaks of two chips. Compare the lines above your own work.
+# Don't compare the peaks of two chips. Find your work on the axis, and compare the chips there.
 #
 # ## The printout that everybody pastes
 #
@@ -364,7 +362,7 @@ exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, number
 takeaways = {
     "Bytes cost more than operations": f"eight multiply-adds on a number took {ratio:.1f}× as long as one.",
     "A small benchmark measures a cache": f"the fastest sum ran {fastest / largest:.1f}× faster than the largest.",
-    "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte no code on {mine} can reach its peak.",
+    "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte no code that reads memory reaches the peak of {mine}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

@@ -79,7 +79,7 @@ model(x).shape
 # long it takes to put work in.
 #
 # PyTorch on a CPU has no queue, and each call is done when it returns. JAX, another framework, has one even on a CPU. So without an NVIDIA GPU the next
-# two experiments run in JAX, and you see the real thing. `jit` makes one piece of work of a function, and `block_until_ready` waits for it.
+# two experiments run in JAX, and you see the real thing. `jit` compiles a function into a single call, and `block_until_ready` waits for it.
 #
 # **Predict.** How many times too short is the careless clock's time?
 
@@ -125,7 +125,7 @@ print(f"the call returned after {1000 * returned:.2f} ms, the result was there a
 # The queue is a gift. While the GPU computes a step, Python can fetch the next batch. But ask for the loss, and Python must wait until the queue
 # is empty.
 #
-# Here's a loop that waits for a disk in every step, nine tenths as long as a step computes. We use `time.sleep` for the disk, because sleeping takes no
+# Here's a loop. Each step also waits for a disk, 0.9 times as long as it computes. We use `time.sleep` for the disk, because sleeping takes no
 # core away. The only difference between the two runs is one `float(loss)`.
 #
 # **Predict.** How much slower is the loop that reads its loss in every step? Give a factor.
@@ -188,7 +188,7 @@ figures.bars(
 
 # %% [markdown] tags=["minutes-12", "short-11"]
 # Without the read, the disk hides behind the computing. With it, they take turns. That costs most when both are equally long, and then it doubles the
-# time. `.item()`, `.cpu()` and `print(loss)` all do it, and so does `.to(device)` unless it's told not to wait.
+# time. `.item()`, `.cpu()` and `print(loss)` all do it, and so does `.to(device)` from ordinary memory.
 #
 # Keep losses as `loss.detach()` and read them every hundred steps.
 #
@@ -202,9 +202,9 @@ figures.bars(
 photos, random = load_sample_images().images, np.random.default_rng(0)
 files = []
 for i in range(PHOTOS):
-    y, x = random.integers(0, 43), random.integers(0, 128)
+    top, left = random.integers(0, 43), random.integers(0, 128)
     file = io.BytesIO()
-    Image.fromarray(photos[i % 2][y : y + 384, x : x + 512]).save(file, "JPEG", quality=90)
+    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(file, "JPEG", quality=90)
     files.append(file.getvalue())
 f"{PHOTOS} files of about {len(files[0]) // 1000} kB, 512 × 384 pixels"
 
@@ -281,8 +281,8 @@ figures.activity(
 )
 
 # %% [markdown]
-# We chose a small network, so that training takes little time, as it would on a fast GPU. A faster chip makes the slivers of training thinner still, and
-# can't touch the rest. If nine tenths of the time is waiting, even an infinitely fast GPU makes the loop only 1.11× faster.
+# We chose a small network, so that training takes little time, as it would on a fast GPU. A faster chip shrinks only the slivers of training. If
+# nine tenths of the time is waiting, even an infinitely fast GPU makes the loop only 1.11× faster.
 #
 # The cure is to decode once. All photos fit into memory as bytes, so put them where the network is, and crop there, a whole batch at a time.
 
@@ -333,8 +333,8 @@ print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, m
 
 # %% [markdown] tags=["minutes-12", "short-9"]
 # Read the first two columns. The line at the top, with `DataLoader` in its name, is the feed, and `cat` below it belongs to it, too. The convolutions
-# come far below. When a line like `aten::item` is on top, something reads numbers. Thousands of tiny calls mean that overhead dominates, so
-# give each more work.
+# come far below. On a GPU, a loop that reads numbers shows `cudaStreamSynchronize` on top, and so does one that copies from ordinary memory. Thousands of
+# tiny calls mean that overhead dominates, so give each more work.
 #
 # ## The ladder
 #
@@ -435,8 +435,8 @@ print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))
 # Which rungs matter depends on the chip. On a T4 expect the larger batch and fp16 to do most of it. On that A100 tensor cores and FlashAttention did, and some of
 # its ten changes rewrote parts of the model.
 #
-# The percentages tell you what's left. In 16 bits the products get so fast that normalization, softmax and the optimizer take most of the step. And a compiler
-# needs time first, so whether it pays depends on how many steps follow.
+# The percentages say how close the training comes to its own products. In 16 bits the products are so fast that most of the step is now something else. And a
+# compiler needs time first, so whether it pays depends on how many steps follow.
 #
 # ## Exercises
 #
@@ -561,15 +561,17 @@ reference.record(
 # ```python
 # model = model.to(device)
 # optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-# torch.set_float32_matmul_precision("high")  # tensor cores for fp32, on an L4, an A100 and newer
-# half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
+# old_gpu = device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0)  # such as a T4
+# half = torch.float16 if old_gpu else torch.bfloat16
+# scaler = torch.amp.GradScaler(device.type, enabled=old_gpu)  # fp16 needs it, lesson 07 shows why
 # losses = []
-# for step, (x, y) in enumerate(loader):  # DataLoader(..., pin_memory=True, num_workers=2)
-#     x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-#     with torch.autocast(device.type, half):  # bf16, but fp16 and a GradScaler on a T4: lesson 07
+# for step, (x, y) in enumerate(loader):
+#     x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)  # with pin_memory=True in the loader
+#     with torch.autocast(device.type, half):
 #         loss = F.cross_entropy(model(x), y)
-#     loss.backward()
-#     optimizer.step()
+#     scaler.scale(loss).backward()
+#     scaler.step(optimizer)
+#     scaler.update()
 #     optimizer.zero_grad()
 #     losses.append(loss.detach())
 #     if step % 100 == 99:

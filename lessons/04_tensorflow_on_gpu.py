@@ -220,16 +220,6 @@ figures.lines(
     title=f"The loss falls to {history.history['loss'][-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
 )
 
-# %% [markdown]
-# Here is what lesson 03 recorded with PyTorch. The two draw their first weights by different rules and see the rows in
-# another order, so expect them to differ by a point or two: of 360 test digits, two points are seven digits. Much more would be a
-# reason to look for a mistake.
-
-# %%
-# @title What PyTorch reached { display-mode: "form" }
-for record in reference.load("03_pytorch_on_gpu"):
-    print(f"PyTorch on {record.label}: {record.values['digits']} of the test digits right")
-
 # %% [markdown] tags=["minutes-15", "short-13"]
 # ## A pipeline, one step at a time
 #

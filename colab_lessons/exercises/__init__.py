@@ -97,7 +97,7 @@ def get(id: str) -> Exercise:
 def check(id: str, answer: Any, **context: Any) -> Verdict:
     """Judge `answer` to exercise `id`; `context` is what the lesson measured and the judge needs.
 
-    >>> check("02.tensor_bytes", ...).status
+    >>> check("02.at_least", ...).status
     'open'
     """
     verdict = _judge(get(id), answer, context)

@@ -35,6 +35,15 @@ def test_every_problem_of_a_topic_is_whole(topic):
             assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+/\S*", source), (row.id, source)
 
 
+def test_no_two_problems_have_the_same_id():
+    ids = [
+        row["id"]
+        for path in sorted((ROOT / "colab_doctor" / "problems").glob("*.toml"))
+        for row in tomllib.loads(path.read_text("utf-8"))["problem"]
+    ]
+    assert len(ids) == len(set(ids))
+
+
 def words(*texts):
     return len(" ".join(texts).split())
 

@@ -36,9 +36,11 @@ def test_the_commands_of_the_readme_are_there(root):
 
 
 def test_the_readme_is_read_in_five_minutes(root):
-    text = re.sub(r"<!--.*?-->", "", (root / "README.md").read_text("utf-8"), flags=re.DOTALL)
+    text = (root / "README.md").read_text("utf-8")
+    text = re.sub(r"<!-- lessons: .*?<!-- end lessons -->", "", text, flags=re.DOTALL)  # it grows
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     words = re.findall(r"[\w`'./-]*\w[\w`'./-]*", re.sub(r"\]\([^)]*\)", "] ", text))
-    assert len(words) <= 900
+    assert len(words) <= 800
 
 
 def test_the_download_is_as_large_as_the_readme_says(root):

@@ -32,7 +32,8 @@ lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: l
 
 @lessons
 def test_stored_notebook_is_sound(lesson):
-    assert static.static_problems(COURSE, lesson) == []
+    problems = static.static_problems(COURSE, lesson)
+    assert not problems, "\n".join(["", *problems])
 
 
 @pytest.fixture

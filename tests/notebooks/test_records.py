@@ -46,21 +46,13 @@ def test_keras_on_eight_devices_learns_the_digits(device):
 
 
 @devices
-def test_digits_reach_95_percent_in_both_frameworks_and_agree(device):
-    torch = value(device, "03_pytorch_on_gpu", "digits")
-    tensorflow = value(device, "04_tensorflow_on_gpu", "digits")
-    assert min(torch, tensorflow) >= 95
-    assert abs(torch - tensorflow) <= 2
-
-
-@devices
-def test_network_adds_sums_it_never_saw(device):
-    assert value(device, "03_pytorch_on_gpu", "sums") >= 95
+def test_digits_reach_95_percent(device):
+    assert value(device, "04_tensorflow_on_gpu", "digits") >= 95
 
 
 @devices
 def test_clock_that_does_not_wait_is_far_off(device):
-    assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 5
+    assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 50
 
 
 @devices
@@ -70,16 +62,41 @@ def test_two_devices_and_one_give_the_same_gradient(device):
 
 @devices
 def test_effects_of_the_first_lessons_are_large(device):
-    assert value(device, "01_enable_gpu", "many_chains") < 20  # ten thousand against one
-    assert value(device, "02_check_hardware", "stairs") > 1.5
-    assert value(device, "03_pytorch_on_gpu", "waiting_once") > 1.3
-    assert value(device, "03_pytorch_on_gpu", "ladder") > 1.5
+    assert value(device, "01_enable_gpu", "thousand") < 1.5  # against one
+    assert 30 < value(device, "01_enable_gpu", "gpt_share") < 100
+    assert value(device, "02_check_hardware", "eight") < 2
+    assert value(device, "02_check_hardware", "stairs") > 2
+    assert value(device, "02_check_hardware", "added") < 5
+    assert value(device, "03_pytorch_on_gpu", "reading") > 1.5
+    assert value(device, "03_pytorch_on_gpu", "starved") > 70
+    assert value(device, "03_pytorch_on_gpu", "fed") > 2
+    assert value(device, "03_pytorch_on_gpu", "ladder") > 1.3
     assert value(device, "04_tensorflow_on_gpu", "pipeline") > 1.3
 
 
+#: Quantities that several lessons record: on one machine they agree within 15 %.
+SAME = {"peak": ("01_enable_gpu", "02_check_hardware", "03_pytorch_on_gpu")}
+
+
 @devices
-def test_equal_formulas_part_when_their_rounding_has_grown(device):
-    assert 20 < value(device, "03_pytorch_on_gpu", "steps_apart") < 80
+@pytest.mark.parametrize("name", SAME)
+def test_what_several_lessons_measure_is_the_same(device, name):
+    found = [value(device, lesson, name) for lesson in SAME[name]]
+    assert max(found) <= 1.15 * min(found), dict(zip(SAME[name], found, strict=True))
+
+
+def test_every_quantity_of_two_lessons_is_compared():
+    """A name that two lessons record is either compared, or means another thing and is named here."""
+    other = {
+        "digits", "wrong_clock", "peak_off", "checkpoint_saved",  # each lesson's own network or work
+    }  # fmt: skip
+    names: dict = {}
+    for records in BY_DEVICE.values():
+        for lesson, record in records.items():
+            for name in record.values:
+                names.setdefault(name, set()).add(lesson)
+    shared = {name for name, lessons in names.items() if len(lessons) > 1}
+    assert shared - other == set(SAME)
 
 
 @devices

@@ -8,7 +8,7 @@ import pytest
 
 import colab_doctor
 from colab_doctor import log
-from colab_helpers import transformer
+from colab_lessons import transformer
 from tests import slow
 from tests.colab_doctor import test_errors, test_machines
 from tests.course.accessible import violations

@@ -231,7 +231,9 @@ def test_the_helper_for_browsers_is_the_same_each_time(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = archive.namelist()
     assert "colab_doctor/problems/tpu.toml" in names
-    assert not [name for name in names if "lessons" in name or "pycache" in name]
+    lessons = [name for name in names if "lessons" in name]
+    assert lessons == ["colab_lessons/__init__.py", "colab_lessons/transformer.py"]
+    assert not [name for name in names if "pycache" in name]
 
 
 def test_in_browser_runs_with_nothing_but_the_standard_library(tmp_path):
