@@ -88,7 +88,7 @@ def test_what_several_lessons_measure_is_the_same(device, name):
 def test_every_quantity_of_two_lessons_is_compared():
     """A name that two lessons record is either compared, or means another thing and is named here."""
     other = {
-        "digits", "wrong_clock", "peak_off", "checkpoint_saved", "fed", "starved",  # each lesson's own network or work
+        "digits", "wrong_clock", "peak_off", "checkpoint_saved", "fed", "starved",  # of its own work
     }  # fmt: skip
     names: dict = {}
     for records in BY_DEVICE.values():
