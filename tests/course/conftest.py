@@ -4,6 +4,9 @@ import shutil
 
 import pytest
 
+#: Milliseconds that a page may take: other jobs may hold both cores.
+PATIENCE = 150_000
+
 
 @pytest.fixture(scope="session")
 def browser():

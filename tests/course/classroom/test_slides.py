@@ -14,6 +14,7 @@ from course.table import CourseError, load
 from course.write import assemble, parts
 from tests import slow
 from tests.course.accessible import violations
+from tests.course.conftest import PATIENCE
 from tests.toy import edit_lesson
 
 COURSE = load()
@@ -281,6 +282,7 @@ def test_decks_are_whole_and_accessible_in_a_browser(browser, cache, part):
         for path, _ in deck.write(COURSE, lesson, cache / "made"):
             wrong, outside = [], []
             page = browser.new_page(viewport={"width": 1280, "height": 720})
+            page.set_default_timeout(PATIENCE)
             page.on(
                 "console",
                 lambda m, w=wrong: w.append(m.text) if m.type in ("error", "warning") else 0,
@@ -305,6 +307,7 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     lesson = COURSE.lessons[2]
     [(path, _), *_] = deck.write(COURSE, lesson, cache / "made")
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.goto(path.as_uri())
     page.wait_for_function("window.Reveal && Reveal.isReady()")
