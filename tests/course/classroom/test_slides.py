@@ -316,10 +316,10 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     view = popped.value
     page.evaluate(
         "() => Reveal.slide([...document.querySelectorAll('.slides > section')]"
-        ".findIndex((one) => one.querySelector('h2')?.textContent === 'The move costs'))"
+        ".findIndex((one) => one.querySelector('h2')?.textContent === 'The clock that stops too early'))"
     )
     view.wait_for_function(
-        "document.body.innerText.includes('the journey stays as long as it was')"
+        "document.body.innerText.includes('How long Python takes to put work into a queue')"
     )
     context.close()
 
