@@ -96,9 +96,9 @@ f"best {1000 * min(times):.1f} ms, usually {1000 * statistics.median(times):.1f}
 
 # %% [markdown]
 # Two numbers, because you share this machine. The minimum shows what the chip can do, and the median shows what you get.
-# When they're far apart, somebody else is using your core. From here on we take the minimum.
+# When they're far apart, something else got in the way, often somebody else on your core. From here on we take the minimum.
 #
-# And why `synchronize`? Because a GPU's calls return before the work is done. Stop the clock too early, and a T4 seems to do thousands of TFLOP/s. Lesson
+# And why `synchronize`? Because a GPU's calls return before the work is done. Stop the clock too early, and a T4 seems to do more than it can. Lesson
 # 03 shows that.
 
 # %% [markdown] tags=["minutes-10"]
@@ -127,7 +127,7 @@ for n in SIZES:
 
 # %% [markdown]
 # No GPU here? Then race an *expected* T4. It pays for the launch, and then for its arithmetic or its memory traffic, whichever takes
-# longer. Others have measured the last two on Colab. The launch is an estimate, and it's a wide one, so you'll see a band. Its data sheet promises 8.1
+# longer. Others have measured the last two. The launch is an estimate, and it's a wide one, so you'll see a band. Its data sheet promises 8.1
 # TFLOP/s, by the way. On Colab a T4 sustains half of that.
 
 # %%
@@ -201,7 +201,7 @@ figures.race(
 # for one number as for a thousand.
 #
 # The GPU's line stays flat for longer, but it lies higher, because its calls cost more. So it takes a crowd of some hundred thousand before
-# the GPU wins. On the right, memory sets the pace. A T4 moves 240 GB/s, and one core moves a few tens. Your line jumps where the numbers
+# the GPU wins. On the right, memory sets the pace. A T4 moves 240 GB/s, and one core far less. Your line jumps where the numbers
 # outgrow its caches, which is lesson 02's subject.
 #
 # That's what a GPU is for. It doesn't do things faster, it does more things at the same time.

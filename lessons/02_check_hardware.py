@@ -80,7 +80,7 @@ print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the 
 # Next, raise the intensity step by step. This function does k multiply-adds on every number before it writes the number back. Each number costs
 # 8 bytes, 4 to read and 4 to write, and 2k operations.
 #
-# `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds.
+# `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds for each k.
 
 
 # %%
@@ -128,8 +128,8 @@ figures.roofs(
 # Follow the points from the left. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
 # little more than one.
 #
-# A roof is what's possible, not what you get. Where the points leave the slope, computing sets the pace, and in this loop every operation waits for the
-# one before. A library's product has thousands that don't, so it gets all the way up.
+# A roof is what's possible, not what you get. Where the points leave the slope, computing sets the pace, and for each number every operation waits for
+# the one before. A library's product gives the chip far more to do at once, so it gets all the way up.
 #
 # Where the slope meets the flat part is the *ridge*. One division tells you where it is.
 
@@ -139,7 +139,7 @@ print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:
 print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
-# Left of the ridge, code that reads main memory can't beat the slope. It's *memory-bound*, and fewer bytes help. Right of it code is *compute-bound*, and
+# Left of the ridge, code that reads main memory keeps near the slope. It's *memory-bound*, and fewer bytes help. Right of it code is *compute-bound*, and
 # better use of the chip helps.
 #
 # So you can tell when something is wrong. Compare what you get with what's possible. Here's a list doubled in four ways. Which of them has
@@ -163,7 +163,7 @@ for name, (work, moved) in tasks.items():
 # The first two are near 100 %, so nothing is wrong with them. The second still takes longer, because it has twice the bytes to move. The
 # third jumps through memory, uses a small part of what each fetch brings, and gets in the way of its own cache. The fourth spends its time on calls.
 #
-# Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % as soon as anything runs.
+# Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % when something always runs.
 #
 # ## The stairs
 #
@@ -192,7 +192,7 @@ figures.lines(
 
 # %% [markdown]
 # The line falls where the list outgrows a cache. At the right end you see what one core gets from memory. The hollow curve is a whole A100, measured
-# by somebody else. It drops threefold where its cache of 40 MB is full.
+# by somebody else. It drops threefold around the 40 MB of its cache.
 #
 # So a benchmark of 1 MB measures a cache. And work cut into cache-sized pieces runs faster, which exercise 4 tries.
 #
@@ -255,7 +255,7 @@ print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if
 # | `Temp`, `Perf` | degrees Celsius, and the state of the chip. P0 is fastest, and at P8 it rests |
 # | `Pwr:Usage/Cap` | watts now, and watts allowed. At 70 watts a T4 lowers its clock |
 # | `Memory-Usage` | used and total, in MiB, which are 2²⁰ bytes |
-# | `Volatile Uncorr. ECC` | memory errors that *ECC*, the check bits, could not repair. It should be 0. `N/A` means that ECC is off |
+# | `Volatile Uncorr. ECC` | memory errors that *ECC*, the check bits, could not repair. It should be 0. `N/A` means that ECC is off or missing |
 # | `GPU-Util` | the share of time in which *something* ran, however small |
 # | `Processes` | who holds memory. Inside a container it's often empty |
 

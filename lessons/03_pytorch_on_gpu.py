@@ -317,7 +317,7 @@ figures.bars(
 )
 
 # %% [markdown] tags=["minutes-6", "short-0"]
-# It isn't perfect. Cropping and converting still take longer than training here, and a GPU does them in no time. If your photos don't fit, shrink them
+# It isn't perfect. All 32 photos share one crop, and converting them takes about as long as training here. A GPU does that in no time. If your photos don't fit, shrink them
 # once and store them shrunk.
 # A `DataLoader` with `num_workers` decodes in several processes, which helps where there are cores to spare. Colab's free machine has two.
 #
@@ -333,7 +333,7 @@ print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, m
 
 # %% [markdown] tags=["minutes-12", "short-9"]
 # Read the first two columns. The line at the top, with `DataLoader` in its name, is the feed, and `cat` below it belongs to it, too. The convolutions
-# come far below. On a GPU, a loop that reads numbers shows `cudaStreamSynchronize` on top, and so does one that copies from ordinary memory. Thousands of
+# take a few percent. On a GPU, a loop that reads numbers shows `cudaStreamSynchronize` on top, and so does one that copies from ordinary memory. Thousands of
 # tiny calls mean that overhead dominates, so give each more work.
 #
 # ## The ladder
@@ -343,7 +343,7 @@ print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, m
 #
 # | rung | what it does |
 # |---|---|
-# | fused optimizer | one kernel updates all weights, instead of several |
+# | fused optimizer | a few kernels update all weights, instead of many |
 # | more texts at once | fewer, larger calls, and fewer updates |
 # | autocast | products in 16 bits, which lesson 07 is about |
 # | compiled | operations merged, as in lesson 02 |
