@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
@@ -145,24 +145,6 @@ class Rates:
         240.0
         """
         return min(self[dtype].value, intensity * self["memory"].value)
-
-    def band(
-        self,
-        flop: Sequence[float],
-        moved: Sequence[float] = (),
-        launches: int = 1,
-        dtype: str = "fp32",
-    ) -> tuple[list[float], list[float]]:
-        """Return the low and the high ends in seconds for a row of jobs, ready to be drawn.
-
-        `flop` and `moved` have an entry for each job; `launches` and `dtype` are the same for all.
-
-        >>> rates("T4").band([0, 0])
-        ([6e-06, 6e-06], [2e-05, 2e-05])
-        """
-        bytes_moved = moved or [0.0] * len(flop)
-        all_ = [self.seconds(f, b, launches, dtype) for f, b in zip(flop, bytes_moved, strict=True)]
-        return [one.low for one in all_], [one.high for one in all_]
 
 
 def rates(chip: str) -> Rates:

@@ -208,16 +208,16 @@ def compare(
 def faster(slow: Measurement, fast: Measurement) -> Ratio:
     """Return how many times faster `fast` is than `slow`, two results of one `compare`.
 
-    The value is that of the best calls. The quartiles are over the rounds, pair by pair.
+    The value is that of the best calls. The quartiles are over the rounds, pair by pair. Raises ValueError
+    where `fast` took no measurable time in some round.
 
     >>> print(faster(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
     3.0×
     """
-    pairs = [a / b for a, b in zip(slow.times, fast.times, strict=False) if b > 0]
-    low, _, high = (
-        statistics.quantiles(pairs, n=4, method="inclusive") if len(pairs) > 1 else [pairs[0]] * 3
-    )
-    return Ratio(slow.best / fast.best, low, high)
+    if not fast.best > 0:
+        raise ValueError(f"{fast.name} took no measurable time: give compare a larger budget.")
+    pairs = Measurement(tuple(a / b for a, b in zip(slow.times, fast.times, strict=False)))
+    return Ratio(slow.best / fast.best, *pairs.quartiles)
 
 
 class _ClockError(Exception):

@@ -38,7 +38,7 @@ def measure_all(course: Course) -> Path:
         else f"{inventory.cpu.short_name}, one thread"  # two that share a busy core wait for each other
     )
     torch.set_num_threads(1)
-    others = [asdict(trial) for trial in accuracy.trials() if not name.startswith(trial.device)]
+    others = [asdict(trial) for trial in accuracy.trials() if trial.device != name]
     mine = []
     for trial in trials(name, place):
         print(

@@ -1,4 +1,5 @@
 import gc
+import itertools
 import time
 
 import pytest
@@ -189,3 +190,37 @@ def test_growing_keeps_to_the_budget_and_takes_no_slow_wait_for_a_clock_that_sta
     device = AsynchronousDevice(1e-9, waiting, launching=25e-9)
     device.measure(budget=budget)
     assert device.now < 3 * budget
+
+
+def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
+    now, order = [0.0], []
+
+    def takes(name, seconds):
+        def call():
+            order.append(name)
+            now[0] += seconds
+
+        return call
+
+    found = benchmark.compare(
+        {"slow": takes("slow", 0.03), "fast": takes("fast", 0.01)},
+        budget=1, sync=lambda result: None, clock=lambda: now[0],
+    )  # fmt: skip
+    turns = [name for name, _ in itertools.groupby(order)]
+    assert turns[-4:] == ["slow", "fast"] * 2
+    assert len(found["slow"].times) == len(found["fast"].times)
+    assert benchmark.faster(found["slow"], found["fast"]).value == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("fast", "said", "clear"),
+    [((1.0, 1.01, 1.0), "3.0×", True), ((1.0, 3.0, 6.0), "about 3×", False)],
+)
+def test_a_ratio_is_rounded_to_its_spread_and_clear_only_outside_it(fast, said, clear):
+    ratio = benchmark.faster(benchmark.Measurement((3.0, 3.0, 3.0)), benchmark.Measurement(fast))
+    assert (str(ratio), ratio.clear) == (said, clear)
+
+
+def test_nothing_is_faster_than_a_call_that_took_no_measurable_time():
+    with pytest.raises(ValueError, match="larger budget"):
+        benchmark.faster(benchmark.Measurement((1.0,)), benchmark.Measurement((0.0, 0.0)))
