@@ -7,7 +7,7 @@ import time
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import expected, facts, hardware, published
+from colab_helpers import benchmark, expected, facts, hardware, published
 
 from colab_lessons import curves, exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -183,17 +183,17 @@ for n in CROWDS:
     for name, place in places.items():
         x = torch.rand(n, device=place)
         scratch = torch.empty_like(x)
-        crowd[name][n] = min(seconds(lambda: advance(x, scratch), place, 20 if n < 10**6 else 3))
+        crowd[name][n] = seconds(lambda: advance(x, scratch), place, 20 if n < 10**6 else 3)
 
 # %%
 # @title Draw the crowd { display-mode: "form" }
 # 300 launches queue up while the memory works: 28 bytes for each number and step. The longer of the two counts.
 ends = [[max(300 * launch, 100 * 28 * n / bandwidth) for n in CROWDS] for launch in (t4["launch"].low, t4["launch"].high)]
-ratio = crowd["one CPU core"][1000] / crowd["one CPU core"][1]
+ratio = benchmark.Ratio.of(crowd["one CPU core"][1000], crowd["one CPU core"][1])
 figures.race(
-    CROWDS, {name: [*times.values()] for name, times in crowd.items()}, bands={} if "your GPU" in crowd else {"a T4, expected": ends},
+    CROWDS, {name: [*map(min, times.values())] for name, times in crowd.items()}, bands={} if "your GPU" in crowd else {"a T4, expected": ends},
     xlabel="numbers that advance side by side", ylabel="time for 100 steps",
-    title=f"On one core a thousand numbers take {ratio:.1f}× as long as one{guessed(thousand_takes, '×')}",
+    title=f"On one core a thousand numbers take {ratio} as long as one{guessed(thousand_takes, '×')}",
 )
 
 # %% [markdown] tags=["minutes-9"]
@@ -258,7 +258,7 @@ print(*(f"{name}: {time / 60:,.1f} minutes by a few steps, {share[name]:.0%} of 
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-by_others = published.get("gpt-a100").share(1000 / 5000) if not FAST else None  # 5,000 steps, same network and batch
+by_others = published.get("gpt-a100").share(1000 / 5000) if not FAST else None  # 5,000 steps, same batch, nearly the same network
 rows = {f"{name}, {what}": times[name] for name in places for what, times in (("by the rule", estimate), ("measured", measured))}
 rows |= {} if device.type == "cuda" else {"a T4 in fp32, by the rule": 1000 * flop / speed}
 rows |= {"an A100 in bf16, by the rule": 1000 * flop / expected.rates("A100-40")["bf16"].value}
@@ -283,7 +283,7 @@ figures.contenders(
 # With one number, 300 calls took `alone` seconds. How many microseconds is that per call?
 
 # %% tags=["exercise"]
-alone = crowd["one CPU core"][1]
+alone = min(crowd["one CPU core"][1])
 microseconds = ...
 ### BEGIN SOLUTION
 microseconds = 1e6 * alone / 300  # with one number the arithmetic is free, so this is the call
@@ -354,7 +354,7 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %%
 takeaways = {
     "Small work loses on a GPU": f"{'your GPU' if 'your GPU' in race else 'an expected T4'} overtakes one CPU core at n = {between}.",
-    "A call costs the same for one number and for a thousand": f"{ratio:.1f}×.",
+    "A call costs the same for one number and for a thousand": f"{ratio}.",
     "6 × parameters × tokens ÷ matmul speed is the best case": f"training reaches {share[last]:.0%} of it on {last}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -366,13 +366,13 @@ reference.record(
     "01_enable_gpu", FAST, device=cpu if device.type == "cpu" else hardware.list_devices().main,
     predicted={
         "gpu_wins_from": guess(gpu_wins_from, found[0] if found else None),
-        "thousand_takes": guess(thousand_takes, ratio, "×"),
+        "thousand_takes": guess(thousand_takes, ratio.value, "×"),
         "percent_of_speed": guess(percent_of_speed, 100 * share[last], "%"),
     },
     crossing_low=value(found[0] if found else 0, "", "n at which a GPU overtakes one CPU core, at the earliest"),
     crossing_high=value(found[-1] if found else 0, "", "the same, at the latest"),
-    thousand=value(ratio, "×", "time to advance 1,000 numbers, one number being 1"),
-    call=value(crowd[last][1] / 300, "s", "one call, on one number"),
+    thousand=value(ratio.value, "×", "time to advance 1,000 numbers, one number being 1"),
+    call=value(min(crowd[last][1]) / 300, "s", "one call, on one number"),
     peak=value(matmul_speed[last], "FLOP/s", "best speed of a large product in fp32"),
     gpt_rule=value(estimate[last], "s", f"1,000 GPT steps, batch {BATCH}, by the rule of six"),
     gpt_measured=value(measured[last], "s", "the same, from a few steps"),

@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from colab_helpers import expected, facts, hardware, published
+from colab_helpers import benchmark, expected, facts, hardware, published
 
 from colab_lessons import exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -111,17 +111,17 @@ eight_take = None  # @param {type:"number"}
 # %%
 taken, points = {}, []
 for k in CHAINS:
-    taken[k] = min(seconds(lambda: fused(x, out, k)))
-    points.append((2 * k / 8, 2 * k * NUMBERS / taken[k]))  # FLOP for each byte, FLOP for each second
+    taken[k] = seconds(lambda: fused(x, out, k))
+    points.append((2 * k / 8, 2 * k * NUMBERS / min(taken[k])))  # FLOP for each byte, FLOP for each second
 
 # %%
 # @title Draw the roof { display-mode: "form" }
-ratio, mine = taken[8] / taken[1], "one CPU core" if device.type == "cpu" else "your GPU"
+ratio, mine = benchmark.Ratio.of(taken[8], taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
 t4 = expected.rates("T4")
 figures.roofs(
     {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
-    title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
+    title=f"Eight multiply-adds take {ratio} as long as one{guessed(eight_take, '×')}",
 )
 
 # %% [markdown]
@@ -179,15 +179,15 @@ times_faster = None  # @param {type:"number"}
 stairs = {}
 for bits in range(19, LARGEST + 1):
     numbers = torch.ones(2**bits // 4)
-    stairs[2**bits] = 2**bits / min(seconds(numbers.sum, repeats=15))  # bytes read per second
+    stairs[2**bits] = [taken / 2**bits for taken in seconds(numbers.sum, repeats=15)]  # seconds per byte
 
 # %%
 # @title Draw the stairs { display-mode: "form" }
-fastest, largest = max(stairs.values()), stairs[max(stairs)]
+fastest = benchmark.Ratio.of(stairs[max(stairs)], min(stairs.values(), key=min))
 figures.lines(
-    [*stairs], {"one CPU core": [*stairs.values()]}, log=True, units=("B", "B/s"),
+    [*stairs], {"one CPU core": [1 / min(taken) for taken in stairs.values()]}, log=True, units=("B", "B/s"),
     xlabel="size of the list", ylabel="bytes read per second", published=[published.get("stairs-a100")],
-    title=f"The fastest sum runs {fastest / largest:.1f}× faster than the largest{guessed(times_faster, '×')}",
+    title=f"The fastest sum runs {fastest} faster than the largest{guessed(times_faster, '×')}",
 )
 
 # %% [markdown]
@@ -345,7 +345,7 @@ def fewer_passes(x):  # a tensor in, a tensor out
 ### BEGIN SOLUTION
 def fewer_passes(x):
     result = x.clone()
-    for piece in result.split(2**16):  # 256 kB: all twenty rounds happen in the cache
+    for piece in result.split(2**16):  # 256 KiB: all twenty rounds happen in the cache
         for _ in range(20):
             piece.mul_(piece).add_(0.01).sqrt_()  # in place: no new memory
     return result
@@ -360,8 +360,8 @@ exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, number
 
 # %%
 takeaways = {
-    "Bytes cost more than operations": f"eight multiply-adds on a number took {ratio:.1f}× as long as one.",
-    "A small benchmark measures a cache": f"the fastest sum ran {fastest / largest:.1f}× faster than the largest.",
+    "Bytes cost more than operations": f"eight multiply-adds on a number took {ratio} as long as one.",
+    "A small benchmark measures a cache": f"the fastest sum ran {fastest} faster than the largest.",
     "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte no code that reads memory reaches the peak of {mine}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -373,16 +373,16 @@ value, guess = reference.Value, reference.Prediction
 reference.record(
     "02_check_hardware", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
     predicted={
-        "eight_take": guess(eight_take, ratio, "×"),
-        "times_faster": guess(times_faster, fastest / largest, "×"),
+        "eight_take": guess(eight_take, ratio.value, "×"),
+        "times_faster": guess(times_faster, fastest.value, "×"),
         "mib_shown": guess(mib_shown, shown, "MiB"),
     },
     peak=value(peak, "FLOP/s", "best speed of a large product in fp32"),
     bandwidth=value(bandwidth, "B/s", "copy of a large list, read and written"),
     ridge=value(ridge, "FLOP/byte", "the ridge"),
     added=value(100 * added / peak, "%", "of the product's speed reached by an addition"),
-    eight=value(ratio, "×", "time of eight multiply-adds on each number, one being 1"),
-    stairs=value(fastest / largest, "×", "speed of the CPU's fastest sum, its largest being 1"),
+    eight=value(ratio.value, "×", "time of eight multiply-adds on each number, one being 1"),
+    stairs=value(fastest.value, "×", "speed of the CPU's fastest sum, its largest being 1"),
     roof=reference.series([i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"),
 )
 

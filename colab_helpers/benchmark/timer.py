@@ -7,7 +7,7 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,17 +94,36 @@ class Ratio:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, slow: Sequence[float], fast: Sequence[float]) -> Ratio:
+        """Return the ratio of the best of two lists of seconds, with its quartiles pair by pair.
+
+        Raises `ValueError` where a list is empty or `fast` took no measurable time.
+
+        >>> for slow in ([3.0, 3.1, 3.0], [3.2, 4.0, 3.6], [0.9, 1.0, 1.1]):
+        ...     print(Ratio.of(slow, [1.0, 1.0, 1.0]))
+        3.0×
+        about 3.2×
+        about 1×
+        """
+        if not (slow and fast and min(fast) > 0):
+            raise ValueError("No measurable time: give it more work, or more repeats.")
+        pairs = Measurement(tuple(a / b for a, b in zip(slow, fast, strict=False)))
+        return cls(min(slow) / min(fast), *pairs.quartiles)
+
     @property
     def clear(self) -> bool:
         """Whether the difference is larger than its own spread; else no sentence should mention it."""
         return not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
-        """Round to what the spread can bear: 3.2× where it is below 5 %, about 3× where it is larger."""
-        exact = (self.high - self.low) / 2 < 0.05 * self.value
-        if exact or self.value <= 0:
+        """Round to the digit that the spread leaves: 3.2×, about 3×, and about 1× inside the spread."""
+        spread = (self.high - self.low) / 2
+        if not self.clear:
+            return "about 1×"
+        if spread < 0.05 * self.value:
             return _units.times(self.value)
-        return f"about {float(f'{self.value:.1g}'):g}×"
+        return f"about {round(self.value, -round(math.log10(spread))) or self.value:,g}×"
 
 
 class MeasurementError(RuntimeError):
@@ -208,16 +227,12 @@ def compare(
 def faster(slow: Measurement, fast: Measurement) -> Ratio:
     """Return how many times faster `fast` is than `slow`, two results of one `compare`.
 
-    The value is that of the best calls. The quartiles are over the rounds, pair by pair. Raises ValueError
-    where `fast` took no measurable time in some round.
+    Raises `ValueError` where `fast` took no measurable time.
 
     >>> print(faster(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
     3.0×
     """
-    if not fast.best > 0:
-        raise ValueError(f"{fast.name} took no measurable time: give compare a larger budget.")
-    pairs = Measurement(tuple(a / b for a, b in zip(slow.times, fast.times, strict=False)))
-    return Ratio(slow.best / fast.best, *pairs.quartiles)
+    return Ratio.of(slow.times, fast.times)
 
 
 class _ClockError(Exception):
