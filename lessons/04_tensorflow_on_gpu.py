@@ -1,412 +1,191 @@
 # %%
 # @title Imports { display-mode: "form" }
+import io
 import os
-import subprocess
-import sys
 import time
 
-from colab_helpers import benchmark, facts, hardware, runtime
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_sample_images
 
-from colab_lessons import data, exercises, figures, reference, replay
-from colab_lessons.predictions import guessed
+from colab_helpers import benchmark, expected, facts, hardware, runtime
 
-replay.watch("04_tensorflow_on_gpu")  # cells that need what is missing show recorded results
-machine = hardware.list_devices().cpu
+from colab_lessons import exercises, figures, reference, replay
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
+
+replay.watch("04_tensorflow_on_gpu")  # where TensorFlow is missing, a recorded output appears
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = None
-EPOCHS = None
-IMAGES = None
-NUMBERS = None
-COLUMNS = None
+PHOTOS = None
+PASSES = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
-EPOCHS = EPOCHS or (5 if FAST else 30)
-IMAGES = IMAGES or (128 if FAST else 640)
-NUMBERS = NUMBERS or (10**6 if FAST else 10**7)
-COLUMNS = COLUMNS or (64 if FAST else 4096)  # of the matrix in a GPU's training step
+SECONDS = SECONDS or (0.1 if FAST else 1)  # for each way to run a step
+PHOTOS = PHOTOS or (128 if FAST else 2048)  # in an epoch
+PASSES = PASSES or (1 if FAST else 2)  # timed epochs for each feed
 
-# %% [markdown] tags=["minutes-1"]
-# ## Start quietly
+# %% [markdown] tags=["minutes-8"]
+# ## Where does it run?
 #
-# TensorFlow's C++ part logs a lot while it starts; `runtime.quiet` holds that back unless the start fails. If there is no
-# TensorFlow here, as on Colab's TPU machine, you will see recorded results, and each of them says so. (Names from `colab_helpers` only
-# measure, draw and keep records. Everything else is TensorFlow's own.)
+# TensorFlow uses a GPU if it finds one, and the CPU if it doesn't. It won't tell you which. So ask.
 
 # %%
 # needs: tensorflow
-with runtime.quiet():
+with runtime.quiet():  # its C++ part logs a lot while it starts
+    import keras
     import tensorflow as tf
-tf.get_logger().setLevel("ERROR")  # no warnings from Python's side
-tf.__version__
 
-# %% [markdown] tags=["minutes-5"]
-# ## Two answers to one question
-#
-# The driver may know of a GPU that TensorFlow cannot use. So ask both, and ask what TensorFlow was built for.
-
-# %%
-# needs: tensorflow
-device = hardware.list_devices().accelerator
-build = tf.sysconfig.get_build_info()
-with runtime.quiet():
     gpus = tf.config.list_physical_devices("GPU")
-answers = {
-    "the driver sees": device.name if device and device.kind == "GPU" else "no GPU",
-    "TensorFlow sees": [gpu.name for gpu in gpus] or "no GPU",
-    "built for CUDA": build.get("cuda_version", "not at all"),
-}
-answers
+tf.get_logger().setLevel("ERROR")
+gpus or "TensorFlow sees no GPU"
 
 # %% [markdown]
-# If both say "no GPU", there is none that this machine's software can reach. If only TensorFlow says so, it was built without CUDA, or it looks for another version
-# of CUDA's libraries than the one that is installed. On Colab this may happen to you:
+# Does `nvidia-smi` show a GPU and TensorFlow none? Then TensorFlow looks for another version of CUDA than your machine has. On Colab that may happen to you.
 
 # %% tags=["nbval-check-output"]
 facts.quote("tensorflow-cuda")
 
-# %% [markdown] tags=["minutes-4"]
-# ## See the devices
-#
-# *Physical* devices are what is there. TensorFlow can split one of them into several *logical* devices, if you say so
-# before it first computes anything. Do that now, and TensorFlow treats one chip as two. (They share its speed. This makes nothing
-# faster; it is for practice.) On a GPU each gets 2 GiB (why a limit: see
-# *Memory* below). Without one you get three CPU devices: the first plays the host, the others play accelerators.
-
-# %%
-# needs: tensorflow
-physical = gpus or tf.config.list_physical_devices("CPU")
-on_gpu = physical[0].device_type == "GPU"
-machine = hardware.list_devices().main if on_gpu else machine
-half = tf.config.LogicalDeviceConfiguration(memory_limit=2048 if on_gpu else None)  # MiB
-with runtime.quiet():
-    if on_gpu:
-        tf.config.set_visible_devices(physical[0], "GPU")  # the first card, if there are two
-    tf.config.set_logical_device_configuration(physical[0], [half] * (2 if on_gpu else 3))
-    logical = tf.config.list_logical_devices()
-[device.name for device in logical]
-
 # %% [markdown]
-# TensorFlow treats them as real devices: it places work on each, and copies between them as it does between chips.
-
-# %%
-# needs: tensorflow
-host = tf.config.list_logical_devices("CPU")[0].name
-accelerators = [device.name for device in logical if device.name != host][-2:]
-host, accelerators
-
-# %% [markdown] tags=["minutes-6"]
-# ## Where does work happen?
+# Now choose a device yourself. `tf.device` does that. The next cell asks for your eighth GPU.
 #
-# Left to itself, TensorFlow prefers a GPU. Every tensor tells you where it lives.
-
-# %%
-# needs: tensorflow
-a = tf.random.normal((1000, 1000))
-product = a @ a
-product.device.split("/")[-1]
-
-# %% [markdown]
-# You decide with `tf.device`. The result stays where it was made.
-
-# %%
-# needs: tensorflow
-with tf.device(accelerators[1]):
-    placed = tf.random.normal((1000, 1000)) + 1.0
-placed.device.split("/")[-1]
-
-# %% [markdown]
-# ### WRONG: ask for a device that is not there
-#
-# **Predict.** You ask for a device that is not there, `GPU:7`. Does the next cell fail, or does it run?
+# **Predict.** Does it fail, or does it run?
 
 # %%
 it_will = None  # @param ["fail", "run"]
 
 # %%
+# @title Cut one device into four, which the last section needs { display-mode: "form" }
+# needs: tensorflow
+physical = gpus[0] if gpus else tf.config.list_physical_devices("CPU")[0]
+with runtime.quiet():
+    if gpus:
+        tf.config.set_visible_devices(physical, "GPU")
+    part = tf.config.LogicalDeviceConfiguration(memory_limit=1024 if gpus else None)  # MiB
+    tf.config.set_logical_device_configuration(physical, [part] * 4)
+    devices = [device.name.split("/")[-1].removeprefix("device:") for device in tf.config.list_logical_devices(physical.device_type)]
+print(f"TensorFlow now treats one {physical.device_type} as four: {', '.join(devices)}")
+
+# %%
 # needs: tensorflow
 with tf.device("GPU:7"):
     astray = tf.constant(1.0) + 1.0
-outcome = f"on {astray.device.split('/')[-1]}"
-f"no error: it ran {outcome}{guessed(it_will)}"
+print(f"no error, the sum is {astray:.0f}, and it was made on {astray.device.split('device:')[-1]}{guessed(it_will)}")
 
 # %% [markdown]
-# ### RIGHT: be strict, and read the message
-#
-# *Soft placement* is on by default, so the work quietly ran somewhere else. Turn it off, and TensorFlow speaks up.
+# Nobody complained. It's called *soft placement*, it's on by default, and it means that a training can run on the CPU for a night without a word. Turn it off while
+# you check a new machine.
 
 # %%
 # needs: tensorflow
 tf.config.set_soft_device_placement(False)
 try:
     with tf.device("GPU:7"):
-        message = tf.constant(1.0) + 1.0
+        tf.constant(1.0) + 1.0
 except (RuntimeError, tf.errors.InvalidArgumentError) as error:
-    message = str(error).replace(". ", ".\n")
+    print(str(error).split(". ")[0])
 tf.config.set_soft_device_placement(True)
-print(message)
-
-# %% [markdown] tags=["minutes-4"]
-# ## The placement log
-#
-# `set_log_device_placement` names the device of every operation. It writes to a process's error stream, so here it runs in a
-# process of its own, with two CPU devices, and you see its last lines. The program makes `rows` on the second device.
-#
-# **Predict.** Where does the product `rows @ rows` run?
-
-# %%
-product_runs_on = None  # @param ["CPU:0", "CPU:1"]
-
-# %%
-# needs: tensorflow
-program = """
-import tensorflow as tf
-tf.config.set_visible_devices([], "GPU")
-[cpu] = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-tf.debugging.set_log_device_placement(True)
-with tf.device("CPU:1"):
-    rows = tf.random.normal((4, 4))
-tf.reduce_sum(rows @ rows)
-"""
-loud = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"}
-command = [sys.executable, "-c", program]
-log = subprocess.run(command, capture_output=True, text=True, timeout=120, env=loud, check=True)
-lines = [line.split("Executing op ")[1] for line in log.stderr.splitlines() if "Executing op" in line]
-print(*(line.replace("/job:localhost/replica:0/task:0", "") for line in lines[-6:]), sep="\n")
-
-# %%
-# needs: tensorflow
-where = next(line.rpartition("device:")[2] for line in lines if "MatMul" in line)
-f"the product ran on {where}{guessed(product_runs_on)}"
-
-# %% [markdown] tags=["minutes-9", "short-0"]
-# Outside `tf.device`, TensorFlow works on `GPU:0` if there is one and on `CPU:0` if not, usually wherever the inputs are. (This little program hides the GPU.) It copied
-# yours there, silently. (`Mul` and `AddV2` belong to `random.normal`, and names
-# that begin with `_` are TensorFlow's own.)
-#
-# ## The digits again
-#
-# The same images, the same network and the same optimiser as in lesson 03. In Keras 3 the shape of the input is a layer of
-# its own, `keras.Input`.
-
-# %%
-split = data.digits()
-split.x_train.shape, split.x_test.shape
-
-# %%
-# needs: tensorflow, keras
-import keras
-
-keras.utils.set_random_seed(0)
-model = keras.Sequential([
-    keras.Input((64,)),
-    keras.layers.Dense(256, activation="relu"),
-    keras.layers.Dense(10),
-])
-loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], jit_compile=False)  # XLA, a compiler, comes later
-
-# %%
-# needs: tensorflow, keras
-history = model.fit(split.x_train, split.y_train, batch_size=64, epochs=EPOCHS, verbose=0)
-accuracy = model.evaluate(split.x_test, split.y_test, verbose=0)[1]
-figures.lines(
-    range(1, EPOCHS + 1), {"training loss": history.history["loss"]},
-    title=f"The loss falls to {history.history['loss'][-1]:.2g}; {accuracy:.1%} of the test digits are right", xlabel="epoch", ylabel="loss",
-)
-
-# %% [markdown] tags=["minutes-15", "short-13"]
-# ## A pipeline, one step at a time
-#
-# `tf.data` prepares batches. Here each image is enlarged to 160 × 160 pixels, which stands for *decoding* a photograph, and its
-# brightness is changed. Four things can be added:
-#
-# - `prefetch`: prepare the next batch while the step runs, so it stands last;
-# - a parallel `map`: several images at once;
-# - `cache`: store what never changes. So put it after decoding, and before anything random;
-# - `shuffle`: mix single images, so it goes before `batch`. It is there for the learning, not for speed.
-#
-# (TensorFlow adds some of this by itself. That is turned off here, so that you can see it.)
-#
-# With a GPU, our training step is one large product. Without one we sleep for 6 ms. From the CPU's side a GPU step looks just like that: another chip is busy. Preparing a batch
-# from scratch takes a CPU two or three times as long.
-#
-# **Predict.** How many times as fast as the plain pipeline is the one with all four?
-
-# %%
-times_faster = None  # @param {type:"number"}
-
-# %%
-# needs: tensorflow
-def enlarge(image, label):
-    image = tf.image.resize(tf.reshape(image, (8, 8, 1)), (160, 160), method="bicubic")
-    return image, label
-
-
-def brighten(image, label):
-    return tf.image.random_brightness(image, 0.2), label
-
-
-# %%
-# @title The images, without what TensorFlow adds by itself { display-mode: "form" }
-# needs: tensorflow
-by_hand = tf.data.Options()
-by_hand.experimental_optimization.apply_default_optimizations = False  # they would add a prefetch, too
-rows = split.x_train[:IMAGES], split.y_train[:IMAGES]
-source = tf.data.Dataset.from_tensor_slices(rows).with_options(by_hand)
-
-# %%
-# needs: tensorflow
-auto = tf.data.AUTOTUNE  # TensorFlow decides how many
-pipelines = {
-    "plain": source.map(enlarge).map(brighten).batch(64),
-    "+ prefetch": source.map(enlarge).map(brighten).batch(64).prefetch(auto),
-    "+ parallel map": source.map(enlarge, auto).map(brighten, auto).batch(64).prefetch(auto),
-    "+ cache": source.map(enlarge, auto).cache().map(brighten, auto).batch(64).prefetch(auto),
-    "+ shuffle": source.map(enlarge, auto).cache().shuffle(2000).map(brighten, auto).batch(64).prefetch(auto),
-}
-
-# %%
-# needs: tensorflow
-projection = tf.random.normal((160 * 160, COLUMNS)) if on_gpu else None
-
-
-def train_on(images):
-    if on_gpu:
-        (tf.reshape(images, (-1, 160 * 160)) @ projection).numpy()  # .numpy() waits for the result
-    else:
-        time.sleep(0.006)
-
-
-def epoch(pipeline):
-    for images, _ in pipeline:
-        train_on(images)
-
-
-# %%
-# needs: tensorflow
-seconds = dict.fromkeys(pipelines, float("inf"))
-with runtime.quiet():  # some versions report the end of each pass
-    for _ in range(3):  # in turns, so that a slow moment of the machine hits all of them
-        for name, pipeline in pipelines.items():
-            now = benchmark.measure(lambda: epoch(pipeline), budget=SECONDS).median
-            seconds[name] = min(seconds[name], now)
-
-# %%
-# needs: tensorflow
-pipeline_gain = seconds["plain"] / seconds["+ shuffle"]
-figures.bars(seconds, unit="s", title=f"With all four, {pipeline_gain:.1f} times as fast as plain{guessed(times_faster)}")
-
-# %% [markdown]
-# `prefetch` lets the two overlap: while one batch trains, the next is made. It pays because they use different chips; if the step ran on your
-# CPU as well, they would share its cores. The parallel map uses all of them, and the cache leaves only the brightness to be computed. (Passes are timed when the cache
-# is full.) What remains is the steps, ten of them, and the start of the pipeline.
-#
-# How does this look from the training step? Record when it is busy, from the first batch on; in the white gaps it waits for a batch.
-
-# %%
-# needs: tensorflow
-def watch(pipeline):
-    spans, start = [], None
-    for images, _ in pipeline:
-        start = start or time.perf_counter()  # from the first batch on
-        begins = time.perf_counter() - start
-        train_on(images)
-        benchmark.synchronize()  # the clock waits for whatever is still running
-        spans.append((begins, time.perf_counter() - start, "trains"))
-    return spans
-
-
-def share_of_training(spans):
-    return sum(end - begin for begin, end, _ in spans) / spans[-1][1]
-
-
-# %%
-# needs: tensorflow
-with runtime.quiet():
-    starved, fed = watch(pipelines["plain"]), watch(pipelines["+ shuffle"])
-training = share_of_training(starved), share_of_training(fed)
-figures.activity(
-    {"plain": {"": starved}, "with all four": {"": fed}},
-    title=f"Starved, the step works {training[0]:.0%} of the time; fed, {training[1]:.0%}",
-)
 
 # %% [markdown] tags=["minutes-10"]
-# The gaps are waiting. Now imagine a faster
-# GPU: its blocks shrink to slivers, and the gaps stay as wide as they are. That is what a GPU at 5 % looks
-# like, and a still faster one would change nothing. Feed it first.
+# TensorFlow also takes nearly all of a GPU's memory as soon as it starts, and leaves little to PyTorch in the same notebook. Colab sets
+# `TF_FORCE_GPU_ALLOW_GROWTH`, so there it doesn't. Elsewhere, call `tf.config.experimental.set_memory_growth(gpu, True)` first.
 #
-# ## Eager, graph, XLA
+# ## Is it the model, or is it Python?
 #
-# *Eager* means that Python calls each operation. With `tf.function`, Python builds a *graph* of them once, and TensorFlow runs
-# that. With `jit_compile=True`, the compiler XLA also fuses the graph, so that it goes over memory fewer times.
+# Here's a small network for the digits, and one training step. It can run in three ways. *Eager* means that Python calls each operation, one by one.
+# `tf.function` lets Python run once, keeps the operations as a *graph*, and runs that without Python. With `jit_compile=True`, the compiler *XLA* also merges operations.
+
 
 # %%
 # needs: tensorflow
-def curve_of(x):
-    return tf.sin(x) * tf.cos(x) + x**2 * tf.sigmoid(x)
+def make_step():
+    model = keras.Sequential([
+        keras.Input((64,)),
+        keras.layers.Dense(256, activation="relu"),
+        keras.layers.Dense(256, activation="relu"),
+        keras.layers.Dense(10),
+    ])
+    optimizer, loss_of = keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer.build(model.trainable_variables)
+
+    def step(images, labels):
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, model(images, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    return step
 
 
-def rewritten(x):
-    return tf.sin(x) * tf.cos(x) + x * x * tf.sigmoid(x)
-
-
-ways = {
-    "eager": curve_of,
-    "eager, x * x": rewritten,
-    "graph": tf.function(curve_of),
-    "XLA": tf.function(curve_of, jit_compile=True),
+# %%
+# needs: tensorflow
+steps = {
+    "eager": make_step(),
+    "graph": tf.function(make_step()),
+    "XLA": tf.function(make_step(), jit_compile=True),
 }
-large = tf.random.normal((NUMBERS,))
-small = tf.random.normal((16,))
 
 # %% [markdown]
-# **Predict.** Which of the four wins for many numbers?
+# **Predict.** With 64 images in a batch, how much faster is the graph than the eager step?
 
 # %%
-fastest_large = None  # @param ["eager", "eager, x * x", "graph", "XLA"]
+graph_gains = None  # @param {type:"number"}
 
 # %%
+# @title Does XLA work here? { display-mode: "form" }
 # needs: tensorflow
 with runtime.quiet():  # XLA introduces itself
     try:
-        ways["XLA"](small)
+        steps["XLA"](tf.zeros((64, 64)), tf.zeros(64, "int32"))
     except (tf.errors.OpError, RuntimeError) as error:
-        del ways["XLA"]  # no compiler for this device
+        del steps["XLA"]  # no compiler for this device
         print(f"XLA does not run here: {str(error)[:120]}")
-    of_large = {way: benchmark.measure(lambda: ways[way](large), budget=SECONDS).median for way in ways}
-    of_small = {way: benchmark.measure(lambda: ways[way](small), budget=SECONDS).median for way in ways}
 
 # %%
 # needs: tensorflow
-best_large = min(of_large, key=of_large.get)
-compiled_gain = of_large["eager"] / of_large[best_large]
-figures.bars(
-    of_large, unit="s",
-    title=f"{NUMBERS:,} numbers: {best_large} is {compiled_gain:.1f} times as fast as eager{guessed(fastest_large)}",
-)
-
-# %%
-# needs: tensorflow
-print("16 numbers:", " · ".join(f"{way} {1e6 * each:.0f} µs" for way, each in of_small.items()))
+times = {}
+for batch_size in (64, 1024):
+    images, labels = tf.random.uniform((batch_size, 64)), tf.random.uniform((batch_size,), 0, 10, "int32")
+    times[batch_size] = benchmark.compare({way: lambda step=step: step(images, labels) for way, step in steps.items()}, budget=SECONDS)
 
 # %% [markdown]
-# Surprised by the second bar? A graph is tidied up before it runs, and here most of its gain is one repair: `x**2`, a slow power on a CPU, becomes a product.
-# You can do that by hand, and stay eager. The rest probably comes from reusing memory, and from running independent operations at once. XLA also goes over memory less
-# often, and a GPU, whose memory is slow beside its arithmetic, has most use for that. On a CPU, XLA's fused loop may run on one thread where the graph uses all of them, so look at your
-# own figure before you switch it on. On 16 numbers you only time the calls, and calling a graph can cost more than all seven operations
-# do one by one. So "graphs are faster" is not a law: time yours.
+# And how long does the arithmetic alone take? Lesson 01's rule tells you, six operations for each parameter and image.
+
+# %%
+# needs: tensorflow
+square = tf.random.normal((1024, 1024))
+speed = 2 * 1024**3 / benchmark.measure(lambda: square @ square).best  # operations a second
+parameters = 64 * 256 + 256 * 256 + 256 * 10
+arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in times}
+
+# %%
+# @title Draw the three ways { display-mode: "form" }
+# needs: tensorflow
+rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
+rows |= {f"arithmetic alone, {n} images": taken for n, taken in arithmetic.items()}
+rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / expected.rates("T4")["fp32"].value for n in times}
+gains = {n: benchmark.faster(ways["eager"], ways["graph"]) for n, ways in times.items()}
+figures.contenders(
+    {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
+    title=f"With 64 images the graph runs {gains[64]} faster than eager{guessed(graph_gains, '×')}",
+)
+
+# %% [markdown] tags=["minutes-4", "short-0"]
+# Look at the distance from eager to graph. That's Python, which calls dozens of operations for each step. A T4 would do the arithmetic in microseconds,
+# and then wait for Python as long as your CPU does. A GPU doesn't make the eager step faster.
 #
-# ### WRONG: call a graph with Python numbers
+# `fit` builds the graph for you, and on a GPU it uses XLA, too. Two things take that away. One is `run_eagerly=True`, which people set to
+# find a bug and then forget. The other is a loop of your own without `tf.function`.
 #
-# A list in the body of the function counts how often Python runs that body, which it does only while a graph is built (*traced*).
+# ## Five numbers, five graphs
 #
-# **Predict.** How many graphs do five calls with five different Python numbers make?
+# A graph can betray you, too. A list in the body of the function counts how often Python runs it. It does so only when TensorFlow builds a graph, which is called *tracing*.
+#
+# **Predict.** How many graphs do five calls with five Python numbers build?
 
 # %%
 graphs_made = None  # @param {type:"integer"}
@@ -417,153 +196,241 @@ traces = []
 
 
 @tf.function
-def square(x):
+def power(x):
     traces.append(x)  # runs only while a graph is built
     return x * x
 
 
 for n in range(5):
-    square(n)
+    power(n)  # WRONG: Python numbers
 wrong_traces = len(traces)
-f"{wrong_traces} graphs{guessed(graphs_made)}"
-
-# %% [markdown]
-# To TensorFlow a Python number is a part of the program, so a new number is a new program. In a loop of your own you would notice by the warning
-# "triggered tf.function retracing", after the fifth. (`setLevel("ERROR")`, near the top of this notebook, hides it here.)
-#
-# ### RIGHT: call it with tensors
-#
-# A tensor is data, and needs no graph of its own.
-
-# %%
-# needs: tensorflow
 traces.clear()
 for n in range(5):
-    square(tf.constant(n))
-right_traces = len(traces)
-f"{right_traces} graph{'s' * (right_traces != 1)}"
+    power(tf.constant(n))  # RIGHT: tensors
+print(f"{wrong_traces} graphs for five Python numbers{guessed(graphs_made)}, {len(traces)} for five tensors")
 
-# %% [markdown] tags=["minutes-3", "short-0"]
-# ## Memory: grow, or a limit
+# %% [markdown] tags=["minutes-14", "short-13"]
+# A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the
+# step's number as an argument, make it a tensor.
 #
-# Left to itself, TensorFlow takes nearly all the memory of a GPU at once, and PyTorch in the same notebook finds little left. Colab sets an
-# environment variable that makes it *grow* instead. Elsewhere, call `tf.config.experimental.set_memory_growth(gpu, True)`
-# before anything else, or set a limit as above. One call or the other, not both.
+# ## The feed
+#
+# Now the most frequent disease. Photos lie on disk as JPEG files. `tf.data` reads them, decodes them, cuts out a random piece, and makes batches.
+
+# %%
+# @title Make the JPEG files from scikit-learn's two photos { display-mode: "form" }
+photos, random = load_sample_images().images, np.random.default_rng(0)
+files = []
+for i in range(64):
+    top, left = random.integers(0, 43), random.integers(0, 128)
+    file = io.BytesIO()
+    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(file, "JPEG", quality=90)
+    files.append(file.getvalue())
+files = files * (PHOTOS // len(files))
+f"{len(files)} files of about {len(files[0]) // 1000} kB, 512 × 384 pixels"
+
 
 # %%
 # needs: tensorflow
-names = [name.split("/")[-1].removeprefix("device:") for name in accelerators]
-grows = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "not set")
-limits = tf.config.get_logical_device_configuration(physical[0])
-try:
-    in_use = f"{tf.config.experimental.get_memory_info(names[0])['current'] / 2**20:.1f} MiB"
-except ValueError as error:
-    in_use = str(error)
-{"TF_FORCE_GPU_ALLOW_GROWTH": grows, "limit in MiB": [one.memory_limit for one in limits], "in use": in_use}
+def decode(file, label):
+    image = tf.io.decode_jpeg(file, channels=3)
+    return tf.cast(tf.image.resize(image, (128, 128)), tf.uint8), label  # (128, 128, 3), bytes
+
+
+def crop(image, label):
+    return tf.cast(tf.image.random_crop(image, (112, 112, 3)), tf.float32) / 255, label
+
+
+def crop_batch(images, labels):  # one place for a whole batch
+    y, x = tf.unstack(tf.random.uniform((2,), 0, 17, tf.int32))
+    return tf.cast(images[:, y : y + 112, x : x + 112], tf.float32) / 255, labels
+
 
 # %% [markdown]
-# On a GPU the limit is hard: beyond it you get an out-of-memory error although the chip has more. On CPU devices there
-# is no limit, they all share one count, and some builds of TensorFlow do not count at all.
-
-# %% [markdown] tags=["minutes-4", "short-0"]
-# ## Split a computation by hand
-#
-# The upper half of a product on one accelerator, the lower half on the other, joined on the host.
+# Here are five ways to build the feed. `map` can run in parallel, `prefetch` makes the next batch while this one trains, and `cache` keeps what it has seen.
+# The first turns off what TensorFlow adds by itself.
 
 # %%
 # needs: tensorflow
-left, right = tf.random.normal((1000, 500)), tf.random.normal((500, 300))
-with tf.device(accelerators[0]):
-    upper = left[:500] @ right
-with tf.device(accelerators[1]):
-    lower = left[500:] @ right
-with tf.device(host):
-    joined = tf.concat([upper, lower], 0)
-gap = float(tf.reduce_max(tf.abs(joined - left @ right)))
-[t.device.split("/")[-1] for t in (upper, lower, joined)], f"largest difference {gap:.1e}"
+auto, bare = tf.data.AUTOTUNE, tf.data.Options()
+bare.autotune.enabled = bare.experimental_optimization.apply_default_optimizations = False
+source = tf.data.Dataset.from_tensor_slices((files, [i % 2 for i in range(len(files))]))
+feeds = {
+    "one by one": source.map(decode).map(crop).batch(32).with_options(bare),
+    "TensorFlow's defaults": source.map(decode).map(crop).batch(32),
+    "parallel, prefetched": source.map(decode, auto).map(crop, auto).batch(32).prefetch(auto),
+    "decoded once": source.map(decode, auto).cache().map(crop, auto).batch(32).prefetch(auto),
+    "decoded once, cropped in batches": source.map(decode, auto).cache().batch(32).map(crop_batch, auto).prefetch(auto),
+}
+batch = next(iter(feeds["TensorFlow's defaults"]))
+feeds["no feed: one batch, again and again"] = tf.data.Dataset.from_tensors(batch).repeat(PHOTOS // 32)
+
+# %%
+# needs: tensorflow
+network = keras.Sequential([
+    keras.Input((112, 112, 3)),
+    keras.layers.Conv2D(16, 7, strides=4, activation="relu"),
+    keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
+    keras.layers.GlobalAveragePooling2D(),
+    keras.layers.Dense(2),
+])
+network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
 # %% [markdown]
-# Each entry of the product is a sum of its own, of 500 terms, and is never split: what can differ is only the order in which a device
-# adds. (Such sums are about √500 ≈ 22 in size, so differences of a hundred-thousandth would be normal.) Next we split the sum itself.
+# **Predict.** How much faster does `fit` run when each photo is decoded once, compared with TensorFlow's defaults?
 
-# %% [markdown] tags=["minutes-4", "short-0"]
-# ## Let a strategy split
+# %%
+caching_gains = None  # @param {type:"number"}
+
+# %%
+# needs: tensorflow
+epochs = {name: [] for name in feeds}
+with runtime.quiet():
+    for _ in range(1 + PASSES):  # in turns; the first pass compiles, and fills the caches
+        for name, feed in feeds.items():
+            start = time.perf_counter()
+            network.fit(feed, shuffle=False, verbose=0)
+            benchmark.synchronize()
+            epochs[name].append(time.perf_counter() - start)
+
+# %%
+# @title Draw the feeds { display-mode: "form" }
+# needs: tensorflow
+timed = {name: each[1:] for name, each in epochs.items()}
+gain = benchmark.Ratio.of(timed["TensorFlow's defaults"], timed["decoded once"])
+figures.bars(
+    {name: PHOTOS / min(each) for name, each in timed.items()}, unit="photos/s",
+    title=f"Decoding once makes the same fit {gain} faster than TensorFlow's defaults{guessed(caching_gains, '×')}",
+)
+
+# %% [markdown]
+# The second and third bars are about the same, because TensorFlow adds the parallel maps and the prefetching by itself. With that all cores are busy decoding. They can't
+# decode faster, but they can decode once.
 #
-# `MirroredStrategy` keeps a copy of the model on each device, gives each of them its share of the batch, and adds up their
-# gradients. So the loss of each share has to be divided by the *whole* batch: then the sum is the mean over all rows. In `model.fit` Keras does
-# all that for you. Here you see it at work: `strategy.run` computes on each device, `strategy.reduce` adds up.
+# Put `cache` after the work that's the same each time, and before anything random. If the photos don't fit in memory, shrink them once and
+# store them shrunk.
+#
+# How does this look from inside the training? Keep two clocks, as in lesson 03.
 
-# %%
-# @title A strategy for the two devices { display-mode: "form" }
-# needs: tensorflow
-tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU's TF32 would round the two differently
-adding_up = tf.distribute.ReductionToOneDevice()  # two halves of one chip cannot use NCCL, the usual way
-strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=adding_up)
-options = tf.data.Options()  # there is only one machine: do not split the data between machines
-options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
 
 # %%
 # needs: tensorflow
+def watch(feed):
+    spans, start = [], time.perf_counter()
+    begin = start
+    for images, labels in feed.take(32):
+        arrived = time.perf_counter()
+        network.train_on_batch(images, labels)
+        benchmark.synchronize()
+        end = time.perf_counter()
+        spans += [(begin - start, arrived - start, "waits for data"), (arrived - start, end - start, "trains")]
+        begin = end
+    return spans
+
+
+# %%
+# needs: tensorflow
+with runtime.quiet():
+    watch(feeds["decoded once"])  # warm up
+    watched = {name: watch(feeds[name]) for name in ("one by one", "TensorFlow's defaults", "decoded once")}
+
+
+# %%
+# @title Draw who waits { display-mode: "form" }
+# needs: tensorflow
+def training(spans):
+    return sum(end - begin for begin, end, what in spans if what == "trains") / spans[-1][1]
+
+
+def middle(spans):  # some steps, and the clock from zero
+    chosen = spans[8:16]
+    return [(begin - chosen[0][0], end - chosen[0][0], what) for begin, end, what in chosen]
+
+
+starved, fed = training(watched["one by one"]), training(watched["decoded once"])
+figures.activity(
+    {name: {"": middle(spans)} for name, spans in watched.items()},
+    title=f"Starved, the network trains {starved:.0%} of the time; fed, {fed:.0%}",
+)
+
+# %% [markdown] tags=["minutes-8"]
+# Each lane shows four steps. In the upper one training is a sliver, and the rest is waiting. In the middle one decoding goes on during the training and takes
+# the cores from it, so its steps look busier than they are. A GPU has its own cores. There the slivers get
+# thinner and the gaps stay. That's what "GPU at 5 %" looks like, and a bigger GPU doesn't cure it.
+#
+# ## Four devices, one batch
+#
+# With several devices, each takes its share of the batch, and the gradients are added up. In TensorFlow a *strategy* does that. At the start of this notebook one
+# device was cut into four. They share its speed, so nothing gets faster. But the sums are real.
+
+# %%
+# needs: tensorflow
+tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU would round the two sides differently
+adding_up = tf.distribute.ReductionToOneDevice()  # four parts of one chip can't use NCCL, the usual way
+strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=adding_up)
 with strategy.scope():
-    weights = tf.Variable(tf.random.stateless_normal((64, 10), seed=(0, 1)))
-GLOBAL_BATCH = 128
-images, labels = split.x_train[:GLOBAL_BATCH], split.y_train[:GLOBAL_BATCH]
+    weights = tf.Variable(tf.zeros((64, 10)))  # a copy on each device
+images, labels = tf.random.uniform((128, 64)), tf.random.uniform((128,), 0, 10, "int32")
 
 
-def gradient(images, labels):
+# %%
+# needs: tensorflow
+
+def share(tensor):  # 32 of the 128 rows for each device
+    return strategy.experimental_distribute_values_from_function(lambda context: tf.split(tensor, 4)[context.replica_id_in_sync_group])
+
+
+def gradient(images, labels, rows):
     with tf.GradientTape() as tape:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, images @ weights)
-        share = tf.reduce_sum(losses) / GLOBAL_BATCH
-    return tape.gradient(share, weights)
+        loss = tf.reduce_sum(losses) / rows
+    return tape.gradient(loss, weights)  # (64, 10)
 
 
 # %%
 # needs: tensorflow
 @tf.function
-def on_all(batch):
-    each = strategy.run(gradient, args=batch)
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, each, axis=None)
+def on_four_devices(images, labels, rows):
+    each = strategy.run(gradient, args=(images, labels, rows))
+    return strategy.reduce("SUM", each, axis=None)
 
 
-batches = tf.data.Dataset.from_tensor_slices((images, labels)).batch(GLOBAL_BATCH).with_options(options)
-with runtime.quiet():
-    shares = next(iter(strategy.experimental_distribute_dataset(batches)))
-    together = on_all(shares)
-    alone = gradient(tf.constant(images), tf.constant(labels))
-print("rows of each share:", [len(part) for part in strategy.experimental_local_results(shares[0])])
+# %% [markdown]
+# Each device has 32 of the 128 rows. **Predict.** If each divides its loss by its own 32 rows, how many times too large is the sum of the gradients?
+
+# %%
+too_large = None  # @param {type:"number"}
 
 # %%
 # needs: tensorflow
-difference = float(tf.reduce_max(tf.abs(together - alone)))
-largest = float(tf.reduce_max(tf.abs(alone)))
-f"{strategy.num_replicas_in_sync} devices: gradients of up to {largest:.2f} agree to within {difference:.1e}"
+with runtime.quiet():
+    alone = gradient(images, labels, 128.0)  # one device, all rows
+    wrong = on_four_devices(share(images), share(labels), tf.constant(32.0))  # WRONG: its own rows
+    right = on_four_devices(share(images), share(labels), tf.constant(128.0))  # RIGHT: the global batch
+factor = float(tf.norm(wrong) / tf.norm(alone))
+gap = float(tf.reduce_max(tf.abs(right - alone)) / tf.reduce_max(tf.abs(alone)))
+print(f"divided by 32, the gradient is {factor:.2f}× too large{guessed(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest number")
 
-# %% [markdown]
-# They differ only by rounding: two sums of 64 rows added up, against one sum of 128. Lesson 05 does the same on TPUs.
-
-# %% [markdown] tags=["minutes-8", "short-0"]
+# %% [markdown] tags=["minutes-5"]
+# Nothing fails when you divide by the wrong number. The training only takes steps that are four times too long. Keras does it right: make and compile the model inside `strategy.scope()`, and call `fit`
+# with batches of the global size.
+#
 # ## Exercises
 #
-# ### 1 · The operation on the wrong device
-# Here is a placement log from another program. One operation makes every step slow. Which line?
+# ### 1 · Who's slow?
 #
-# ```
-# 1  MatMul       in device /device:GPU:0
-# 2  Relu         in device /device:GPU:0
-# 3  StringToNumber in device /device:CPU:0
-# 4  PyFunc       in device /device:CPU:0   (on the output of line 2)
-# 5  MatMul       in device /device:GPU:0   (on the output of line 4)
-# ```
+# Your `fit` sees 900 images a second. With one batch again and again, it sees 6,000. What percentage of the time does it wait for its feed, if feed and training take turns?
 
 # %% tags=["exercise"]
-line = ...
+percent_waiting = ...
 ### BEGIN SOLUTION
-line = 4  # its input and its output cross between the devices in each step
+percent_waiting = 100 * (1 / 900 - 1 / 6000) / (1 / 900)  # seconds for each image
 ### END SOLUTION
-exercises.check("04.wrong_device", line)
+exercises.check("04.waits", percent_waiting)
 
 # %% [markdown]
 # ### 2 · Order a pipeline
+#
 # Put these in order: `"batch"`, `"cache"`, `"decode"`, `"prefetch"`, `"shuffle"`. Each epoch should see
 # the single images in a new order, and nothing should be decoded twice.
 
@@ -575,31 +442,31 @@ order = ["decode", "cache", "shuffle", "batch", "prefetch"]
 exercises.check("04.pipeline", order)
 
 # %% [markdown]
-# ### 3 · What fusing saves
-# `tf.sin(x) * tf.cos(x) + x` on a large `x`. Eager, each operation reads its inputs from memory and
-# writes its result there. Fused, `x` is read once and the result written once. How many times fewer
-# bytes?
+# ### 3 · Global batch
+#
+# Four replicas, 96 rows each. The learning rate 0.1 was right for a batch of 128. Give the global batch, and the learning rate by the linear rule:
+# it grows in proportion to the batch.
 
 # %% tags=["exercise"]
-times_fewer = ...
+plan = {"global batch": ..., "learning rate": ...}
 ### BEGIN SOLUTION
-times_fewer = (2 + 2 + 3 + 3) / 2  # sin, cos: read 1, write 1; times, plus: read 2, write 1
+plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}  # three times the batch, three times the rate
 ### END SOLUTION
-exercises.check("04.fusion", times_fewer)
+exercises.check("04.global_batch", plan)
 
 # %% [markdown]
-# ### 4 · Open task: halve the pipeline's time
+# ### 4 · Open task, halve the feed's time
 #
-# `slow_batches` enlarges one image after another. Write `quick_batches`: the same batches in the same order, in half the time
-# or less. The check compares them, then goes over both pipelines several times and times that.
+# `slow_batches` decodes one file after another in every pass. Write `quick_batches`: the same batches in the same order, in half the time or
+# less. The check goes over both several times.
 
 # %% tags=["exercise"]
 # needs: tensorflow
-more = tf.data.Dataset.from_tensor_slices((split.x_train[:1024], split.y_train[:1024])).with_options(by_hand)
+some = source.take(256)
 
 
 def slow_batches():
-    return more.map(enlarge).batch(64)
+    return some.map(decode).batch(32)
 
 
 def quick_batches():
@@ -608,49 +475,71 @@ def quick_batches():
 
 ### BEGIN SOLUTION
 def quick_batches():
-    return more.map(enlarge, tf.data.AUTOTUNE).batch(64).cache()  # in parallel, and only once
+    return some.map(decode, tf.data.AUTOTUNE).batch(32).cache()  # in parallel, and only once
 
 
 ### END SOLUTION
 exercises.check("04.quick_batches", quick_batches, slow_batches=slow_batches)
 
-# %% [markdown] tags=["minutes-2"]
+# %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
 
 # %%
 # needs: tensorflow
 takeaways = {
-    "Ask where it ran": f"a device that is not there was replaced: the work ran {outcome}, and nothing said so.",
-    "Feed it first": f"the plain pipeline let the step work {training[0]:.0%} of the time, the full one {training[1]:.0%}.",
-    "Build a graph once": f"five Python numbers made {wrong_traces} graphs, five tensors made {right_traces}.",
+    "Ask where it ran": "a GPU that isn't there was replaced by another device, and nothing said so.",
+    "Don't let Python sit between the operations": f"the graph was {gains[64]} faster with 64 images, {gains[1024]} with 1,024.",
+    "Decode once": f"the same fit was {gain} faster, and the network trained {fed:.0%} of the time, not {starved:.0%}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
-# @title Put predictions beside results { display-mode: "form" }
-guess = reference.Prediction
-predicted = {} if "tf" not in globals() else {
-    "it_will": guess(it_will, "run" if astray.numpy() == 2 else "fail"),
-    "product_runs_on": guess(product_runs_on, where),
-    "times_faster": guess(times_faster, pipeline_gain, "×"),
-    "fastest_large": guess(fastest_large, best_large),
-    "graphs_made": guess(graphs_made, wrong_traces),
-}
-
-# %%
-# @title Keep them as a record { display-mode: "form" }
-value = reference.Value
-measured = {} if "tf" not in globals() else {
-    "pipeline": value(pipeline_gain, "×", "speed of the full pipeline, the plain one being 1"),
-    "starved": value(100 * training[0], "%", "of the time a step trains, fed by the plain pipeline"),
-    "fed": value(100 * training[1], "%", "of the time a step trains, fed by the full one"),
-    "compiled": value(compiled_gain, "×", f"speed of {best_large}, eager being 1, {NUMBERS:,} numbers"),
-    "gradient_gap": value(difference, "", "largest gap between the gradients of two devices and of one"),
-} | ({"digits": value(100 * accuracy, "%", "of the test digits right")} if "accuracy" in globals() else {})
-reference.record("04_tensorflow_on_gpu", FAST, device=machine, predicted=predicted, **measured)
+# @title Keep your numbers as a record { display-mode: "form" }
+value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+predicted, measured = {}, {}
+if "gain" in globals():
+    predicted = {
+        "it_will": guess(it_will, "run"),
+        "graph_gains": guess(graph_gains, gains[64].value, "×"),
+        "graphs_made": guess(graphs_made, wrong_traces),
+        "caching_gains": guess(caching_gains, gain.value, "×"),
+        "too_large": guess(too_large, factor, "×"),
+    }
+    measured = {
+        "graph": value(gains[64].value, "×", "speed of a graph's step, eager being 1, 64 images"),
+        "graph_large": value(gains[1024].value, "×", "the same, 1,024 images"),
+        "decoded_once": value(gain.value, "×", "speed of fit when photos are decoded once, TensorFlow's defaults being 1"),
+        "starved": value(100 * starved, "%", "of the time a network trains when photos are decoded one by one"),
+        "fed": value(100 * fed, "%", "of the time it trains when they are decoded once"),
+        "graphs": value(wrong_traces, "", "graphs for five Python numbers"),
+        "loss_wrong": value(factor, "×", "size of a gradient whose losses are divided by a device's own rows"),
+        "gradient_gap": value(gap, "", "largest gap between the gradients of four devices and of one"),
+    }
+reference.record(
+    "04_tensorflow_on_gpu", FAST, device=inventory.main if "gpus" in globals() and gpus else inventory.cpu, predicted=predicted, **measured
+)
 
 # %% [markdown] tags=["minutes-0"]
-# ## What comes next
+# ## Keep this, and what comes next
 #
-# One device, two devices, a strategy that splits the work. The next lesson goes on with that: eight devices, and the chip
-# that was built for this kind of work, the TPU.
+# ```python
+# print(tf.config.list_physical_devices("GPU"))
+# tf.config.set_soft_device_placement(False)  # while you check a new machine
+#
+# feed = (
+#     tf.data.Dataset.from_tensor_slices((files, labels))
+#     .map(decode, tf.data.AUTOTUNE)
+#     .cache()  # after what is the same each time
+#     .shuffle(10_000)
+#     .map(crop, tf.data.AUTOTUNE)  # random, so behind the cache
+#     .batch(64)
+#     .prefetch(tf.data.AUTOTUNE)
+# )
+# model.compile("adam", loss)  # no run_eagerly
+# model.fit(feed, epochs=10)
+#
+# one = tf.data.Dataset.from_tensors(next(iter(feed))).repeat(100)
+# model.fit(one)  # much faster? Then it's the feed
+# ```
+#
+# Lesson 05 meets the chip that wants its graphs whole, and its batches large: the TPU.

@@ -44,8 +44,8 @@ def bars(
 ) -> Picture:
     """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
 
-    `limits` (same keys) are dashed marks. Names in `paper` are figures from data sheets, not measured:
-    they are hatched. `published` maps further names to measurements of others, which are hollow: the
+    `limits` (same keys) are dashed marks. Names in `paper` are not measured here, and
+    are hatched. `published` maps further names to measurements of others, which are hollow: the
     largest number of each is drawn. `claims` maps a text to the range (low, high) it speaks of; `marks`
     maps a text to a value that goes through all bars, such as what a chip holds. `values` maps a name
     to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
@@ -159,7 +159,7 @@ def _bars_alt(
     claims: Mapping[str, tuple[float, float]] | None,
 ) -> str:
     readings = "; ".join(
-        f"{name} {with_unit(value, unit)}{' (data sheet)' if name in paper else ''}"
+        f"{name} {with_unit(value, unit)}{' (hatched)' if name in paper else ''}"
         for name, value in values.items()
     )
     dashed = " Dashed marks: limits from data sheets." if limits else ""

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from colab_lessons.exercises import NotYet, close, exercise, half_the_time, in_order, number
+from colab_lessons.exercises import NotYet, close, exercise, field, half_the_time, in_order, number
 
 _STEPS = ("decode", "cache", "shuffle", "batch", "prefetch")
 
 
 @exercise(
-    "04.wrong_device",
-    hint="Look for work on the CPU whose input comes from the GPU and whose output goes back there.",
+    "04.waits",
+    hint="How long does one image take with the feed, and how long without? The rest is waiting.",
 )
-def wrong_device(answer: float) -> str:
-    """The line of a placement log that makes data cross twice in each step."""
-    line = number(answer)
-    if line == 4:
-        return "Its input leaves the GPU and its output goes back: two journeys in each step."
-    if line == 3:
-        raise NotYet(
-            "Turning text into numbers is the CPU's work, and nothing comes from the GPU for it."
-        )
-    if line in (1, 2, 5):
-        raise NotYet(f"Line {line:.0f} is on the GPU, where it belongs. Who makes it wait?")
-    raise NotYet("Give the number of a line, 1 to 5.")
+def waits(answer: float) -> str:
+    """The share of the time that 900 images a second wait, where 6,000 are possible."""
+    given = number(answer)
+    if close(given, 85):
+        return "85 %. So a GPU of any speed would make this fit at most 1.18 times faster."
+    if close(given, 0.85):
+        raise NotYet("That is the fraction. Give a percentage.")
+    if close(given, 15):
+        raise NotYet("That is the share of training. What is left of the time?")
+    if close(given, 100 * 5100 / 900):
+        raise NotYet("Compare times, not speeds: seconds for each image.")
+    raise NotYet("An image takes 1/900 s with the feed and 1/6000 s without it.")
 
 
 @exercise(
@@ -53,23 +53,25 @@ def pipeline(answer: Sequence[str]) -> str:
 
 
 @exercise(
-    "04.fusion",
-    hint="Count reads and writes of the whole array for sin, cos, times and plus; divide by 2.",
+    "04.global_batch",
+    hint="Replicas times rows each; and the learning rate grows like the batch.",
 )
-def fusion(answer: float) -> str:
-    """Bytes of four operations on their own, over those of one fused pass."""
-    given = number(answer)
-    if close(given, 5):
-        return "Ten passes become two. Fusing pays where memory is the limit."
-    if close(given, 4):
-        raise NotYet("Four is the number of operations. Count what each reads and writes.")
-    if close(given, 10):
-        raise NotYet("Ten is the number of passes without fusing. Fused, two are left.")
-    if close(given, 3):
-        raise NotYet("Did you forget that `*` and `+` read two arrays each?")
-    if close(given, 0.2):
-        raise NotYet("That is fused over eager. Turn it round.")
-    raise NotYet("sin and cos: 2 passes each; * and +: 3 each. Fused: 2 in all.")
+def global_batch(answer: Mapping[str, float]) -> str:
+    """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""
+    batch, rate = (number(field(answer, name)) for name in ("global batch", "learning rate"))
+    if close(batch, 96):
+        raise NotYet("global batch: 96 is what one replica sees. There are four.")
+    if close(batch, 24):
+        raise NotYet("global batch: you divided. Each replica brings 96 rows of its own.")
+    if not close(batch, 384):
+        raise NotYet("global batch: replicas × rows each.")
+    if close(rate, 0.4):
+        raise NotYet("learning rate: times the replicas only fits if one replica had 128 rows.")
+    if close(rate, 0.1):
+        raise NotYet("learning rate: unchanged. The batch is three times the one it was tuned for.")
+    if not close(rate, 0.3):
+        raise NotYet("learning rate: 0.1 × new batch / old batch.")
+    return "Three times the batch, three times the step: check that the loss still falls."
 
 
 @exercise(
@@ -95,7 +97,7 @@ def quick_batches(answer: Callable, slow_batches: Callable) -> str:
             raise NotYet(
                 f"Batch {number_of_batch} differs: the same images are wanted, in the same order."
             )
-    advice = "a parallel map, a cache, or a map behind batch, which enlarges 64 images in one call."
+    advice = "a parallel map, or a cache."
     gain = half_the_time(lambda: _drain(expected), lambda: _drain(given), advice)
     return f"{gain}, for the same batches."
 

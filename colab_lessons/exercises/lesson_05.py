@@ -2,107 +2,69 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
-from colab_lessons.exercises import (
-    NotYet,
-    close,
-    exercise,
-    field,
-    items,
-    number,
-    shown,
-    told_of,
-)
-
-#: Functions of JAX that tell how many devices there are.
-_COUNTS = {"devices", "device_count", "local_device_count"}
+from colab_lessons.exercises import NotYet, close, exercise, field, items, number
 
 
 @exercise(
-    "05.global_batch",
-    hint="Replicas times rows each; and the learning rate grows like the batch.",
+    "05.all_reduce",
+    hint="The brackets hold shapes. How many numbers are in each, and how many bytes has one?",
 )
-def global_batch(answer: Mapping[str, float]) -> str:
-    """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""
-    batch, rate = (number(field(answer, name)) for name in ("global batch", "learning rate"))
-    if close(batch, 96):
-        raise NotYet("global batch: 96 is what one replica sees. There are four.")
-    if close(batch, 24):
-        raise NotYet("global batch: you divided. Each replica brings 96 rows of its own.")
-    if not close(batch, 384):
-        raise NotYet("global batch: replicas × rows each.")
-    if close(rate, 0.4):
-        raise NotYet("learning rate: times the replicas only fits if one replica had 128 rows.")
-    if close(rate, 0.1):
-        raise NotYet("learning rate: unchanged. The batch is three times the one it was tuned for.")
-    if not close(rate, 0.3):
-        raise NotYet("learning rate: 0.1 × new batch / old batch.")
-    return "Three times the batch, three times the step: check that the loss still falls."
+def all_reduce(answer: float) -> str:
+    """The bytes that an all-reduce of three arrays leaves on each chip."""
+    given, whole = number(answer), 4 * 64 * 256 + 4 * 256 * 10 + 2 * 1000
+    if close(given, whole, 1e-6):
+        return "78 kB on each chip, and nearly twice that sent."
+    if close(given, 64 * 256 + 256 * 10 + 1000, 1e-6):
+        raise NotYet("Those are the numbers. How many bytes has each?")
+    if close(given, whole + 2000, 1e-6):
+        raise NotYet("The third array is bf16. How many bytes has one of its numbers?")
+    if close(given, 8 * whole, 1e-6):
+        raise NotYet("That is what all eight hold together. One of them is wanted.")
+    if close(given, whole / 8, 1e-6):
+        raise NotYet("An all-reduce gives each chip the whole sum, not a part of it.")
+    raise NotYet("Three arrays: 64 × 256 and 256 × 10 of f32, 1000 of bf16.")
 
 
 @exercise(
-    "05.shard",
-    hint="Rows are dealt out over 4 devices, columns over 2. Index 0 has the first rows.",
+    "05.mesh",
+    hint="What does a chip hold if the weights lie on 1, 2, 4 or 8 of them?",
 )
-def shard(answer: Mapping[str, tuple[int, int]]) -> str:
-    """The part of a 12 × 8 matrix on each of 4 × 2 devices, and the rows of the third row."""
-    given = dict(answer)
-    left = [name for name in ("shape", "rows") if given.get(name, ...) is ...]
-    if left:
-        raise NotYet(f"Still without an answer: {', '.join(left)}.")
-    shape, rows = tuple(items(given["shape"])), tuple(items(given["rows"]))
-    if shape == (12, 8):
-        raise NotYet("shape: that is the whole matrix. P() would put it on each device.")
-    if shape == (6, 2):
-        raise NotYet("shape: the axes are swapped. Four devices share out the rows.")
-    if shape != (3, 4):
-        raise NotYet("shape: divide each side of the matrix by the devices along its axis.")
-    if rows == (9, 12):
-        raise NotYet("rows: that is the fourth row of devices. Counting begins with 0.")
-    if rows == (6, 8):
-        raise NotYet("rows: give the row behind the last one, as a slice does.")
-    if rows != (6, 9):
-        raise NotYet("rows: index 2 begins behind two shards of 3 rows.")
-    return "Eight devices, twelve numbers each."
+def mesh(answer: Mapping[str, float]) -> str:
+    """The longest `data` axis of eight chips of 16 GB that leaves room for 48 GB of weights and 3 GB each."""
+    data, model = (number(field(answer, name)) for name in ("data", "model"))
+    if data * model != 8:
+        raise NotYet(f"{data:g} × {model:g} is not 8. Each chip has one place in the mesh.")
+    if model < 4:
+        raise NotYet(f"With model = {model:g} a chip holds {48 / model + 3:g} GB. It has 16.")
+    if model == 8:
+        raise NotYet("That fits, with 9 GB. `data` can be longer.")
+    return "48 / 4 + 3 = 15 GB on each chip, and two groups share the batch."
+
+
+_COMPILE = {1, 3, 4}
+_WHY_NOT_COMPILED = {
+    2: "line 2 has the shape and the dtype of line 1. Values don't matter.",
+    5: "line 5 has the shape and the dtype of line 1. Values don't matter.",
+    6: "line 6 has the shape of line 3, and its program is kept.",
+}
+_WHY_COMPILED = {1: "the first call.", 3: "a new shape.", 4: "a new dtype."}
 
 
 @exercise(
-    "05.repair",
-    hint="Nothing to connect to, nothing to initialise. Ask, and do not write a number down.",
+    "05.compiles",
+    hint="A program fits one combination of shapes and dtypes, and it's kept.",
 )
-def repair(answer: Callable[[], int]) -> str:
-    """A function that returns how many devices JAX sees."""
-    if not callable(answer):
-        raise NotYet("A function is wanted here: def number_of_devices().")
-    names = set(answer.__code__.co_names)
-    if names & {"TPUClusterResolver", "experimental_connect_to_cluster", "environ"}:
-        raise NotYet(
-            "That is still the old way: there is no address to look up, the chip is local."
-        )
-    try:
-        count = answer()
-    except (ModuleNotFoundError, NameError) as error:
-        if find_spec("jax") is None and names & _COUNTS:
-            return "Right as far as one can see: JAX is not installed here, so it did not run."
-        raise NotYet(f"It does not run: {told_of(error)}.") from None
-    except Exception as error:  # the learner's own code: whatever it raises is told
-        raise NotYet(f"It does not run: {told_of(error)}.") from None
-    return _judge_count(count, names)
-
-
-def _judge_count(count: Any, names: set[str]) -> str:
-    jax = sys.modules.get("jax")
-    if isinstance(count, list):
-        raise NotYet("That is the list of devices. How many are in it?")
-    if jax is None or not names & _COUNTS:
-        raise NotYet("That number is written down, not asked for. It is wrong on the next machine.")
-    if count != len(jax.devices()):
-        raise NotYet(f"You return {shown(count)}, and JAX sees {len(jax.devices())}.")
-    return f"{count} here, and right on any machine."
+def compiles(answer: Any) -> str:
+    """The calls of a jitted function that compile."""
+    given = {int(line) for line in items(answer)}
+    for line in sorted(given - _COMPILE):
+        raise NotYet(f"Not {_WHY_NOT_COMPILED.get(line, f'line {line}: there is none.')}")
+    for line in sorted(_COMPILE - given):
+        raise NotYet(f"One is missing. Think of {_WHY_COMPILED[line]}")
+    return "Three programs for six calls."
 
 
 @exercise(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,32 +12,42 @@ from colab_helpers import _units
 from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, look
 
 _IDLE = "#e5e7eb"
-#: Frames of a systolic array in one line.
-_COLUMNS = 7
 
 
-def systolic(working: np.ndarray, *, title: str) -> Picture:
-    """Draw a field of multipliers in each step: which row of the data does each of them work on?
+def systolic(rows: np.ndarray, weights: np.ndarray, *, title: str) -> Picture:
+    """Draw the product of `rows` and `weights` in a systolic array, one frame for each step.
 
-    `working` has the shape (steps, side, side) and holds the number of a row, or -1 where a multiplier
-    is idle; `title` holds the finding.
+    `rows` (number of rows, side) enter from the left, each number one step after the one above it;
+    `weights` (side, side) stay in the multipliers. Sums move down and fall out below. `title` holds the
+    finding.
     """
-    steps, side = working.shape[:2]
-    lines = math.ceil(steps / _COLUMNS)
-    columns = min(steps, _COLUMNS)
-    with canvas(8.4, 0.35 + 1.2 * lines) as (figure, axes):
+    side, count = len(weights), len(rows)
+    steps = count + 2 * side - 2
+    with canvas(8.4, 0.6 + 8.4 / steps * (side + 1.7) / (side + 0.8)) as (figure, axes):
+        busy = []
         for step in range(steps):
-            left, top = (step % columns) * (side + 1), step // columns * (side + 1.4)
-            axes.text(left + side / 2, top - 0.25, f"step {step + 1}", ha="center", fontsize=9)
-            for (line, column), row in np.ndenumerate(working[step]):
-                _multiplier(axes, left + column, top + line, int(row))
-        axes.set(xlim=(-0.2, columns * (side + 1)), ylim=(lines * (side + 1.4), -0.9))
+            left = step * (side + 0.8)
+            axes.text(left + side / 2, -0.25, f"step {step + 1}", ha="center", fontsize=9)
+            work = [
+                _multiplier(axes, left, i, j, step - i - j, rows, weights)
+                for i, j in np.ndindex(side, side)
+            ]
+            busy.append(sum(work))
+            for j in range(side):  # what fell out of each column after the step
+                row = step - (side - 1) - j
+                if 0 <= row < count:
+                    axes.text(
+                        left + j + 0.46, side + 0.4, f"{rows[row] @ weights[:, j]:g}", ha="center",
+                        va="center", size=11, weight="bold", color=look(row)["color"],
+                    )  # fmt: skip
+        axes.set(xlim=(-0.1, steps * (side + 0.8) - 0.7), ylim=(side + 0.9, -0.8))
         axes.set_aspect("equal")
         axes.axis("off")
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
-        busy = ", ".join(str(int((frame >= 0).sum())) for frame in working)
-        field = f"A field of {side} × {side} multipliers in {steps} steps"
-        return finish(figure, f"{field}. {title}. At work in each step: {busy}.")
+        field = f"An array of {side} × {side} multipliers in {steps} steps, {count} rows of data"
+        return finish(
+            figure, f"{field}. {title}. At work in each step: {', '.join(map(str, busy))}."
+        )
 
 
 def path(steps: Sequence[str], *, title: str) -> Picture:
@@ -68,11 +77,22 @@ def path(steps: Sequence[str], *, title: str) -> Picture:
         return finish(figure, f"{title}: {', then '.join(steps)}.")
 
 
-def _multiplier(axes: Axes, x: float, y: float, row: int) -> None:
-    colour = _IDLE if row < 0 else look(row)["color"]
-    axes.add_patch(Rectangle((x, y), 0.92, 0.92, facecolor=colour, edgecolor="white"))
-    if row >= 0:
-        axes.text(x + 0.46, y + 0.48, str(row), ha="center", va="center", size=9, color="white")
+def _multiplier(
+    axes: Axes, left: float, i: int, j: int, row: int, rows: np.ndarray, weights: np.ndarray
+) -> bool:
+    """One multiplier of a frame: its product, and the sum that leaves it; whether it works at all."""
+    works = 0 <= row < len(rows)
+    colour = look(row)["color"] if works else _IDLE
+    axes.add_patch(Rectangle((left + j, i), 0.92, 0.92, facecolor=colour, edgecolor="white"))
+    x, ink = left + j + 0.46, "white" if works else INK
+    if works:
+        product = f"{rows[row, i]:g} × {weights[i, j]:g}"
+        total = f"{rows[row, : i + 1] @ weights[: i + 1, j]:g}"
+        axes.text(x, i + 0.3, product, ha="center", va="center", size=8.5, color=ink)
+        axes.text(x, i + 0.67, f"↓ {total}", ha="center", va="center", size=8.5, color=ink)
+    else:
+        axes.text(x, i + 0.48, f"{weights[i, j]:g}", ha="center", va="center", size=8.5, color=ink)
+    return works
 
 
 def blocks(

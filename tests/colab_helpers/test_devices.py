@@ -1,20 +1,24 @@
-"""Devices that do not exist, settings that come too late, and which strategy a machine offers."""
+"""Devices that do not exist, and settings that come too late."""
 
 import json
+import os
+import subprocess
+import sys
 
 import jax
 import pytest
 
-from colab_helpers import devices, runtime
-
-TPU = {"pci": ((0x1AE0, 0x0063),)}
-TF, TF_TPU = {"tensorflow": "2.20.0"}, {"tensorflow-tpu": "2.20.0"}
+from colab_helpers import devices
 
 
 def apart(program, **environment):
     """What a fresh interpreter finds, as JSON on its last line."""
-    lines = devices.run_in_subprocess(program, XLA_FLAGS="", **environment).splitlines()
-    return json.loads(lines[-1])
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, check=True, timeout=300, env=settings,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_jax_shows_as_many_devices_as_asked_for():
@@ -108,54 +112,4 @@ except devices.TooLateError as error:
     print(json.dumps(str(error)))
 """
     said = apart(program, KERAS_BACKEND="torch")
-    assert "started with torch" in said and "restart the session" in said
-
-
-def test_a_program_that_fails_says_its_last_words():
-    with pytest.raises(devices.ProgramError, match=r"code 1[^$]*ZeroDivisionError"):
-        devices.run_in_subprocess("1 / 0")
-
-
-def test_a_program_apart_keeps_off_the_chip():
-    assert devices.run_in_subprocess("import os; print(os.environ['JAX_PLATFORMS'])") == "cpu\n"
-
-
-@pytest.mark.parametrize(
-    ("evidence", "logical", "free", "names"),
-    [
-        ({}, 1, True, ["default"]),
-        ({}, 4, True, ["MirroredStrategy", "default"]),
-        ({**TPU, "packages": TF_TPU}, 4, True, ["TPUStrategy", "MirroredStrategy", "default"]),
-        ({**TPU, "packages": TF_TPU}, 4, False, ["MirroredStrategy", "default"]),
-        ({**TPU, "packages": TF}, 4, True, ["MirroredStrategy", "default"]),
-        ({"packages": TF_TPU}, 1, True, ["default"]),
-    ],
-)
-def test_strategies_that_a_machine_offers(evidence, logical, free, names):
-    offered = devices.list_strategies(runtime.Evidence(**evidence), logical, free)
-    assert [choice.name for choice in offered] == names
-    assert all(choice.because for choice in offered)
-
-
-def test_all_reduce_model_approaches_twice_the_bytes():
-    seconds = [devices.all_reduce_seconds(n, 1e9, 1e9) for n in (1, 2, 4, 256)]
-    assert seconds == [0, 1, 1.5, pytest.approx(2 * 255 / 256)]
-    assert devices.all_reduce_seconds(4, 0, 1e9, latency=1e-6) == pytest.approx(6e-6)
-
-
-def test_efficiency_falls_with_chips_and_rises_with_the_step():
-    curve = [devices.scaling_efficiency(2**k, 1e-3, 1e6, 1e9) for k in range(9)]
-    assert curve[0] == 1 and curve == sorted(curve, reverse=True)
-    assert devices.scaling_efficiency(8, 1e-1, 1e6, 1e9) > curve[3]
-
-
-def test_a_program_that_does_not_end_is_stopped_and_told():
-    with pytest.raises(devices.ProgramError, match=r"had not ended after 0\.5 s"):
-        devices.run_in_subprocess("import time; time.sleep(60)", limit=0.5)
-
-
-@pytest.mark.parametrize("count", [1, 2, 8, 256])
-def test_all_reduce_by_hand(count):
-    size, bandwidth, latency = 1e9, 1e11, 1e-6
-    expected = sum(size / count / bandwidth + latency for _ in range(2 * (count - 1)))
-    assert devices.all_reduce_seconds(count, size, bandwidth, latency) == pytest.approx(expected)
+    assert "started with torch" in said and "Restart the session" in said

@@ -4,12 +4,10 @@ import contextlib
 import copy
 import importlib
 import itertools
-import os
 import pkgutil
 import time
 import types
 
-import jax
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -25,7 +23,6 @@ STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 FORGOTTEN = {"part": "activations", "grows with": "rows"}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
-PART = {"shape": (3, 4), "rows": (6, 9)}
 LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
 FORMATS = lesson_07.FORMATS
 OLD, VOLTA, AMPERE, HOPPER = FORMATS
@@ -160,10 +157,6 @@ def slow_batches():
     return Batches(0.01)
 
 
-def count_devices():
-    return len(jax.devices())
-
-
 #: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
 MISSING = {"A": "optimizer", "B": "scaler", "C": "position"}
 
@@ -268,10 +261,10 @@ CASES = {
          ({3, 4, 5, 7}, "nobody asks"), ({2, 3, 5, 7}, "line 2"), ({3, 5, 6, 7}, "line 6"),
          ({3, 5, 7, 9}, "there is none"), (3, "cannot be read")],
     ),
-    "04.wrong_device": (
-        {}, ..., 4,
-        [(3, "the CPU's work"), (1, "where it belongs"), (5, "where it belongs"), (9, "1 to 5"),
-         ("four", "A number is wanted")],
+    "04.waits": (
+        {}, ..., 85,
+        [(0.85, "a percentage"), (15, "share of training"), (100 * 5100 / 900, "not speeds"), (50, "1/900 s"),
+         ("much", "A number is wanted")],
     ),
     "04.pipeline": (
         {}, ..., STEPS,
@@ -281,37 +274,35 @@ CASES = {
          (["decode", "cache", "shuffle", "prefetch", "batch"], "stands last"),
          (STEPS[:4], "each of these once"), ("decode cache", "not one text")],
     ),
-    "04.fusion": (
-        {}, ..., 5,
-        [(4, "number of operations"), (10, "without fusing"), (3, "two arrays each"), (0.2, "Turn it"),
-         (7, "2 passes each")],
-    ),
     "05.buckets": (
         {}, lambda length: ..., lambda length: -(-length // 128) * 128,
         [(lambda length: length, "as many compilations"), (lambda length: 1024, "adds 100%"),
          (lambda length: 512, "does not fit"), (128, "A function is wanted"),
          (lambda length: 2 ** max(4, (length - 1).bit_length()), "Powers of two")],
     ),
-    "05.global_batch": (
+    "04.global_batch": (
         {}, PLAN_OPEN, PLAN,
         [({**PLAN, "global batch": 96}, "There are four"), ({**PLAN, "global batch": 24}, "you divided"),
          ({**PLAN, "global batch": 100}, "rows each"), ({**PLAN, "learning rate": 0.4}, "had 128 rows"),
          ({**PLAN, "learning rate": 0.1}, "unchanged"), ({**PLAN, "learning rate": 0.2}, "old batch"),
          ({**PLAN, "learning rate": ...}, "Still without"), (384, "cannot be read")],
     ),
-    "05.shard": (
-        {}, dict.fromkeys(PART, ...), PART,
-        [({**PART, "shape": (12, 8)}, "whole matrix"), ({**PART, "shape": (6, 2)}, "swapped"),
-         ({**PART, "shape": (4, 4)}, "divide each side"), ({**PART, "rows": (9, 12)}, "begins with 0"),
-         ({**PART, "rows": (6, 8)}, "behind the last"), ({**PART, "rows": (3, 6)}, "behind two shards"),
-         ({**PART, "rows": ...}, "Still without"), ({**PART, "shape": 3}, "cannot be read")],
+    "05.all_reduce": (
+        {}, ..., 77776,
+        [(19944, "How many bytes"), (79776, "bf16"), (8 * 77776, "all eight"), (77776 / 8, "not a part"),
+         (4, "Three arrays"), ("f32", "A number is wanted")],
     ),
-    "05.repair": (
-        {}, lambda: ..., count_devices,
-        [(lambda: 8, "written down"), (lambda: jax.devices(), "list of devices"),
-         (lambda: jax.device_count() + 7, "JAX sees"), (1, "A function is wanted"),
-         (lambda: jax.no_such_thing(), "does not run"),
-         (lambda: os.environ["COLAB_TPU_ADDR"], "still the old way")],
+    "05.mesh": (
+        {}, {"data": ..., "model": ...}, {"data": 2, "model": 4},
+        [({"data": 8, "model": 1}, "51 GB"), ({"data": 4, "model": 2}, "27 GB"),
+         ({"data": 1, "model": 8}, "longer"), ({"data": 3, "model": 4}, "not 8"),
+         ({"data": 2, "model": ...}, "Still without"), (8, "cannot be read")],
+    ),
+    "05.compiles": (
+        {}, ..., {1, 3, 4},
+        [({1, 3}, "new dtype"), ({1, 4}, "new shape"), ({3, 4}, "first call"), ({1, 2, 3, 4}, "Values"),
+         ({1, 3, 4, 5}, "Values"), ({1, 3, 4, 6}, "kept"), ({1, 3, 4, 7}, "there is none"),
+         (3, "cannot be read")],
     ),
     "06.thrifty": (
         {"spendthrift": spendthrift}, lambda network, x, y: ..., in_parts,

@@ -24,7 +24,7 @@ LEFT_OUT = [
 FAKE_GPUS = {
     "02_check_hardware": ("A100", ()),
     "04_tensorflow_on_gpu": ("two T4", ()),
-    "05_tpu_strategy": ("T4", ("tensorflow",)),
+    "05_tpu_strategy": ("T4", ()),
     "07_mixed_precision": ("T4", ("jax", "keras")),
 }
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
