@@ -113,6 +113,10 @@ class StorageMeter(Meter):
             self._alive[key] = replace(known, size=size)
             self._change(known.number, size - known.size)
 
+    def number(self, tensor: torch.Tensor) -> int:
+        """Return the number of a living tensor's storage, by which `changes` name it."""
+        return self._alive[tensor.untyped_storage()._cdata].number
+
     def state(self) -> _State:
         """What `undo` needs to forget an allocation that was refused."""
         return _State(self._live, self._peak, len(self.changes))

@@ -8,33 +8,27 @@ from typing import Any
 
 from colab_lessons.exercises import NotYet, close, exercise, field, number
 
-_WEIGHTS = 124_439_808
-
 
 @exercise(
-    "06.adam_bytes",
-    hint="What is kept for each parameter besides itself, and how many bytes is each number?",
+    "06.read_oom",
+    hint="One number is what your tensors take. Another is held, and in nobody's use.",
 )
-def adam_bytes(answer: float) -> str:
-    """GiB of parameters, gradients and Adam's state of GPT-2 small in float32."""
-    given = number(answer)
-    if close(given, 16 * _WEIGHTS / 2**30):
-        return "Four times its parameters, before a single row has come in."
-    if close(given, 16 * _WEIGHTS / 1e9):
-        raise NotYet("Those are GB (10**9). GiB divide by 2**30.")
-    for factor, why in {
-        4: "Those are the parameters alone.",
-        8: "Parameters and gradients: Adam's state is missing, two numbers for each.",
-        12: "One of the four is missing: parameters, gradients, and two numbers of state.",
-        64: "Bytes, not bits: a float32 has 4.",
-        128: "Bytes, not bits: a float32 has 4.",
-        32: "That counts 8 bytes for each number: a float32 has 4.",
-    }.items():
-        if close(given, factor * _WEIGHTS / 2**30):
-            raise NotYet(why)
-    if close(given, 16 * _WEIGHTS):
-        raise NotYet("Those are bytes. Divide by 2**30.")
-    raise NotYet("Count the numbers kept for each parameter, times 4 bytes, times the parameters.")
+def read_oom(answer: Mapping[str, Any]) -> str:
+    """The live tensors of an out-of-memory message, and whether the model or the pieces are to blame."""
+    alive, reason = number(field(answer, "GiB alive")), str(field(answer, "reason")).strip().lower()
+    if close(alive, 4.10):
+        raise NotYet("GiB alive: that is held and in no use. Your tensors are the other number.")
+    if close(alive, 13.90):
+        raise NotYet("GiB alive: that is all that PyTorch holds. How much of it is in use?")
+    if close(alive, 14.56):
+        raise NotYet("GiB alive: that is the card.")
+    if not close(alive, 9.80, 1e-3):
+        raise NotYet("GiB alive: look for what is allocated by PyTorch.")
+    if reason == "model":
+        raise NotYet("reason: 4.10 GiB are held and free, eight times of what was asked for.")
+    if reason != "pieces":
+        raise NotYet('reason: "model" or "pieces".')
+    return "4.10 GiB are free, and no piece has 512 MiB. expandable_segments helps, or equal sizes."
 
 
 @exercise(
@@ -66,25 +60,21 @@ def leak(answer: Mapping[str, Any]) -> str:
 
 
 @exercise(
-    "06.fit",
-    hint="What is there before any row comes? And which way do you round?",
+    "06.way_out",
+    hint="Which ways fit? And which of those show the network another batch than before?",
 )
-def fit(answer: Mapping[str, Any]) -> str:
-    """Rows that fit in 14.5 GiB, and the parts of a batch of 256."""
-    rows, parts = (number(field(answer, name)) for name in ("rows", "parts"))
-    if rows == 131:
-        raise NotYet("rows: you forgot the 3.0 GiB that are there without any row.")
-    if rows == 105 or 104 < rows < 105:
-        raise NotYet("rows: round down. The last row would not fit whole.")
-    if rows != 104:
-        raise NotYet("rows: (14.5 - 3.0) / 0.11, in whole rows.")
-    if parts == 2:
-        raise NotYet("parts: two parts have 128 rows each, and 104 fit.")
-    if 2 < parts < 3:
-        raise NotYet("parts: there are no parts of parts. Round up.")
-    if parts != 3:
-        raise NotYet("parts: as few as possible, with at most 104 rows each.")
-    return "Three parts, weighed by their rows, one step."
+def way_out(answer: str) -> str:
+    """The cheapest way that fits into 10 GB and leaves a network with BatchNorm as it is."""
+    given = str(answer).strip().lower()
+    if given == "accumulate":
+        raise NotYet("BatchNorm would see half the rows at a time, and compute other averages.")
+    if given == "half the batch":
+        raise NotYet("Half the batch is another training.")
+    if given == "chunked loss":
+        raise NotYet("It takes 12.8 GB, and you have 10.")
+    if given != "checkpoint":
+        raise NotYet("Give one of the four names in the table.")
+    return "It costs a third more time, and computes the same."
 
 
 @exercise(

@@ -22,6 +22,7 @@ from colab_lessons.figures.ranges import ranges
 from colab_lessons.figures.ratios import ratios, trade
 from colab_lessons.figures.resumes import lives, resumes
 from colab_lessons.figures.roofs import roofs
+from colab_lessons.figures.stacked import stacked
 
 __all__ = [
     "COLOURS",
@@ -45,6 +46,7 @@ __all__ = [
     "ratios",
     "resumes",
     "roofs",
+    "stacked",
     "systolic",
     "timeline",
     "trade",

@@ -23,7 +23,8 @@ STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 FORGOTTEN = {"part": "activations", "grows with": "rows"}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
-LEAK, FIT = {"line": 3, "instead": "history.append(loss.item())"}, {"rows": 104, "parts": 3}
+LEAK = {"line": 3, "instead": "history.append(loss.item())"}
+OOM = {"GiB alive": 9.80, "reason": "pieces"}
 FORMATS = lesson_07.FORMATS
 OLD, VOLTA, AMPERE, HOPPER = FORMATS
 ORDER = ["backward", "unscale", "clip", "step", "update"]
@@ -309,11 +310,17 @@ CASES = {
         [(spendthrift, "60 % are wanted"), (plain_mean_of_parts, "The gradients differ"),
          (lambda network, x, y: None, "no gradient"), (3, "cannot be read")],
     ),
-    "06.adam_bytes": (
-        {}, ..., 1.8543,
-        [(1.991, "10**9"), (0.4636, "parameters alone"), (0.9272, "state is missing"),
-         (1.3907, "One of the four"), (124_439_808 * 16, "Those are bytes"), (14.83, "not bits"),
-         (3.7086, "8 bytes for each"), (7.0, "Count the numbers"), ("much", "A number is wanted")],
+    "06.read_oom": (
+        {}, {"GiB alive": ..., "reason": ...}, OOM,
+        [({**OOM, "GiB alive": 4.1}, "in no use"), ({**OOM, "GiB alive": 13.9}, "in use?"),
+         ({**OOM, "GiB alive": 14.56}, "the card"), ({**OOM, "GiB alive": 9}, "allocated by"),
+         ({**OOM, "reason": "model"}, "eight times"), ({**OOM, "reason": "no"}, '"model" or'),
+         ({**OOM, "reason": ...}, "Still without"), (9.8, "cannot be read")],
+    ),
+    "06.way_out": (
+        {}, ..., "checkpoint",
+        [("accumulate", "half the rows"), ("half the batch", "another training"), ("chunked loss", "12.8 GB"),
+         ("empty_cache", "four names")],
     ),
     "06.leak": (
         {}, {"line": ..., "instead": ...}, LEAK,
@@ -323,14 +330,6 @@ CASES = {
          ({**LEAK, "instead": "history.append(loss)"}, "Put a number"),
          ({**LEAK, "instead": "loss.item()"}, "still fill"), ({**LEAK, "line": ...}, "Still without"),
          (3, "cannot be read")],
-    ),
-    "06.fit": (
-        {}, {"rows": ..., "parts": ...}, FIT,
-        [({**FIT, "rows": 131}, "forgot the 3.0 GiB"), ({**FIT, "rows": 105}, "round down"),
-         ({**FIT, "rows": 104.5}, "round down"), ({**FIT, "rows": 50}, "whole rows"),
-         ({**FIT, "parts": 2}, "128 rows each"), ({**FIT, "parts": 2.46}, "parts of parts"),
-         ({**FIT, "parts": 4}, "as few as"), ({**FIT, "parts": 1}, "as few as"),
-         ({**FIT, "parts": ...}, "Still without")],
     ),
     "07.formats": (
         {}, dict.fromkeys(FORMATS, ...), FORMATS,

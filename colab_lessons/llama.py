@@ -1,0 +1,123 @@
+"""A language model of Llama 2's shape, with adapters on frozen weights of 16 or 4 bits: for rehearsals.
+
+Its weights are never filled. On PyTorch's "meta" device it takes no memory, and `memory.footprint` says
+what training it would take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+_BLOCK = 64  # weights that share a scale, as in NF4
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """Sizes of a Llama; the defaults are those of Llama 2 7B (Touvron et al., 2023).
+
+    `bits` of a frozen weight, 16 or 4; `rank` of the adapters; `recompute` runs each block again in the
+    backward pass (activation checkpointing).
+    """
+
+    vocab_size: int = 32_000
+    n_embd: int = 4096
+    n_layer: int = 32
+    n_head: int = 32
+    hidden: int = 11_008
+    bits: int = 16
+    rank: int = 16
+    recompute: bool = False
+
+
+class Adapted(nn.Module):
+    """A frozen linear layer, and beside it the two thin matrices of LoRA, which train in float32."""
+
+    def __init__(self, entering: int, leaving: int, config: LlamaConfig):
+        super().__init__()
+        self.shape = leaving, entering
+        size = leaving * entering
+        if config.bits == 4:
+            self.packed = nn.Parameter(torch.empty(size // 2, dtype=torch.uint8), False)
+            self.scale = nn.Parameter(torch.empty(size // _BLOCK), False)
+        else:
+            self.weight = nn.Parameter(torch.empty(self.shape, dtype=torch.bfloat16), False)
+        self.down = nn.Parameter(torch.empty(config.rank, entering))
+        self.up = nn.Parameter(torch.empty(leaving, config.rank))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, tokens, entering) to (batch, tokens, leaving)."""
+        y = _Unpacked.apply(x, self.shape) if hasattr(self, "packed") else F.linear(x, self.weight)
+        return y + F.linear(F.linear(x, self.down.to(x.dtype)), self.up.to(x.dtype))
+
+
+class _Unpacked(torch.autograd.Function):
+    """A product whose weight is unpacked from 4 bits for the moment, and again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        ctx.shape = shape
+        return F.linear(x, torch.empty(shape, dtype=x.dtype, device=x.device))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        weight = torch.empty(ctx.shape, dtype=gradient.dtype, device=gradient.device)
+        return gradient @ weight, None
+
+
+class Layer(nn.Module):
+    """Attention and a gated feed-forward part, each behind a normalization in float32."""
+
+    def __init__(self, config: LlamaConfig):
+        super().__init__()
+        width, self.heads = config.n_embd, config.n_head
+        self.norms = nn.ParameterList(nn.Parameter(torch.empty(width), False) for _ in range(2))
+        self.q, self.k, self.v, self.out = (Adapted(width, width, config) for _ in range(4))
+        self.gate, self.rise = (Adapted(width, config.hidden, config) for _ in range(2))
+        self.fall = Adapted(config.hidden, width, config)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, tokens, n_embd) to the same shape."""
+        batch, tokens, width = x.shape
+        h = _norm(x, self.norms[0])
+        parts = (batch, tokens, self.heads, width // self.heads)
+        q, k, v = (layer(h).view(parts).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (batch, heads, tokens, …)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        h = _norm(x, self.norms[1])
+        return x + self.fall(F.silu(self.gate(h)) * self.rise(h))
+
+
+class Llama(nn.Module):
+    """The whole model: frozen in bf16 or in 4 bits, with adapters that train."""
+
+    def __init__(self, config: LlamaConfig):
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(
+            config.vocab_size, config.n_embd, dtype=torch.bfloat16
+        ).requires_grad_(False)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layer))
+        self.norm = nn.Parameter(torch.empty(config.n_embd), False)
+        self.head = nn.Linear(
+            config.n_embd, config.vocab_size, bias=False, dtype=torch.bfloat16
+        ).requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Map token ids (batch, tokens) to logits (batch, tokens, vocab_size)."""
+        x = self.tokens(ids)
+        for layer in self.layers:
+            if self.config.recompute:
+                x = checkpoint(layer, x.requires_grad_(), use_reentrant=False)
+            else:
+                x = layer(x)
+        return self.head(_norm(x, self.norm))
+
+
+def _norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x.float(), (x.shape[-1],), weight).to(x.dtype)
