@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, close, exercise, in_order, number
+from colab_lessons.exercises import NotYet, choices, exercise, in_order, shown
 
-FORMATS = {
-    "GTX 1080 (6.1)": "fp32",
-    "V100 (7.0)": "fp16 with scaler",
-    "RTX 3090 (8.6)": "bf16",
-    "H100 (9.0)": "bf16",
-}
+CURES = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}
 _STEPS = ("backward", "unscale", "clip", "step", "update")
 
 
 @exercise(
-    "07.formats", hint="From which capability on is each format native? You listed some above."
+    "07.scaler",
+    hint="Compare each with 6e-8, and 65,536 times each with 6e-8.",
 )
-def formats(answer: Mapping[str, str]) -> str:
-    """The format to train in on four cards."""
-    old, volta, ampere, hopper = FORMATS
-    no_scaler = "It works; bf16 is as fast there and needs no scaler."
+def scaler(answer: Mapping[str, str]) -> str:
+    """The cure for gradients of three sizes in fp16."""
+    large, small, tiny = CURES
     choices(
         answer,
-        FORMATS,
+        CURES,
         {
-            (old, "bf16"): "bf16 needs capability 8.0 to be native.",
-            (old, "fp16 with scaler"): "It has no tensor cores: those begin with 7.0.",
-            (volta, "bf16"): "It would be emulated there: native from 8.0 on.",
-            (volta, "fp32"): "That works, and leaves its tensor cores idle.",
-            (ampere, "fp16 with scaler"): no_scaler,
-            (hopper, "fp16 with scaler"): no_scaler,
-            (ampere, "fp32"): "Its tensor cores would be idle.",
-            (hopper, "fp32"): "Its tensor cores would be idle.",
+            (
+                large,
+                "scaler",
+            ): "fp16 holds 0.003 as it is. A scaler does no harm, and isn't needed.",
+            (large, "bf16"): "fp16 holds 0.003 as it is.",
+            (small, "no scaler"): "1e-9 is below 6e-8, so fp16 makes a 0 of it.",
+            (small, "bf16"): "65,536 times 1e-9 is 6.6e-5, which fp16 holds.",
+            (tiny, "scaler"): "65,536 times 1e-14 is 6.6e-10, still below 6e-8.",
+            (tiny, "no scaler"): "1e-14 is far below 6e-8.",
         },
     )
-    return "Native first; of two native ones, the one that needs no scaler."
+    return "The scaler moves you sixteen powers of two, and no further."
 
 
 @exercise("07.rescue", hint="Ask of each line: does it want the gradient scaled, or its true size?")
@@ -58,24 +55,37 @@ def rescue(answer: Sequence[str]) -> str:
     return "Scaled through backward, true size from unscale on."
 
 
+def _spoiled(place: int) -> Any:
+    """A network of eight layers, of which the one at `place` is spoiled."""
+    import torch
+
+    torch.manual_seed(place)
+    network = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(8)))
+    with torch.no_grad():
+        network[place].weight[3] = float("inf")
+    return network
+
+
 @exercise(
-    "07.saved",
-    hint="Which of the two numbers does autocast not touch?",
+    "07.culprit",
+    hint="Register a forward hook on each named module, run the network, and return the first that told.",
 )
-def saved(answer: float) -> str:
-    """Per cent of 8 GB that halving 6.4 GB saves."""
-    given = number(answer)
-    if close(given, 40):
-        return "Autocast halves what the batch takes, not what the weights take."
-    if close(given, 0.4):
-        raise NotYet("In per cent: times 100.")
-    if close(given, 50):
-        raise NotYet("Half of everything would be saved if weights and state were halved too.")
-    if close(given, 60):
-        raise NotYet("That is what remains. How much is gone?")
-    if close(given, 3.2):
-        raise NotYet("Those are GB. Of 8 GB that is …")
-    raise NotYet("Saved GB over all GB, times 100.")
+def culprit(answer: Callable) -> str:
+    """Whether a function names the first module whose output isn't finite: it is tried on three networks."""
+    import torch
+
+    if not callable(answer):
+        raise NotYet("A function is wanted here: def first_not_finite(network, x).")
+    x = torch.rand(4, 16)
+    if answer(_spoiled(5), x) is ...:
+        raise NotYet("first_not_finite returns the dots. Replace them.")
+    for place in (5, 2, 7):
+        name = str(answer(_spoiled(place), x))
+        if name != str(place) and name.isdigit() and int(name) > place:
+            raise NotYet(f"{name} is behind the culprit. Which one was the first?")
+        if name != str(place):
+            raise NotYet(f"It says {shown(name)} where layer {place} is broken.")
+    return "Found in three networks out of three."
 
 
 @exercise(

@@ -17,9 +17,10 @@ from colab_lessons.figures.diagrams import blocks, path, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.numbers import bit_layout, histogram
+from colab_lessons.figures.panels import panels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ranges import ranges
-from colab_lessons.figures.ratios import ratios, trade
+from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.resumes import lives, resumes
 from colab_lessons.figures.roofs import roofs
 from colab_lessons.figures.stacked import stacked
@@ -40,6 +41,7 @@ __all__ = [
     "lanes",
     "lines",
     "lives",
+    "panels",
     "path",
     "race",
     "ranges",
@@ -49,5 +51,4 @@ __all__ = [
     "stacked",
     "systolic",
     "timeline",
-    "trade",
 ]

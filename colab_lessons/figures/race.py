@@ -114,7 +114,8 @@ def contenders(
             for name, v in rows.items()
         )
         who = "; ".join(f"{row.chip}: {row.credit}" for row in credit)
-        note = f"Hollow: not measured here.{f' {who}.' if who else ''}"
+        hollow = any("measured" not in name for name in rows)
+        note = f"Hollow: not measured here.{f' {who}.' if who else ''}" if hollow else ""
         figure.supxlabel(note, x=0.01, ha="left", size=7.5, color=GREY)
         return finish(figure, f"One row for each contender, log axis. {title}. {said}. {note}")
 

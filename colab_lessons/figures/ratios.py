@@ -1,4 +1,4 @@
-"""Ratios as dots about a line at 1, and what is paid for what."""
+"""Ratios as dots about a line at 1."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
-    COLOURS,
     INK,
     Picture,
     canvas,
@@ -47,7 +46,9 @@ def ratios(
         axes.axvline(1, color=INK, lw=1.2)
         for y, (name, row) in enumerate(values.items()):
             for kind, ratio in row.items():
-                _dot(axes, ratio, y, series.index(kind), name in hollow)
+                place = series.index(kind)
+                beside = 0.22 * (place - (len(series) - 1) / 2)  # so that no dot hides another
+                _dot(axes, ratio, y + beside, place, name in hollow)
         for i, kind in enumerate(series):
             own = look(i)
             axes.plot([], [], own["marker"], color=own["color"], ms=9, label=kind)
@@ -70,43 +71,11 @@ def ratios(
         return finish(figure, f"Dots about a line at 1, {one}. {title}. {readings}.{credit}")
 
 
-def _dot(axes: Axes, ratio: float, y: int, place: int, hollow: bool) -> None:
+def _dot(axes: Axes, ratio: float, y: float, place: int, hollow: bool) -> None:
     own = look(place)
     face = "white" if hollow else own["color"]
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
-    beside = (0, 7) if place % 2 == 0 else (0, -14)  # so that two near each other can be read
     label: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "bbox": _WHITE}
-    axes.annotate(_units.times(ratio), (ratio, y), xytext=beside, size=8, **label)
-
-
-def trade(
-    points: Mapping[str, tuple[float, float]], *, title: str, xlabel: str, ylabel: str
-) -> Picture:
-    """Plot what is paid (x) against what is left (y), in per cent of the plain way at (100, 100).
-
-    `points` maps a way to both; `xlabel` and `ylabel` say what they are; `title` holds the finding.
-    """
-    with canvas(7.2, 4.4) as (figure, axes):
-        axes.axhline(100, color=INK, lw=0.8, ls=":")
-        axes.axvline(100, color=INK, lw=0.8, ls=":")
-        height = -100.0  # of the label below: none may lie on another
-        for name, (x, y) in sorted(points.items(), key=lambda item: item[1][1]):
-            height = max(height + 6, y)
-            left = any(
-                x < other < 1.7 * x and abs(at - height) < 5 for other, at in points.values()
-            )
-            axes.plot(x, y, "o", ms=9, color=COLOURS[0])
-            axes.annotate(
-                name, (x, height), xytext=(-8 if left else 8, 8 if y == 100 else 0), size=9, va="center",
-                textcoords="offset points", ha="right" if left else "left",
-            )  # fmt: skip
-        paid = [x for x, _ in points.values()]
-        axes.set(title=title, xlabel=xlabel, ylabel=ylabel, ylim=(0, 125), xscale="log")
-        axes.xaxis.set_minor_locator(NullLocator())
-        low, high = min(paid) / 1.8, 2 * max(paid)
-        axes.set_xlim(low, high)
-        axes.set_xticks([tick for k in range(-4, 20) if low <= (tick := 100 * 2.0**k) <= high])
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f} %"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f} %"))
-        readings = "; ".join(f"{name} {x:.0f} % and {y:.0f} %" for name, (x, y) in points.items())
-        return finish(figure, f"Points: {xlabel} against {ylabel}. {title}. {readings}.")
+    axes.annotate(
+        _units.times(ratio), (ratio, y), xytext=(0, 7) if place == 0 else (14, -3), size=8, **label
+    )

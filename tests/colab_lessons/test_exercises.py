@@ -25,8 +25,7 @@ CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
 OOM = {"GiB alive": 9.80, "reason": "pieces"}
-FORMATS = lesson_07.FORMATS
-OLD, VOLTA, AMPERE, HOPPER = FORMATS
+CURES = lesson_07.CURES
 ORDER = ["backward", "unscale", "clip", "step", "update"]
 READING = {"MiB not in use": 15502, "PID": 3485, "CUDA 13.0 toolkit": "cannot tell"}
 OPEN = "open", ""
@@ -132,6 +131,14 @@ def stuck(network, optimizer, x, y, steps, scaled=False, mixed=True):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+
+
+def first_not_finite(network, x):
+    for name, module in network.named_children():
+        x = module(x)
+        if not x.isfinite().all():
+            return name
+    return None
 
 
 def with_a_scaler(network, optimizer, x, y, steps):
@@ -318,8 +325,8 @@ CASES = {
          ({**OOM, "reason": ...}, "Still without"), (9.8, "cannot be read")],
     ),
     "06.way_out": (
-        {}, ..., "checkpoint",
-        [("accumulate", "half the rows"), ("half the batch", "another training"), ("chunked loss", "12.8 GB"),
+        {}, ..., "accumulate",
+        [("checkpoint", "cheaper"), ("half the batch", "another training"), ("chunked loss", "12.8 GB"),
          ("empty_cache", "four names")],
     ),
     "06.leak": (
@@ -331,12 +338,17 @@ CASES = {
          ({**LEAK, "instead": "loss.item()"}, "still fill"), ({**LEAK, "line": ...}, "Still without"),
          (3, "cannot be read")],
     ),
-    "07.formats": (
-        {}, dict.fromkeys(FORMATS, ...), FORMATS,
-        [({**FORMATS, VOLTA: "bf16"}, "emulated"), ({**FORMATS, VOLTA: "fp32"}, "idle"),
-         ({**FORMATS, AMPERE: "fp16 with scaler"}, "needs no scaler"), ({**FORMATS, HOPPER: "fp32"}, "idle"),
-         ({**FORMATS, OLD: "bf16"}, "8.0"), ({**FORMATS, OLD: "fp16 with scaler"}, "begin with 7.0"),
-         ({**FORMATS, OLD: ...}, "Still without"), ("bf16", "cannot be read")],
+    "07.scaler": (
+        {}, dict.fromkeys(CURES, ...), CURES,
+        [({**CURES, "3e-3": "scaler"}, "no harm"), ({**CURES, "3e-3": "bf16"}, "as it is"),
+         ({**CURES, "1e-9": "no scaler"}, "a 0 of it"), ({**CURES, "1e-9": "bf16"}, "which fp16 holds"),
+         ({**CURES, "1e-14": "scaler"}, "still below"), ({**CURES, "1e-14": "no scaler"}, "far below"),
+         ({**CURES, "1e-14": ...}, "Still without"), ("bf16", "cannot be read")],
+    ),
+    "07.culprit": (
+        {}, lambda network, x: ..., first_not_finite,
+        [(lambda network, x: "5", "behind the culprit"), (lambda network, x: "7", "behind the culprit"),
+         (lambda network, x: "0", "layer 5 is broken"), ("5", "A function is wanted")],
     ),
     "07.rescue": (
         {}, ..., ORDER,
@@ -350,11 +362,6 @@ CASES = {
     "07.learns": (
         {"stuck": stuck}, lambda network, optimizer, x, y, steps: ..., with_a_scaler,
         [(stuck, "guessing has 2.303"), (in_float32, "keep the autocast"), (3, "cannot be read")],
-    ),
-    "07.saved": (
-        {}, ..., 40,
-        [(0.4, "times 100"), (50, "were halved too"), (60, "what remains"), (3.2, "Those are GB"),
-         (10, "over all GB"), ("half", "A number is wanted")],
     ),
     "08.forgotten": (
         {}, dict.fromkeys(FORGOTTEN, ...), FORGOTTEN,
