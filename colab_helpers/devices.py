@@ -1,4 +1,4 @@
-"""Settings that must be made before a framework starts: simulated devices, and Keras' backend.
+"""Simulated devices for JAX, which must be asked for before it starts.
 
 XLA can split any CPU into as many devices as you ask for, each with a name and a queue of its own.
 They are slower than real chips and compute the same.
@@ -44,21 +44,6 @@ def simulate_jax(count: int = 8, chip: bool = True) -> None:
             sys.modules["jax"].config.update("jax_platforms", "cpu")
     elif platforms and "cpu" not in platforms:
         os.environ["JAX_PLATFORMS"] = f"{platforms},cpu"
-
-
-def choose_keras_backend(name: str) -> None:
-    """Make Keras compute with "jax", "tensorflow" or "torch"; call it before `import keras`.
-
-    Raises `TooLateError` when Keras has started with another one: it chooses once a process. `name` is
-    one of those three.
-    """
-    keras = sys.modules.get("keras")
-    if keras is not None and keras.backend.backend() != name:
-        raise TooLateError(
-            f"Keras has started with {keras.backend.backend()} and chooses once a process. "
-            f"Restart the session, and choose {name} before anything imports Keras."
-        )
-    os.environ["KERAS_BACKEND"] = name
 
 
 def _jax_has_started() -> bool:

@@ -71,7 +71,7 @@ with tf.device("GPU:7"):
 print(f"no error, the sum is {astray:.0f}, and it was made on {astray.device.split('device:')[-1]}")
 
 # %% [markdown]
-# Nobody complained. It's called *soft placement*, and it's on by default. So a job can run on the CPU all night without a warning. Turn it off, and you get an error.
+# Nobody complained. It's called *soft placement*, and it's on by default. So a job can run on the CPU all night, and its results look the same. Turn it off, and you get an error.
 
 # %%
 # needs: tensorflow
@@ -173,14 +173,14 @@ figures.contenders(
 
 # %% [markdown] tags=["minutes-4", "short-0"]
 # Look at the distance from eager to graph. Most of it is Python, which calls dozens of operations for each step. A T4 would do the arithmetic in microseconds,
-# and then wait for Python as long as your CPU does. No GPU shortens that part. XLA adds little here, because so little is left.
+# and then wait for Python as long as your CPU does. No GPU shortens that part. XLA changes little here.
 #
-# `fit` builds the graph for you, and on a single GPU it uses XLA, too, if every layer supports it. Two things take that away. One is `run_eagerly=True`, which people set to
+# `fit` builds the graph for you, and on a single GPU it uses XLA, too, if every layer supports it. You lose this in two ways. One is `run_eagerly=True`, which people set to
 # find a bug and then forget. The other is a loop of your own without `tf.function`.
 #
 # ## A graph too many
 #
-# A graph can betray you, too. A list in the body of the function counts how often Python runs it. It does so only when TensorFlow builds a graph, which is called *tracing*.
+# A graph can also be built again without your noticing. A list in the body of the function counts how often Python runs it. It does so only when TensorFlow builds a graph, which is called *tracing*.
 #
 # **Predict.** How many graphs do five calls with five Python numbers build?
 
@@ -212,7 +212,7 @@ print(f"{wrong_traces} graphs for five Python numbers{guessed(graphs_made)}, {le
 #
 # ## The feed
 #
-# Often neither the model nor Python is slow, but the feed. Here are photos as JPEG files, in memory so that no disk counts. `tf.data` decodes them, cuts out a random piece, and makes batches.
+# Often neither the model nor Python is slow, but the feed. Here are photos as JPEG files, in memory so that no disk counts. `tf.data` decodes them, takes a random crop, and makes batches.
 
 # %%
 # @title Make the JPEG files from scikit-learn's two photos { display-mode: "form" }
@@ -336,7 +336,8 @@ def training(spans):
 
 
 def steady(spans, steps):  # after the start of the feed, and the clock from zero
-    chosen = spans[16 : 16 + 2 * steps]
+    skipped = 2 * min(8, len(spans) // 8)
+    chosen = spans[skipped : skipped + 2 * steps]
     return [(begin - chosen[0][0], end - chosen[0][0], what) for begin, end, what in chosen]
 
 
@@ -348,7 +349,7 @@ figures.activity(
 
 # %% [markdown] tags=["minutes-8"]
 # Each lane shows four steps. In the upper one training is a sliver, and the rest is waiting. In the middle lane, decoding competes with training for the cores, so each step takes longer, and training
-# looks like a larger share than it is. A GPU has its own cores. There the slivers get thinner and the gaps stay. That's what "GPU at 5 %" looks like, and a bigger GPU doesn't cure it.
+# looks like a larger share than it is. `train_on_batch` also costs more than a step of `fit`, so the bars above show the smaller share. On a GPU the slivers get thinner and the gaps stay. That's what "GPU at 5 %" looks like, and a bigger GPU doesn't cure it.
 #
 # ## Four devices, one batch
 #
@@ -525,13 +526,13 @@ reference.record(
 #     .batch(64)
 #     .prefetch(tf.data.AUTOTUNE)
 # )
-# def fit(batches, epochs=1):
+# def fit(batches, epochs):
 #     model = build()  # yours
 #     model.compile("adam", loss)  # no run_eagerly
 #     return model.fit(batches, epochs=epochs)
 #
-# fit(tf.data.Dataset.from_tensors(next(iter(feed))).repeat(len(feed)))  # much faster than the next line? It's the feed
-# fit(feed, epochs=10)
+# fit(tf.data.Dataset.from_tensors(next(iter(feed))).repeat(len(feed)), epochs=3)
+# fit(feed, epochs=3)  # compare the last epochs: if the first one is much faster, it's the feed
 # ```
 #
 # Lesson 05 meets the chip that wants its graphs whole, and its batches large: the TPU.

@@ -70,7 +70,7 @@ print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} G
 #
 # ### How much was the call?
 #
-# JAX is the language of TPUs. It has NumPy's names, and `jax.jit` compiles a function. Have you got a TPU? Ask. JAX calls a v5e "TPU v5 lite".
+# JAX is Google's framework for TPUs. It has NumPy's names, and `jax.jit` compiles a function. Have you got a TPU? Ask. JAX calls a v5e "TPU v5 lite".
 
 # %%
 # needs: jax
@@ -141,16 +141,18 @@ times_longer = None  # @param {type:"number"}
 
 # %%
 # needs: jax
-def seconds(length):
+def seconds(length, padded_to=0):
+    sentence = np.zeros((max(length, padded_to), 128), "float32")
+    sentence[:length] = 1  # any numbers will do
     start = time.perf_counter()
-    jax.block_until_ready(step(layers, np.ones((length, 128), "float32")))
+    jax.block_until_ready(step(layers, sentence))
     return time.perf_counter() - start
 
 
 lengths = range(20, 20 + LENGTHS)
 first = [seconds(length) for length in lengths]  # WRONG: each length as it comes
 again = [seconds(length) for length in lengths]
-padded = [seconds(32) for _ in lengths]  # RIGHT: filled up to 32
+padded = [seconds(length, padded_to=32) for length in lengths]  # RIGHT: filled up to 32
 
 # %%
 # @title Draw the calls { display-mode: "form" }
@@ -208,7 +210,7 @@ for name, (loss, (_, bias)) in results.items():
     print(f"{name:>28}: loss {loss:.3f}, gradient of the bias off by {off:.0%}")
 
 # %% [markdown] tags=["minutes-8"]
-# Twenty-eight rows of nothing multiplied the loss, and they pull the bias towards the digit 0. Multiplying them by 0 isn't enough, since the mean still divides by
+# The 28 rows of padding nearly tripled the loss, and they pull the bias towards the digit 0. Near the end of a training the true gradients are small, so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
 # 128. Divide by the real rows.
 #
 # ## A TPU's compiler, without a TPU
@@ -285,7 +287,7 @@ most = max(peaks)
 print(f"the largest that fits: {most:,}{guessed(tokens_that_fit)}")
 
 # %% [markdown] tags=["minutes-10"]
-# The refusal is the message you'd read on the day you run out of memory. You read it today, on a machine that has no TPU. It says "temporaries", and counts weights and averages, too.
+# The refusal is the message you'd read on the day you run out of memory. You read it today, on a machine that has no TPU. Despite its wording, the total includes weights and averages.
 #
 # And look at 524,288. Twice the tokens took hardly more memory, and more operations for each. The compiler saw that it wouldn't fit. So it
 # threw some results away and computes them again in the backward pass.
@@ -326,9 +328,9 @@ figures.bars(
 )
 
 # %% [markdown]
-# The hatched bars were refused. Seven more chips saved hardly anything, because each still held all 19.3 GB, and dealing out the tokens doesn't touch those.
+# The hatched bars were refused, after the compiler had tried to squeeze them. Seven more chips saved hardly anything, because each still held all 19.3 GB, and dealing out the tokens doesn't touch those.
 #
-# One argument changed that. `P(None, "data")` deals out the columns of each weight. A chip then holds an eighth and fetches the rest when it needs it. That's called *fully sharded data
+# One argument changed that. `P(None, "data")` deals out the columns of each weight. A chip then holds an eighth, which is 2.4 GB, and fetches the rest when it needs it. Fetched weights take room, too, and so do the tokens' results. That's called *fully sharded data
 # parallel*, FSDP for short. Look at what the compiler put into the program.
 
 # %%
@@ -338,7 +340,7 @@ found = {name: text.count(f" {name}(") + text.count(f" {name}-start(") for name 
 found
 
 # %% [markdown] tags=["minutes-10", "short-0"]
-# You wrote none of these. An *all-gather* collects a weight from all chips. The other half of FSDP, adding up the gradients and dealing them out, would be a *reduce-scatter*. On eight chips the compiler has none. It cuts that work into *permutes*, which send
+# You wrote none of these. An *all-gather* collects a weight from all chips. The other half of FSDP, adding up the gradients and dealing them out, would be a *reduce-scatter*. On eight chips there is none by that name. Instead there are *permutes*, which send
 # from one chip to the next, so that sending and multiplying can go on at the same time.
 #
 # ## One device and eight
@@ -432,7 +434,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# The upper line bends where sending takes as long as the backward pass. To the right of it hardly anybody waits for the gigabyte. Frameworks overlap, so that's the line to hope for. With gradients in float32 the bend
+# The upper line bends where sending takes as long as the backward pass. To the right of it the sending is hidden. Frameworks overlap, so that's the line to hope for. With gradients in float32 the bend
 # is at twice as many tokens.
 
 # %% [markdown] tags=["minutes-6", "short-5"]

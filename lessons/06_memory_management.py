@@ -48,9 +48,9 @@ row = published.get("full-t4")
 print(f"{row.conditions} [{row.credit}]")
 
 # %% [markdown]
-# The 160 MiB weren't too much. They were the last drop. PyTorch's own tensors had filled the card, and CUDA itself holds what's missing in that sum. (A MiB is 2²⁰ bytes, a MB 10⁶.)
+# The 160 MiB weren't too much. The card was already full of PyTorch's own tensors, and CUDA and PyTorch's cache hold what's missing in that sum. (A MiB is 2²⁰ bytes, a MB 10⁶.)
 #
-# Which tensors? A training fills a card with more kinds of them than a video does. A model in training holds four things. There are its *parameters*, and a *gradient* for each of them. The *optimizer* remembers things of earlier steps. And there are
+# Which tensors? A model in training holds four things. There are its *parameters*, and a *gradient* for each of them. The *optimizer* remembers things of earlier steps. And there are
 # the *activations*, the results of the forward pass that the backward pass will need.
 #
 # Here's a small GPT in float32, where a number takes four bytes. It trains with Adam, which keeps two averages for each parameter.
@@ -111,7 +111,7 @@ figures.stacked(
 # Four bytes for the parameter, four for the gradient, eight for Adam makes 16. That holds on any chip, as long as everything is float32.
 #
 # But they don't all add up at the peak. When most activations are there, most gradients aren't, and the other way round. So a step takes at least 12 bytes for each parameter, and then roughly the larger of two things: the
-# activations, or the gradients with what the optimizer needs for a moment.
+# activations, or the gradients with what the optimizer needs for a moment. If you accumulate gradients, they stay, and it's 16 again.
 #
 # On an NVIDIA GPU you need no helper for this. These lines work in any notebook.
 
@@ -205,7 +205,7 @@ figures.ratios(
 # The rule is off by factors. Images leave an activation at each pixel, and a large vocabulary a score for each word at each place. The wide layers are the other case. There the optimizer's step is the peak, with two
 # temporary copies of the largest weight.
 #
-# The rehearsal sees all that. It misses a library's own buffers, about a tenth for the two networks with convolutions on this CPU. On a GPU, CUDA and its libraries take some hundred MB. So leave a tenth free.
+# The rehearsal sees all that. It misses a library's own buffers, about a tenth for the two networks with convolutions on this CPU. On a GPU, CUDA and its libraries take some hundred MB. So leave a tenth free, or two.
 #
 # To rehearse for a GPU on your laptop, pass `foreach=True`. On CUDA, Adam updates all weights together by default, so its temporary arrays are larger.
 #
@@ -293,7 +293,7 @@ def step_or_not(rows):
     try:
         training_step(rows)
     except torch.OutOfMemoryError:
-        return False  # behind this line the error is gone, and what it held
+        return False  # after this, the error and its tensors are released
     return True
 
 
@@ -337,7 +337,7 @@ print(f"{kept / 2**20:.0f} MiB kept{guessed(mib_kept, ' MiB')}")
 # The three numbers are a *view* of sixteen million, and a view holds the whole tensor. IPython keeps the value of each cell's last line in `Out`, as long as the session lives. So end such cells
 # with a number or a text.
 #
-# Losses are worse. Each remembers how it was computed, with all activations, until its `backward()`.
+# Losses are worse. A stored loss keeps its whole graph, with all activations, until its `backward()`.
 
 # %%
 def evaluate(keep):
@@ -466,7 +466,7 @@ figures.bars(
 )
 
 # %% [markdown] tags=["minutes-8", "short-0"]
-# Each has its price. Accumulating changes nothing if the parts have equal weight, unless the network has BatchNorm. Checkpointing costs time, because each block runs forward twice.
+# Each has its price. Accumulating changes nothing if the parts have equal weight, unless the network has BatchNorm. More parts than four would lower the peak further, until they're too small to keep a GPU busy. Checkpointing costs time, because each block runs forward twice.
 # Autocast can even be faster, on a chip with units for 16 bits. It saves little memory here, because the loss converts the scores back to float32.
 #
 # With a large vocabulary the scores are the bill, so chunk them. And if parameters are the bill, change the optimizer. `bitsandbytes` keeps Adam's averages in 8 bits, so each parameter costs 10 bytes instead of 16.
@@ -505,17 +505,18 @@ print(*(f"{name}: {each.parameters / 1e9:.1f} GB of weights, {each.peak / 1e9:.1
 # @title Draw what fits { display-mode: "form" }
 t4 = 14.56 * 2**30  # bytes of Colab's T4
 answers = {0: "none", 1: "4 bits with checkpointing", 2: "both with 4 bits", 3: "all but 16 bits without checkpointing", 4: "all four"}
-answer = answers[sum(each.peak < 0.9 * t4 for each in needs.values())]
 theirs = {f"{bits} bits, published": published.get(f"llama-7b-lora-memory{end}") for bits, end in ((16, "-16"), (4, ""))}
+largest = {name: max(each.peak, theirs[f"{name}, published"].value if f"{name}, published" in theirs else 0) for name, each in needs.items()}
+answer = answers[sum(peak < 0.9 * t4 for peak in largest.values())]
 figures.bars(
     {name: each.peak for name, each in needs.items()}, unit="B", published=theirs,
-    marks={"T4": t4}, title=f"Rehearsed, with a tenth left free: a T4 holds {answer}{guessed(fits_on_t4)}",
+    marks={"T4": t4}, title=f"With a tenth left free, a T4 holds {answer}{guessed(fits_on_t4)}",
 )
 
 # %% [markdown]
 # Four bits shrink the weights, and checkpointing shrinks the rest. You need both to be comfortable.
 #
-# The hollow bars were measured on an A100, with other code and smaller adapters. In 16 bits the rehearsal was right within 2 %. In 4 bits the run took nearly 2 GB more, and we don't know for what. It leaves less than a tenth. Training all 6.7 billion weights takes 16 bytes for each, 108 GB before the first activation. No GPU on Colab has
+# The hollow bars were measured on an A100, with other code and smaller adapters. In 16 bits the rehearsal was right within 2 %. In 4 bits the run took nearly 2 GB more, and we don't know for what. So without checkpointing don't count on 4 bits. Training all 6.7 billion weights takes 16 bytes for each, 108 GB for parameters, gradients and averages alone. No GPU on Colab has
 # that.
 
 # %% [markdown] tags=["minutes-6", "short-4"]
@@ -605,7 +606,7 @@ exercises.check("06.thrifty", thrifty, spendthrift=spendthrift)
 
 # %%
 takeaways = {
-    "The second hump must fit": f"{per_parameter:.0f} bytes for each parameter, but not all at once. At the peak the activations count.",
+    "The second hump must fit": "it has at least 12 bytes for each parameter, and activations on top.",
     "Know the wall beforehand": f"three batches and a line promised {promised} rows, and {fits} fit.",
     "Recover outside except": f"inside, a smaller batch {retry}; outside, it {'works' if recovered else 'runs out again'}.",
 }

@@ -98,18 +98,3 @@ def test_who_gets_the_chip(monkeypatch, before, chip, after):
 def test_no_devices_is_no_wish():
     with pytest.raises(ValueError, match="ask for 1 device or more"):
         devices.simulate_jax(0)
-
-
-@pytest.mark.slow
-def test_keras_that_has_started_with_another_backend_says_what_to_do():
-    program = """
-import json, keras
-from colab_helpers import devices
-devices.choose_keras_backend("torch")  # as it is: no complaint
-try:
-    devices.choose_keras_backend("jax")
-except devices.TooLateError as error:
-    print(json.dumps(str(error)))
-"""
-    said = apart(program, KERAS_BACKEND="torch")
-    assert "started with torch" in said and "Restart the session" in said

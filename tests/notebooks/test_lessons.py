@@ -18,14 +18,11 @@ COURSE = table.load()
 LEFT_OUT = [
     ("04_tensorflow_on_gpu", ("tensorflow",)),
     ("05_tpu_strategy", ("jax",)),
-    ("06_memory_management", ("jax", "tensorflow")),
 ]
 #: As which machine a lesson runs in `make test-slow`, and without what; all: `make test-matrix`.
 FAKE_GPUS = {
     "02_check_hardware": ("A100", ()),
     "04_tensorflow_on_gpu": ("two T4", ()),
-    "05_tpu_strategy": ("T4", ()),
-    "07_mixed_precision": ("T4", ("jax", "keras")),
 }
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 

@@ -41,16 +41,6 @@ def test_a_promise_can_be_broken():
 
 
 @devices
-def test_keras_on_eight_devices_learns_the_digits(device):
-    assert value(device, "05_tpu_strategy", "keras") >= 95
-
-
-@devices
-def test_digits_reach_95_percent(device):
-    assert value(device, "04_tensorflow_on_gpu", "digits") >= 95
-
-
-@devices
 def test_clock_that_does_not_wait_is_far_off(device):
     assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 50
 
@@ -71,7 +61,8 @@ def test_effects_of_the_first_lessons_are_large(device):
     assert value(device, "03_pytorch_on_gpu", "starved") > 70
     assert value(device, "03_pytorch_on_gpu", "fed") > 2
     assert value(device, "03_pytorch_on_gpu", "ladder") > 1.3
-    assert value(device, "04_tensorflow_on_gpu", "pipeline") > 1.3
+    assert value(device, "04_tensorflow_on_gpu", "graph") > 3
+    assert value(device, "04_tensorflow_on_gpu", "decoded_once") > 1.5
 
 
 #: Quantities that several lessons record: on one machine they agree within 15 %.
@@ -108,19 +99,9 @@ def test_the_line_promises_the_batch_that_fits(device):
 
 
 @devices
-def test_a_deep_network_learns_in_fp16_with_a_scaler_only(device):
-    assert value(device, "07_mixed_precision", "unscaled_loss") > 2.29  # ln 10: it guesses
-    assert value(device, "07_mixed_precision", "scaled_learned") == 1
-
-
-@devices
 def test_effects_of_the_later_lessons_are_large(device):
-    assert value(device, "05_tpu_strategy", "buckets") > 2
-    assert value(device, "05_tpu_strategy", "rows_v5e") == 2**19  # what the compiler said
+    assert value(device, "05_tpu_strategy", "tokens_v5e") == 2**19  # what the compiler said
     assert value(device, "06_memory_management", "rule_right") <= 2
     saved = (value(device, "07_mixed_precision", name) for name in ("saved_few", "saved_many"))
     few, many = saved
     assert many > few + 20
-    assert value(device, "07_mixed_precision", "backward_inside") > 1000 * value(
-        device, "07_mixed_precision", "backward_outside"
-    )
