@@ -539,7 +539,7 @@ if "answer" in seen:
 value, inventory = reference.Value, hardware.list_devices()
 measured = {} if "longer" not in seen else {
     "recompiling": value(longer.value, "×", "time of a step of a new length, a known one being 1"),
-    "call": value(call, "s", "one call of a small product"),
+    "jit_call": value(call, "s", "one call of a small product"),
     "padded_loss": value(float(results["padded"][0] / results["the 100 images"][0]), "×", "mean loss with 28 rows of padding, the true one being 1"),
     "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
     "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),

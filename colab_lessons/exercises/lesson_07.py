@@ -60,10 +60,9 @@ def _spoiled(place: int) -> Any:
     import torch
 
     torch.manual_seed(place)
-    network = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(8)))
-    with torch.no_grad():
-        network[place].weight[3] = float("inf")
-    return network
+    layers = [torch.nn.Linear(16, 16) for _ in range(8)]
+    layers[place].weight.data[3] = float("inf")
+    return torch.nn.Sequential(*layers)
 
 
 @exercise(

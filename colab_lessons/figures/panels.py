@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from colab_helpers.figures.style import INK, Picture, canvas, finish, look
 
 Runs = Sequence[Sequence[float]]
@@ -26,6 +28,7 @@ def panels(
     the finding.
     """
     with canvas(8.4, 3.6, columns=len(values)) as (figure, axes):
+        axes = np.atleast_1d(axes)
         for axis, (name, kinds) in zip(axes, values.items(), strict=True):
             for i, (kind, runs) in enumerate(kinds.items()):
                 shown = [sorted(min(v, top) if v == v else top for v in one) for one in runs]

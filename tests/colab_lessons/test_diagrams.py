@@ -1,17 +1,15 @@
 """Diagrams and dots: what they tell those who cannot see them, and what they draw."""
 
 import numpy as np
-import pytest
 
 from colab_helpers import memory, published
 from colab_lessons import figures
 
 
-def test_a_field_of_multipliers_tells_how_many_work_in_each_step():
-    line, column = np.indices((2, 2))
-    row = np.arange(4).reshape(-1, 1, 1) - line - column
-    picture = figures.systolic(np.where((row >= 0) & (row < 2), row, -1), title="T")
-    assert "2 × 2 multipliers in 4 steps" in picture.alt
+def test_an_array_of_multipliers_tells_how_many_work_and_lets_the_product_fall_out():
+    rows, weights = np.array([[1, 2], [3, 1]]), np.array([[1, 2], [3, 4]])
+    picture = figures.systolic(rows, weights, title="T")
+    assert "2 × 2 multipliers in 4 steps, 2 rows of data" in picture.alt
     assert picture.alt.endswith("At work in each step: 1, 3, 3, 1.")
 
 
@@ -46,14 +44,17 @@ def test_ratios_tell_each_reading_and_credit_others():
     assert row.credit in picture.alt
 
 
-@pytest.mark.parametrize("dearest", [270.0, 5000.0])
-def test_a_trade_tells_what_is_paid_and_what_is_left(dearest):
-    points = {"plain": (100.0, 100.0), "other": (dearest, 40.0)}
-    picture = figures.trade(points, title="T", xlabel="time", ylabel="peak")
-    assert f"other {dearest:.0f} % and 40 %" in picture.alt
-
-
 def test_activity_tells_how_busy_each_side_was():
     lanes = {"starved": {"": [(0.0, 1.0, "trains"), (3.0, 4.0, "trains")]}, "idle": {"": []}}
     picture = figures.activity(lanes, title="T")
     assert "starved, : busy 50%" in picture.alt and "idle, : idle" in picture.alt
+
+
+def test_panels_tell_each_median_and_stacked_memory_tells_its_parts():
+    picture = figures.panels(
+        {"a": {"fp16": [[1.0, 9.0, 2.0], [float("nan"), 5.0, 5.0]]}},
+        ["1", "2"], title="T", xlabel="x", ylabel="loss", top=3,
+    )  # fmt: skip
+    assert "a, fp16: 1 2" in picture.alt
+    stacked = figures.stacked({"weights": [4, 4], "rest": [0, 8]}, [(0, "begin")], title="T")
+    assert "Peak 12.0 B: 4.00 B weights, 8.00 B rest" in stacked.alt

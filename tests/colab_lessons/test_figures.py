@@ -63,7 +63,7 @@ def test_alt_text_tells_what_is_seen(drawn):
         "two from 10.0 µs to 100 µs. Band: T4, expected, from 1.00 µs to 2.00 µs to 10.0 µs to 20.0 µs."
     )
     assert "T4 6.00 s to 9.00 s" in drawn["contenders"].alt and "nanoGPT" in drawn["contenders"].alt
-    assert "b 1.4 h (data sheet)" in drawn["log bars"].alt
+    assert "b 1.4 h (hatched)" in drawn["log bars"].alt
     assert "2,560" in drawn["lanes"].alt
 
 
@@ -438,11 +438,3 @@ def test_resumed_curves_say_how_far_they_are_apart(axes_of):
     assert axes[0].collections[0].get_paths()[0].get_extents().ymax == 3.0
     [alone] = axes_of(figures.resumes, whole, {"kept": [2.0, 1.0]}, title="T", since=2)
     assert len(alone.lines) == 3
-
-
-def test_a_name_stands_where_no_other_dot_is(axes_of):
-    points = {"plain": (100, 100), "a": (102, 68), "b": (121, 70), "far": (5000, 40)}
-    [axes] = axes_of(figures.trade, points, title="T", xlabel="x", ylabel="y")
-    side = {text.get_text(): text.get_ha() for text in axes.texts}
-    assert side == {"plain": "left", "a": "right", "b": "left", "far": "left"}
-    assert axes.get_xscale() == "log" and {100, 200, 6400} <= set(axes.get_xticks())

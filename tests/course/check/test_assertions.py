@@ -7,7 +7,7 @@ from course.check import assertions
 LESSON = "05_tpu_strategy"
 KEPT = {name: max(low, 0.001) for name, (low, high) in assertions.ASSERTIONS[LESSON].items()}
 KEPT |= {"weights_gap": 0.0, "strategy_gap": 0.0}
-HERE = {"python": "3.11.7", "jax": "0.10", "tensorflow": "2.21"}
+HERE = {"python": "3.11.7", "jax": "0.10", "libtpu": "0.0.42"}
 
 
 def of_lesson(**changes):
@@ -28,14 +28,14 @@ def test_a_broken_promise_is_named(value):
 
 
 def test_what_a_missing_framework_measures_may_be_missing():
-    record = of_lesson(loss_wrong=None, strategy_gap=None)
+    record = of_lesson(tokens_v5e=None, dealt_out=None)
     assert len(assertions.broken_in([record])) == 2
-    record["versions"] = HERE | {"tensorflow": None}
+    record["versions"] = HERE | {"libtpu": None}
     assert assertions.broken_in([record]) == []
 
 
 def test_what_is_there_has_to_be_right_also_without_its_framework():
-    record = of_lesson(loss_wrong=1.0) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
+    record = of_lesson(tokens_v5e=1.0) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
     assert len(assertions.broken_in([record])) == 1
 
 
