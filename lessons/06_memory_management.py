@@ -142,7 +142,7 @@ def peak_of(work, kept):  # kept: bytes that were there before
         work()
         return torch.cuda.max_memory_allocated() - others
     cpu = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:
+    with torch.profiler.profile(activities=cpu, profile_memory=True, acc_events=True) as profile:
         work()
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
     changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]  # negative: given back
