@@ -65,8 +65,7 @@ print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} G
 # %% [markdown]
 # Training usually has that many tokens in a batch. A language model that writes one text has one, and leaves the array idle.
 #
-# A TPU plans ahead. Each number must be in place when the array needs it, so a compiler decides everything beforehand, and for that it must know every shape. The rest
-# of this lesson follows from that sentence.
+# A TPU plans ahead. Each number must be in place when the array needs it, so a compiler decides everything beforehand, and for that it must know every shape.
 #
 # ### How much was the call?
 #

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -227,6 +227,18 @@ def field(answer: Any, name: str) -> Any:
     if value is ...:
         raise NotYet(f"Still without an answer: {name}.")
     return value
+
+
+def right_lines(answer: Any, right: Mapping[int, str], wrong: Mapping[int, str]) -> None:
+    """Judge a set of line numbers; raise `NotYet` at the first that is too much, then at the first missing.
+
+    `answer` is the learner's set; `right` and `wrong` map a line to the words about it.
+    """
+    given = {int(line) for line in items(answer)}
+    for line in sorted(given - set(right)):
+        raise NotYet(f"Not {wrong.get(line, f'line {line}: there is none.')}")
+    for line in sorted(set(right) - given):
+        raise NotYet(f"One is missing. Think of {right[line]}")
 
 
 def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, str]]) -> None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from colab_lessons.exercises import (
-    NotYet,
-    close,
-    exercise,
-    half_the_time,
-    items,
-    number,
-)
+from colab_lessons.exercises import NotYet, close, exercise, half_the_time, number, right_lines
 
 _PIXELS = 60_000 * 28 * 28
 
@@ -59,7 +52,6 @@ def amdahl(answer: float) -> str:
     raise NotYet("Before: 60 + 20 ms. After: 60 + 2 ms.")
 
 
-_STOPS = {3, 5, 7}
 _WHY_WAITS = {
     3: "line 3: .item() needs the number now.",
     5: "line 5: `if` needs True or False, so the loss must be known.",
@@ -79,11 +71,7 @@ _WHY_NOT = {
 )
 def hidden_stops(answer: Any) -> str:
     """The lines of a training loop that wait for the device."""
-    given = {int(line) for line in items(answer)}
-    for line in sorted(given - _STOPS):
-        raise NotYet(f"Not {_WHY_NOT.get(line, f'line {line}: there is none.')}")
-    for line in sorted(_STOPS - given):
-        raise NotYet(f"One is missing. Think of {_WHY_WAITS[line]}")
+    right_lines(answer, _WHY_WAITS, _WHY_NOT)
     return "Three stops a step. Collect losses as tensors and ask once an epoch."
 
 

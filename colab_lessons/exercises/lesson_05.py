@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, exercise, field, items, number
+from colab_lessons.exercises import NotYet, close, exercise, field, number, right_lines
 
 
 @exercise(
@@ -44,7 +44,6 @@ def mesh(answer: Mapping[str, float]) -> str:
     return "48 / 4 + 3 = 15 GB on each chip, and two groups share the batch."
 
 
-_COMPILE = {1, 3, 4}
 _WHY_NOT_COMPILED = {
     2: "line 2 has the shape and the dtype of line 1. Values don't matter.",
     5: "line 5 has the shape and the dtype of line 1. Values don't matter.",
@@ -59,11 +58,7 @@ _WHY_COMPILED = {1: "the first call.", 3: "a new shape.", 4: "a new dtype."}
 )
 def compiles(answer: Any) -> str:
     """The calls of a jitted function that compile."""
-    given = {int(line) for line in items(answer)}
-    for line in sorted(given - _COMPILE):
-        raise NotYet(f"Not {_WHY_NOT_COMPILED.get(line, f'line {line}: there is none.')}")
-    for line in sorted(_COMPILE - given):
-        raise NotYet(f"One is missing. Think of {_WHY_COMPILED[line]}")
+    right_lines(answer, _WHY_COMPILED, _WHY_NOT_COMPILED)
     return "Three programs for six calls."
 
 

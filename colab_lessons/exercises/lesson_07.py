@@ -33,7 +33,7 @@ def scaler(answer: Mapping[str, str]) -> str:
             (tiny, "no scaler"): "1e-14 is far below 6e-8.",
         },
     )
-    return "The scaler moves you sixteen powers of two, and no further."
+    return "The scaler begins sixteen powers of two away, and 1e-14 needs more."
 
 
 @exercise("07.rescue", hint="Ask of each line: does it want the gradient scaled, or its true size?")

@@ -13,10 +13,10 @@ from colab_helpers.figures import (
     timeline,
 )
 from colab_lessons.figures.activity import activity
-from colab_lessons.figures.diagrams import blocks, path, systolic
+from colab_lessons.figures.diagrams import systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
-from colab_lessons.figures.numbers import bit_layout, histogram
+from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ranges import ranges
@@ -32,17 +32,14 @@ __all__ = [
     "activity",
     "bars",
     "bit_layout",
-    "blocks",
     "canvas",
     "contenders",
     "finish",
     "grouped",
-    "histogram",
     "lanes",
     "lines",
     "lives",
     "panels",
-    "path",
     "race",
     "ranges",
     "ratios",

@@ -13,15 +13,6 @@ def test_an_array_of_multipliers_tells_how_many_work_and_lets_the_product_fall_o
     assert picture.alt.endswith("At work in each step: 1, 3, 3, 1.")
 
 
-def test_blocks_tell_what_is_used_and_what_is_free():
-    card = memory.Allocator(100 * 2**20)
-    kept, gone = card.take(4 * 2**20), card.take(4 * 2**20)
-    card.give(gone)
-    picture = figures.blocks({"now": card.segments()}, capacity=card.total, title="T")
-    assert "now: 1 segments, 4 MiB used, 16 MiB free in them" in picture.alt
-    assert not kept.free
-
-
 def test_an_emptied_cache_leaves_no_segment():
     card = memory.Allocator(100 * 2**20)
     kept, gone = card.take(4 * 2**20), card.take(30 * 2**20)

@@ -28,7 +28,6 @@ def pictures():
             {"me, measured": 60.0, "T4": (6.0, 9.0)}, title="t", unit="s", xlabel="time",
             credit=[published.get("gpt-a100")],
         ),
-        "path": figures.path(["Runtime", "Save"], title="Clicks"),
         "bars": figures.bars({"a": 1.0, "b": 2.0}, title="b", unit="s", limits={"a": 0.5}),
         "log bars": figures.bars(
             {"a": 5.0, "b": 5000.0}, title="b", unit="s", log=True, paper=["b"],
@@ -109,14 +108,6 @@ def test_bits_are_read_out():
     assert "bf16 0 01111111 1000000" in picture.alt
 
 
-def test_histogram_tells_the_share_that_is_lost():
-    picture = figures.histogram(
-        {"before": [2.0**-30, 2.0**-20, 1.0, 2.0]},
-        title="T", xlabel="gradient", lost_below=2.0**-24, lost="0 in fp16",
-    )  # fmt: skip
-    assert "before: 25% below the limit" in picture.alt
-
-
 @pytest.fixture
 def axes_of(monkeypatch):
     """Draw a picture and return the axes it was made from."""
@@ -168,10 +159,6 @@ def test_many_curves_each_have_their_own_look(axes_of, count):
 
 def test_seven_groups_are_more_than_there_are_colours(axes_of):
     names = [f"way {i}" for i in range(7)]
-    axes_of(
-        figures.histogram, {name: [1.0, 2.0] for name in names},
-        title="T", xlabel="x", lost_below=0.1, lost="lost",
-    )  # fmt: skip
     [axes] = axes_of(figures.grouped, {"row": dict.fromkeys(names, 1.0)}, title="T", unit="s")
     assert len(axes.patches) == 7
 
@@ -246,15 +233,6 @@ def test_bits_are_drawn_one_by_one_in_the_colour_of_their_part(axes_of):
     assert "".join(text.get_text() for text in axes.texts) == "0011111000000000"
     colours = [patch.get_facecolor() for patch in axes.patches]
     assert len(colours) == 16 and len(set(colours)) == 3 and len(set(colours[1:6])) == 1
-
-
-def test_histogram_counts_powers_of_two_and_shades_below_the_limit(axes_of):
-    [axes] = axes_of(
-        figures.histogram, {"g": [2.0**-30, 2.0**-20, 2.0**-20, 1.0]},
-        title="T", xlabel="x", lost_below=2.0**-24, lost="lost",
-    )  # fmt: skip
-    shaded = axes.patches[-1]
-    assert shaded.get_x() + shaded.get_width() == -24
 
 
 def test_grouped_bars_do_not_lie_on_each_other(axes_of):
@@ -379,18 +357,6 @@ def test_rows_of_bars_have_no_lines_across(axes_of):
         more = {"unit": "s"} if function is figures.bars else {"xlabel": "x"}
         [axes] = axes_of(function, rows, title="T", **more)
         assert not any(line.get_visible() for line in axes.get_ygridlines())
-
-
-def test_a_histogram_has_room_on_both_sides(axes_of):
-    [axes] = axes_of(
-        figures.histogram,
-        {"g": [2.0**-30, 8.0]},
-        title="T",
-        xlabel="x",
-        lost_below=2.0**-24,
-        lost="l",
-    )
-    assert axes.get_xlim() == (-31, 4)
 
 
 def test_every_look_is_one_of_the_course():
