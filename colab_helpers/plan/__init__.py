@@ -14,7 +14,6 @@ from colab_helpers.plan.estimates import (
     ceilings,
     cheapest,
     estimates,
-    largest_batch,
     seconds_on,
 )
 from colab_helpers.plan.timing import TimedAlone, time_alone
@@ -28,7 +27,6 @@ __all__ = [
     "ceilings",
     "cheapest",
     "estimates",
-    "largest_batch",
     "overheads",
     "seconds_on",
     "show",

@@ -65,10 +65,12 @@ def show(
     >>> print(show(step, estimates(step, ["T4"]), 1000).splitlines()[2].split()[:3])
     ['T4', 'GPU', 'yes']
     """
+    checked = all(expected.rates(estimate.chip.key).checked for estimate in table)
+    corner = "" if checked else "estimates, unchecked"
     lines = [
         f"{work.batch_size:,} in a batch: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; "
         f"tensors take {_units.gib(work.footprint.peak)} at the worst moment.",
-        f"{'':20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
+        f"{corner:20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
     for estimate in table:
@@ -81,7 +83,7 @@ def show(
             f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
             f"{'  ' + estimate.note if estimate.note else ''}"
         )
-    if not all(expected.rates(estimate.chip.key).checked for estimate in table):
+    if not checked:
         lines.append("Times are estimates, not checked on a card.")
     if deadline is not None:
         best = cheapest(table, steps, deadline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from colab_helpers import expected, facts
@@ -14,8 +14,6 @@ from colab_helpers.plan.trace import Operation, StepTrace
 
 #: More than any card has: what a step would reserve, if it could.
 _ENDLESS = 2**50
-#: The largest step that `largest_batch` takes away from the truth: one part in so many.
-_CLOSE = 32
 
 
 @dataclass(frozen=True)
@@ -138,30 +136,6 @@ def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate
         and (estimate.free or estimate.units(steps))
     ]
     return min(rest, key=lambda estimate: _most_units(estimate, steps), default=None)
-
-
-def largest_batch(trace: Callable[[int], StepTrace], chip: Chip, limit: int = 2**20) -> int:
-    """Return the largest batch, up to `limit`, with which a step fits on `chip`, or 3 % fewer.
-
-    `trace(batch_size)` returns the `StepTrace` of a step of that size; what is returned was traced, and
-    fitted. 0 when not even one row fits.
-    """
-    room, tried = chip.room, {}
-    low, high, batch_size = 0, limit + 1, 1
-    while high - low > max(1, low // _CLOSE):
-        fits, tried[batch_size] = _memory(trace(batch_size), chip)
-        low, high = (batch_size, high) if fits else (low, batch_size)
-        batch_size = min(max(_where(tried, room), low + max(1, low // _CLOSE)), high - 1)
-    return low
-
-
-def _where(tried: Mapping[int, int], room: int) -> int:
-    """Rows at which a straight line through the two largest tries reaches the room; a few for a start."""
-    if len(tried) < 2:
-        return 4
-    (few, small), (many, large) = sorted(tried.items())[-2:]
-    each = (large - small) / (many - few)
-    return many + int((room - large) / each) if each > 0 else 2 * many
 
 
 def _most_units(estimate: Estimate, steps: int) -> float:

@@ -8,6 +8,8 @@ from typing import Any
 
 from colab_lessons.exercises import NotYet, choices, exercise, field, number
 
+_ROOM = 14e9  # bytes
+
 
 @exercise(
     "08.forgotten",
@@ -19,37 +21,39 @@ def forgotten(answer: Mapping[str, Any]) -> str:
     grows = str(field(answer, "grows with")).strip().lower()
     if part in ("parameters", "gradients"):
         raise NotYet(f"The {part} are in it: 4 bytes for each parameter.")
-    if part == "optimiser state":
+    if part == "optimizer state":
         raise NotYet("It is in it: AdamW keeps two numbers, 8 bytes, for each parameter.")
     if part != "activations":
         raise NotYet("Choose one of the four parts, as they are written above.")
     if grows == "steps":
         raise NotYet("Every step lets go of them: the thousandth needs what the first one did.")
-    if grows != "rows":
+    if grows != "batch size":
         raise NotYet("A learning rate is one number. What makes the results of a layer larger?")
-    return "Activations grow with the rows. That is why the batch decides whether it fits."
+    return "Activations grow with the batch size. That is why the batch decides whether it fits."
 
 
 @exercise(
-    "08.rows",
-    hint="From 8 rows to 16 the step grew by 3.2 GiB. What does a row take? What is there without any?",
+    "08.your_model",
+    hint="Rehearse batch sizes 8 and 16. What does one example take? What is there without any?",
 )
-def rows(answer: float) -> str:
-    """Rows that fit, from two traced steps: a straight line with an offset."""
+def your_model(answer: int, job: Callable) -> str:
+    """The largest batch that fits into 14 GB: the answer is traced, and one larger by a tenth."""
+    from colab_helpers import memory
+
     given = number(answer)
-    if given == 31:
-        return "0.4 GiB for a row, on 1.8 that are always there."
-    if 31 < given < 32:
-        raise NotYet("Whole rows, please, and round down: 32 would not fit.")
-    if 23 <= given < 23.1:
-        raise NotYet("That takes 5.0 GiB for 8 rows as if nothing stood there without rows.")
-    if 28 <= given <= 28.1:
-        raise NotYet("That takes 8.2 GiB for 16 rows as if nothing stood there without rows.")
-    if given in (35, 36):
-        raise NotYet("14.4 over 0.4: and the 1.8 GiB that are there without any row?")
-    if given == 32:
-        raise NotYet("Round down: 32 rows need 14.6 GiB.")
-    raise NotYet("Two points give a line: so much for each row, and so much without any.")
+    if given != int(given) or given < 1:
+        raise NotYet("A whole number of examples, please, and round down.")
+
+    def peak(batch_size: int) -> int:
+        network, loss, optimizer = job()
+        return memory.footprint(network, loss, batch_size, optimizer).peak
+
+    here, more = peak(int(given)), peak(int(1.1 * given) + 1)
+    if here > _ROOM:
+        raise NotYet(f"{given:,.0f} examples take {here / 1e9:.1f} GB: too many for 14 GB.")
+    if more <= _ROOM:
+        raise NotYet(f"{given:,.0f} examples take {here / 1e9:.1f} GB: a tenth more still fits.")
+    return f"{given:,.0f} examples take {here / 1e9:.1f} of 14 GB."
 
 
 @exercise(

@@ -18,8 +18,8 @@ from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
+from colab_lessons.figures.prices import prices
 from colab_lessons.figures.race import contenders, race
-from colab_lessons.figures.ranges import ranges
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.resumes import lives, resumes
 from colab_lessons.figures.roofs import roofs
@@ -40,8 +40,8 @@ __all__ = [
     "lines",
     "lives",
     "panels",
+    "prices",
     "race",
-    "ranges",
     "ratios",
     "resumes",
     "roofs",

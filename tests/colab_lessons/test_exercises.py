@@ -13,6 +13,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import colab_lessons.exercises as exercises
+from colab_helpers import memory
 from colab_helpers.benchmark import Measurement
 from colab_lessons.exercises import lesson_07
 from tests.colab_lessons.odd_answers import inside, values
@@ -20,7 +21,7 @@ from tests.colab_lessons.odd_answers import inside, values
 CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
 LIMITS = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
-FORGOTTEN = {"part": "activations", "grows with": "rows"}
+FORGOTTEN = {"part": "activations", "grows with": "batch size"}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
@@ -80,6 +81,22 @@ def one_pass(x):
 
 def overwriting(x):
     return x.mul_(0)
+
+
+def small_job():
+    with torch.device("meta"):
+        network = torch.nn.Linear(1000, 1000)
+    loss = lambda batch_size: network(torch.zeros(batch_size, 1000)).sum()  # noqa: E731
+    return network, loss, torch.optim.SGD(network.parameters())
+
+
+def largest(job):
+    network, loss, optimizer = job()
+    small, large = (memory.footprint(network, loss, n, optimizer).peak for n in (10_000, 20_000))
+    return int((14e9 - 2 * small + large) // ((large - small) / 10_000))
+
+
+LARGEST = largest(small_job)
 
 
 def hungry(network, x, y):
@@ -366,16 +383,16 @@ CASES = {
     "08.forgotten": (
         {}, dict.fromkeys(FORGOTTEN, ...), FORGOTTEN,
         [({**FORGOTTEN, "part": "gradients"}, "are in it"),
-         ({**FORGOTTEN, "part": "optimiser state"}, "two numbers"),
+         ({**FORGOTTEN, "part": "optimizer state"}, "two numbers"),
          ({**FORGOTTEN, "part": "tokens"}, "one of the four"),
          ({**FORGOTTEN, "grows with": "steps"}, "lets go"),
          ({**FORGOTTEN, "grows with": "learning rate"}, "one number"),
          ({**FORGOTTEN, "part": ...}, "Still without"), (3, "cannot be read")],
     ),
-    "08.rows": (
-        {}, ..., 31,
-        [(31.5, "round down"), (23, "5.0 GiB for 8"), (28, "8.2 GiB for 16"), (36, "over 0.4"),
-         (32, "14.6 GiB"), (12, "give a line"), ("many", "A number is wanted")],
+    "08.your_model": (
+        {"job": small_job}, ..., LARGEST,
+        [(LARGEST + 3000, "too many"), (LARGEST // 2, "still fits"), (0.5, "round down"),
+         ("many", "A number is wanted")],
     ),
     "08.cheapest": (
         {}, dict.fromkeys(CHEAPEST, ...), CHEAPEST,

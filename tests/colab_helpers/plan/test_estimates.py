@@ -117,23 +117,6 @@ def test_the_slow_end_of_a_range_decides():
     assert plan.cheapest([lucky], steps, deadline=5.9) is None
 
 
-def test_the_largest_batch_fits_and_a_little_more_does_not():
-    model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(2)))
-    calls = []
-
-    def rehearsal(rows):
-        calls.append(rows)
-        loss = lambda count: model(torch.zeros(count, 4096)).sum()  # noqa: E731
-        return plan.trace_step(model, loss, rows, torch.optim.SGD(model.parameters()), foreach=True)
-
-    most = plan.largest_batch(rehearsal, CHIPS["T4"])
-    fits = lambda rows: plan.estimates(rehearsal(rows), ["T4"])[0].fits  # noqa: E731
-    assert fits(most) and not fits(int(1.04 * most) + 2) and len(calls) < 30
-    assert plan.largest_batch(rehearsal, CHIPS["T4"], limit=100) == 100
-    small = dataclasses.replace(CHIPS["T4"], memory=1e8, memory_mib=100)
-    assert plan.largest_batch(rehearsal, small) == 0
-
-
 def test_published_runs_and_their_ceilings_are_on_record():
     assert {run.row for run in accuracy.runs()} <= set(published.everything())
     assert all(0.5 < run.factor < 3 for run in accuracy.runs())
