@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from colab_helpers import _files, _units, runtime
+from colab_helpers.checkpoints.copies import Copier
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
 _DRIVE = Path(runtime.DRIVE)
@@ -73,7 +74,7 @@ class Found:
 class Saved:
     """What became of one attempt to save. `path` is None where it failed, and `problem` says why.
 
-    `problem` also tells of a first folder that failed where the fallback one took the file.
+    `problem` also tells of a copy that failed where the machine's own disk took the file.
     """
 
     step: int
@@ -103,16 +104,17 @@ class Resumed:
 
 
 class Store:
-    """A folder of checkpoints, on a disk or on a mounted Drive; the newest `keep` stay.
+    """A folder of checkpoints, each whole or not there; the newest `keep` stay.
 
-    `folder` is made where it is missing, but not its parents: they would hide a mount that is not there.
-    `fallback`, such as a folder on the machine's own disk, takes what `folder` refuses; both are for one run
-    alone. Raises `CheckpointError` where a folder cannot be used at all, and ValueError for `keep` below 1;
-    below 2 nothing is left when the newest turns out to be spoilt.
+    `folder` is made where it is missing, but not its parents: they would hide a mount that is not there. It
+    is for one run alone. Raises `CheckpointError` where it cannot be used at all, and ValueError for `keep`
+    below 1; below 2 nothing is left when the newest turns out to be spoilt.
 
-    A mounted Drive first takes a file into a cache on the machine, and sends it later: what was written in
-    the last minutes before a disconnect may never arrive. Keep 3 there, and end with
-    `drive.flush_and_unmount()`.
+    On a mounted Drive, or with a `local` folder on the machine's own disk, checkpoints are written there
+    first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
+    deleted there, since what is deleted on Drive still counts. `local` is a folder of its own in the
+    machine's temporary one when left out. Drive in turn takes a file into a cache and sends it later, so
+    end with `wait()` and `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
@@ -121,24 +123,27 @@ class Store:
     [(120, 0)]
     """
 
-    def __init__(self, folder: str | Path, keep: int = 2, fallback: str | Path | None = None):
+    def __init__(self, folder: str | Path, keep: int = 2, local: str | Path | None = None):
         if keep < 1:
             raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
         self.keep = keep
         self.folder = _ready(Path(folder))
-        self.fallback = _ready(Path(fallback)) if fallback else None
         self._mount = _mount_of(self.folder)
         self._rejected: set[Path] = set()
+        if local is None and self.folder.is_relative_to(_DRIVE):
+            local = _local_folder(self.folder)
+        self.local = _ready(Path(local)) if local else None
+        self._copier = Copier(self.folder, self._older, self._gone, _reason) if local else None
 
     def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> Saved:
         """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
 
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
         read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
-        they were. `suffix`, such as ".safetensors", says what is in it. A folder that is full, read-only
-        or gone does not raise: the fallback one is tried, there is a `CheckpointWarning`, and the result says
-        what happened. Errors that are not the disk's are raised, and ValueError for a step below 0 or a
-        suffix without its dot.
+        they were. `suffix`, such as ".safetensors", says what is in it. A disk that is full, read-only
+        or gone does not raise: there is a `CheckpointWarning`, and the result says what happened; so it is
+        for the copy of the checkpoint before. Errors that are not the disk's are raised, and ValueError for
+        a step below 0 or a suffix without its dot.
         """
         if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
             raise ValueError(
@@ -146,32 +151,40 @@ class Store:
                 "as '.pt'."
             )
         start = time.perf_counter()
-        gone = self._gone()
-        problems = [gone] if gone else []
-        for folder in self._folders[1 if gone else 0 :]:
+        problem = "" if self.local else self._gone()
+        path, size = None, 0
+        if not problem:
             try:
-                path = self._write(folder, step, suffix, writer)
+                path = self._write(self.local or self.folder, step, suffix, writer)
                 size = path.stat().st_size
             except OSError as error:
-                problems.append(f"{folder}: {_reason(error)}")
-                continue
-            problem = "; and ".join(problems)
-            if problem:
-                self._warn(f"{problem}. Step {step} was saved in {folder} instead.")
-            return Saved(step, path, size, time.perf_counter() - start, problem)
-        problem = "; and ".join(problems)
-        self._warn(f"Step {step} was not saved. {problem}. Older checkpoints are as they were.")
-        return Saved(step, None, 0, time.perf_counter() - start, problem)
+                problem = f"{self.local or self.folder}: {_reason(error)}"
+        if path is None:
+            self._warn(f"Step {step} was not saved. {problem}. Older checkpoints are as they were.")
+        elif self._copier:
+            problem = self._uncopied()
+            self._copier.send(path, suffix)
+        return Saved(step, path, size, time.perf_counter() - start, problem)
+
+    def wait(self) -> None:
+        """Wait until the newest checkpoint is in `folder`, or warn that it could not be copied."""
+        if self._copier:
+            self._copier.wait()
+            self._uncopied()
 
     def files(self, suffix: str = "") -> list[Found]:
         """Return the checkpoints of both folders, the newest first, without opening any.
 
-        `suffix` leaves out all other kinds. Raises `CheckpointError` where the folder is gone.
+        `suffix` leaves out all other kinds. Of one step the local file comes first. Raises
+        `CheckpointError` where the folder is gone and there is no local file either.
         """
-        if problem := self._gone():
+        here = list(_files_in(self.local, suffix)) if self.local else []
+        problem = self._gone()
+        if problem and not here:
             raise CheckpointError(f"{problem}. Nothing was resumed: it would begin from the start.")
-        found = [one for folder in self._folders for one in _files_in(folder, suffix)]
-        return sorted(found, reverse=True)
+        there = [] if problem else list(_files_in(self.folder, suffix))
+        kept = [*here, *there]
+        return sorted(kept, key=lambda one: (one.step, one in here, one.written), reverse=True)
 
     def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[Found, _T] | None:
         """Return the newest checkpoint that is whole and what `reader(path)` returns of it; None for none.
@@ -225,9 +238,17 @@ class Store:
             elif one.path not in self._rejected and one.path.stat().st_size == one.bytes:
                 kept += 1
 
-    @property
-    def _folders(self) -> list[Path]:
-        return [self.folder, *([self.fallback] if self.fallback else [])]
+    def _older(self, suffix: str) -> list[Path]:
+        """The files in `folder`, spoilt ones first, then the oldest."""
+        found = sorted(_files_in(self.folder, suffix))
+        return sorted((one.path for one in found), key=lambda path: path not in self._rejected)
+
+    def _uncopied(self) -> str:
+        """Say, and warn, what went wrong with the last copy."""
+        problem = self._copier.problem if self._copier else ""
+        if problem:
+            self._warn(f"{problem}. The newest checkpoint is on this machine only, in {self.local}.")
+        return problem
 
     def _gone(self) -> str:
         """Say that the folder is not where it was: a mount dropped, or somebody removed it."""
@@ -260,6 +281,14 @@ def _ready(folder: Path) -> Path:
     except OSError as error:
         raise CheckpointError(f"{folder} cannot hold checkpoints: {_reason(error)}.") from error
     return folder
+
+
+def _local_folder(folder: Path) -> Path:
+    """A folder on the machine's own disk for what goes to `folder`, the same whenever you ask."""
+    place = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    path = Path(tempfile.gettempdir(), "checkpoints")
+    path.mkdir(exist_ok=True)
+    return path / f"{folder.name}-{place}"
 
 
 def _files_in(folder: Path, suffix: str) -> Iterator[Found]:

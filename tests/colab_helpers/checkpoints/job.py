@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 from colab_helpers import checkpoints
 
 STEPS, EVERY = 300, 1
+NEW_MACHINE = 3  # every so many lives the local disk is a new one
 MOST_CHANGES = 10  # in the folder, from a start to the kill
 LATER = 0.003  # seconds at most, from the last of them
 
@@ -75,7 +77,7 @@ def train(folder, done):
     """Train to the end from wherever `folder` stands; write the fingerprint into the file `done`."""
     torch.set_num_threads(1)
     now = parts()
-    store = checkpoints.Store(folder)
+    store = checkpoints.Store(folder, local=Path(folder).parent / "local")
     begin = checkpoints.resume(store, now).step
     with (Path(folder).parent / "starts").open("a") as file:
         file.write(f"{begin}\n")
@@ -83,6 +85,7 @@ def train(folder, done):
         step(number, now)
         if (number + 1) % EVERY == 0:
             checkpoints.save(store, number + 1, now)
+    store.wait()
     Path(done).write_text(fingerprint(now))
 
 
@@ -93,6 +96,8 @@ def lives(folder, done, kills, seed):
     """
     draw = random.Random(seed)
     for life in range(kills + 1):
+        if life % NEW_MACHINE == NEW_MACHINE - 1:
+            shutil.rmtree(Path(folder).parent / "local", ignore_errors=True)
         child = os.fork()
         if child == 0:
             try:
@@ -100,7 +105,8 @@ def lives(folder, done, kills, seed):
             finally:
                 os._exit(0)
         if life < kills:
-            _wait_for_changes(Path(folder), draw.randrange(MOST_CHANGES))
+            places = Path(folder), Path(folder).parent / "local"
+            _wait_for_changes(draw.choice(places), draw.randrange(MOST_CHANGES))
             time.sleep(draw.uniform(0, LATER))
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -4,6 +4,7 @@ import concurrent.futures
 import errno
 import os
 import subprocess
+import threading
 import warnings
 
 import pytest
@@ -125,27 +126,111 @@ def test_a_disk_that_refuses_is_named_and_the_work_goes_on(store, number, words)
     assert newest(store) == (1, "weights") and len(names(store)) == 1
 
 
-def test_the_spare_folder_takes_what_the_first_refuses(tmp_path):
-    store = Store(tmp_path / "drive", fallback=tmp_path / "local")
-    put(store, 1)
-
-    def only_local(path):
-        if path.is_relative_to(tmp_path / "drive"):
-            raise OSError(errno.ENOSPC, "full")
-        path.write_text("second")
-
-    with pytest.warns(
-        CheckpointWarning, match=r"the disk is full. Step 2 was saved in .*local instead"
-    ):
-        saved = store.write(2, ".txt", only_local)
-    assert saved.path.parent.name == "local" and "disk is full" in str(saved)
-    assert newest(store) == (2, "second")
+@pytest.fixture
+def drive(tmp_path):
+    """A store that saves on the machine's own disk, and copies."""
+    return Store(tmp_path / "drive", local=tmp_path / "local")
 
 
-def test_when_the_spare_refuses_too_both_are_named(tmp_path):
-    store = Store(tmp_path / "drive", fallback=tmp_path / "local")
-    with pytest.warns(CheckpointWarning, match=r"drive: .*full; and .*local: .*full"):
-        assert store.write(2, ".txt", refuse(errno.ENOSPC)).path is None
+def copied(store, *steps):
+    for step in steps:
+        assert put(store, step, f"of {step}").problem == ""
+        store.wait()
+
+
+def test_the_disk_comes_first_and_the_newest_is_copied(drive):
+    saved = put(drive, 5, "of 5")
+    drive.wait()
+    assert saved.path.parent == drive.local
+    assert [found.path.parent for found in drive.files()] == [drive.local, drive.folder]
+    assert newest(drive) == (5, "of 5")
+
+
+def test_a_new_machine_goes_on_from_the_copy(drive, tmp_path):
+    copied(drive, 5, 10)
+    assert newest(Store(tmp_path / "drive", local=tmp_path / "new")) == (10, "of 10")
+
+
+def test_nothing_is_ever_deleted_where_the_copies_are(drive):
+    files = set()
+    for step in range(1, 12):
+        copied(drive, step)
+        files |= {(path.stat().st_ino) for path in drive.folder.iterdir()}
+    assert len(files) == 2 == len(names(drive))  # the same two, overwritten
+    assert [found.step for found in drive.files() if found.path.parent == drive.folder] == [11, 10]
+    shorter = put(drive, 12, "")
+    drive.wait()
+    assert (drive.folder / shorter.path.name).read_text() == ""  # nothing of the longer one is left
+
+
+def test_what_comes_while_a_copy_is_under_way_is_left_out_but_the_newest(drive, monkeypatch):
+    gate, seen = threading.Event(), []
+    copy = drive._copier._copy
+
+    def slow(path, suffix):
+        gate.wait(10)
+        seen.append(path)
+        copy(path, suffix)
+
+    monkeypatch.setattr(drive._copier, "_copy", slow)
+    for step in range(1, 6):
+        put(drive, step)
+    gate.set()
+    drive.wait()
+    assert len(seen) <= 3 and drive.files()[1].step == 5  # one, perhaps a second, and the newest
+
+
+def test_a_copy_that_was_cut_off_is_no_checkpoint_and_is_written_over(drive, monkeypatch):
+    copied(drive, 1, 2)
+
+    def half(source, file, length):
+        file.write(b"ha")
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("colab_helpers.checkpoints.copies.shutil.copyfileobj", half)
+        put(drive, 3)
+        with pytest.warns(CheckpointWarning, match=r"the disk or the mount fails.*this machine only"):
+            drive.wait()
+    there = [found for found in drive.files() if found.path.parent == drive.folder]
+    assert [found.step for found in there] == [2] and "unfinished.txt" in names(drive)
+    with pytest.warns(CheckpointWarning, match="this machine only"):
+        assert put(drive, 4).path  # told again with the next save, which is not stopped by it
+    drive.wait()
+    assert len(names(drive)) == 2 and newest(drive) == (4, "weights")
+
+
+def test_a_spoilt_copy_is_written_over_first(drive, tmp_path):
+    copied(drive, 1, 2)
+    (drive.folder / drive.files()[0].path.name).write_text("")
+    new = Store(tmp_path / "drive", local=tmp_path / "new")
+    with pytest.warns(CheckpointWarning, match="it was cut off"):
+        assert newest(new) == (1, "of 1")
+    copied(new, 3)
+    assert {found.step for found in new.files()} == {1, 3}
+
+
+def test_without_the_mount_the_work_goes_on_and_is_copied_when_it_is_back(drive, tmp_path):
+    copied(drive, 1)
+    drive.folder.rename(tmp_path / "dropped")
+    put(drive, 2, "of 2")
+    with pytest.warns(CheckpointWarning, match=r"is gone .*force_remount=True.*this machine only"):
+        drive.wait()
+    assert newest(drive) == (2, "of 2")  # from the machine's own disk
+    (tmp_path / "dropped").rename(drive.folder)
+    with pytest.warns(CheckpointWarning):
+        put(drive, 3)
+    drive.wait()
+    assert [found.step for found in drive.files()][:2] == [3, 3]
+
+
+def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("colab_helpers.checkpoints.store._DRIVE", tmp_path)
+    monkeypatch.setattr(type(tmp_path), "is_mount", lambda path: path == tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    first, again, other = (Store(tmp_path / name) for name in ("run", "run", "two"))
+    assert first.local == again.local != other.local
 
 
 def test_errors_that_are_not_the_disks_are_raised(store):

@@ -1,0 +1,91 @@
+"""Copies on a mounted Drive: the newest file over the older of two, in the background.
+
+What is deleted on Drive goes to its bin and still counts against the quota. So nothing is deleted here: a
+slot is renamed to "unfinished", overwritten, and given its new name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+#: Files of one kind that there ever are: one is whole while the other is overwritten.
+SLOTS = 2
+
+
+class Copier:
+    """Copies files into `folder`, one at a time and always the newest; what came in between is left out.
+
+    `older(suffix)` gives the files of a kind in `folder`, the one to overwrite first. `reason(error)` puts
+    an OSError into words, `gone()` says why the folder cannot be used, "" where it can.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        older: Callable[[str], Collection[Path]],
+        gone: Callable[[], str],
+        reason: Callable[[OSError], str],
+    ):
+        self._folder, self._older, self._gone, self._reason = folder, older, gone, reason
+        self._lock = threading.Lock()
+        self._next: tuple[Path, str] | None = None
+        self._thread: threading.Thread | None = None
+        #: What went wrong with the last copy, "" where nothing did.
+        self.problem = ""
+
+    def send(self, path: Path, suffix: str) -> None:
+        """Have `path` copied as soon as the copy under way is done; return at once."""
+        with self._lock:
+            self._next = path, suffix
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="checkpoint copies")
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the newest file has been copied, or could not be."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if self._next is None:
+                    self._thread = None
+                    return
+                (path, suffix), self._next = self._next, None
+            try:
+                self.problem = self._gone()
+                if not self.problem:
+                    self._copy(path, suffix)
+            except OSError as error:
+                if path.exists():  # else newer ones have pushed it out, and the newest is next
+                    self.problem = f"{self._folder}: {self._reason(error)}"
+
+    def _copy(self, path: Path, suffix: str) -> None:
+        target = self._folder / path.name
+        with path.open("rb") as source:
+            if target.exists() and target.stat().st_size == path.stat().st_size:
+                return
+            slot = self._slot(target, suffix)
+            with slot.open("r+b" if slot.exists() else "wb") as file:
+                shutil.copyfileobj(source, file, 2**20)
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+            slot.replace(target)
+
+    def _slot(self, target: Path, suffix: str) -> Path:
+        """The file to overwrite, under a name that says that it is not whole."""
+        unfinished = self._folder / f"unfinished{suffix}"
+        if target.exists():
+            target.replace(unfinished)
+        elif not unfinished.exists():
+            whole = list(self._older(suffix))
+            if len(whole) >= SLOTS:
+                whole[0].replace(unfinished)
+        return unfinished
