@@ -247,7 +247,9 @@ class Store:
         """Say, and warn, what went wrong with the last copy."""
         problem = self._copier.problem if self._copier else ""
         if problem:
-            self._warn(f"{problem}. The newest checkpoint is on this machine only, in {self.local}.")
+            self._warn(
+                f"{problem}. The newest checkpoint is on this machine only, in {self.local}."
+            )
         return problem
 
     def _gone(self) -> str:

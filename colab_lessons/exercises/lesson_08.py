@@ -12,24 +12,21 @@ _ROOM = 14e9  # bytes
 
 
 @exercise(
-    "08.forgotten",
-    hint="Four things are kept. Which of them is not a number for each parameter?",
+    "08.multiplier",
+    hint="Seconds to multiply, plus seconds to move. Which of the two gets shorter on the other chip?",
 )
-def forgotten(answer: Mapping[str, Any]) -> str:
-    """What sixteen bytes for each parameter leave out, and what it grows with."""
-    part = str(field(answer, "part")).strip().lower()
-    grows = str(field(answer, "grows with")).strip().lower()
-    if part in ("parameters", "gradients"):
-        raise NotYet(f"The {part} are in it: 4 bytes for each parameter.")
-    if part == "optimizer state":
-        raise NotYet("It is in it: AdamW keeps two numbers, 8 bytes, for each parameter.")
-    if part != "activations":
-        raise NotYet("Choose one of the four parts, as they are written above.")
-    if grows == "steps":
-        raise NotYet("Every step lets go of them: the thousandth needs what the first one did.")
-    if grows != "batch size":
-        raise NotYet("A learning rate is one number. What makes the results of a layer larger?")
-    return "Activations grow with the batch size. That is why the batch decides whether it fits."
+def multiplier(answer: Mapping[str, Any]) -> str:
+    """Seconds of a step on two chips, as a sum of multiplying and moving bytes."""
+    t4, faster = (number(field(answer, key)) for key in ("T4", "faster multiplier"))
+    if abs(t4 - 0.25) < 0.01:
+        raise NotYet("The T4 multiplies for 0.25 s. And the bytes?")
+    if not abs(t4 - 0.5) <= 0.01:
+        raise NotYet("On the T4: 10 TFLOP at 40 TFLOP/s, plus 60 GB at 240 GB/s.")
+    if abs(faster - 0.05) < 0.01:
+        raise NotYet("The other chip moves bytes no faster: only one of the two parts shrinks.")
+    if not abs(faster - 0.275) <= 0.005:
+        raise NotYet("On the other chip: 10 TFLOP at 400 TFLOP/s, plus the same 60 GB at 240 GB/s.")
+    return "Ten times the multiplier, and not even twice as fast."
 
 
 @exercise(
@@ -67,10 +64,10 @@ def cheapest(answer: Mapping[str, Any]) -> str:
         answer,
         {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"},
         {
-            ("12 hours", "t4"): "its hour is the cheapest, but 10 of them burn 12 units.",
-            ("12 hours", "a100"): "2 hours burn 10.8 units; another one fewer.",
+            ("12 hours", "t4"): "its hour is the cheapest, but 10 of them burn 10.7 units.",
+            ("12 hours", "a100"): "2 hours burn 10.6 units; another one fewer.",
             ("8 hours", "t4"): late,
-            ("8 hours", "a100"): "2 hours burn 10.8 units; another one is in time with fewer.",
+            ("8 hours", "a100"): "2 hours burn 10.6 units; another one is in time with fewer.",
             ("3 hours", "t4"): "it takes 10.",
             ("3 hours", "l4"): "it takes 6.",
         },

@@ -62,7 +62,8 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "sum_off": (1, 2.5),
         "least_factor": (0.5, 2),
         "most_factor": (1, 5),
-        "seven_peak": (110e9, 140e9),
+        "seven_peak": (105e9, 115e9),
+        "few_words": (5e9, 9e9),
         "meta_factor": (1.5, 2.5),
     },
     "09_survive": {

@@ -21,7 +21,7 @@ from tests.colab_lessons.odd_answers import inside, values
 CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
 LIMITS = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
-FORGOTTEN = {"part": "activations", "grows with": "batch size"}
+SUM = {"T4": 0.5, "faster multiplier": 0.275}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
@@ -380,14 +380,11 @@ CASES = {
         {"stuck": stuck}, lambda network, optimizer, x, y, steps: ..., with_a_scaler,
         [(stuck, "guessing has 2.303"), (in_float32, "keep the autocast"), (3, "cannot be read")],
     ),
-    "08.forgotten": (
-        {}, dict.fromkeys(FORGOTTEN, ...), FORGOTTEN,
-        [({**FORGOTTEN, "part": "gradients"}, "are in it"),
-         ({**FORGOTTEN, "part": "optimizer state"}, "two numbers"),
-         ({**FORGOTTEN, "part": "tokens"}, "one of the four"),
-         ({**FORGOTTEN, "grows with": "steps"}, "lets go"),
-         ({**FORGOTTEN, "grows with": "learning rate"}, "one number"),
-         ({**FORGOTTEN, "part": ...}, "Still without"), (3, "cannot be read")],
+    "08.multiplier": (
+        {}, dict.fromkeys(SUM, ...), SUM,
+        [({**SUM, "T4": 0.25}, "And the bytes"), ({**SUM, "T4": 2}, "60 GB at 240"),
+         ({**SUM, "faster multiplier": 0.05}, "no faster"), ({**SUM, "faster multiplier": 3}, "same 60 GB"),
+         ({**SUM, "T4": ...}, "Still without"), (3, "cannot be read")],
     ),
     "08.your_model": (
         {"job": small_job}, ..., LARGEST,
@@ -396,7 +393,7 @@ CASES = {
     ),
     "08.cheapest": (
         {}, dict.fromkeys(CHEAPEST, ...), CHEAPEST,
-        [({**CHEAPEST, "12 hours": "T4"}, "burn 12 units"), ({**CHEAPEST, "12 hours": "A100"}, "10.8"),
+        [({**CHEAPEST, "12 hours": "T4"}, "burn 10.7 units"), ({**CHEAPEST, "12 hours": "A100"}, "10.6"),
          ({**CHEAPEST, "8 hours": "T4"}, "takes 10"), ({**CHEAPEST, "8 hours": "A100"}, "in time with fewer"),
          ({**CHEAPEST, "3 hours": "L4"}, "takes 6"), ({**CHEAPEST, "3 hours": "T4"}, "takes 10"),
          ({**CHEAPEST, "3 hours": ...}, "Still without"), (3, "cannot be read")],

@@ -190,7 +190,9 @@ def test_a_copy_that_was_cut_off_is_no_checkpoint_and_is_written_over(drive, mon
     with monkeypatch.context() as patch:
         patch.setattr("colab_helpers.checkpoints.copies.shutil.copyfileobj", half)
         put(drive, 3)
-        with pytest.warns(CheckpointWarning, match=r"the disk or the mount fails.*this machine only"):
+        with pytest.warns(
+            CheckpointWarning, match=r"the disk or the mount fails.*this machine only"
+        ):
             drive.wait()
     there = [found for found in drive.files() if found.path.parent == drive.folder]
     assert [found.step for found in there] == [2] and "unfinished.txt" in names(drive)
