@@ -10,37 +10,46 @@ from colab_lessons.exercises import NotYet, choices, exercise, number
 
 @exercise(
     "09.missing",
-    hint="Look at the small pictures again. Which piece decides whether the weights change at all?",
+    hint="One jumps, one stands still at first, one hardly moves. What decides on each?",
 )
 def missing(answer: Mapping[str, Any]) -> str:
-    """The piece that was forgotten, from what it does to a curve."""
+    """The piece that was forgotten, from what it does to a loss."""
     choices(
         answer,
-        {"A": "optimizer", "B": "scaler", "C": "position"},
+        {"A": "optimizer", "B": "scaler", "C": "scheduler"},
         {
             ("A", "scheduler"): "a schedule that warms up again begins with small steps.",
             ("A", "scaler"): "a scaler only skips steps: nothing jumps.",
-            ("B", "scheduler"): "a small learning rate still changes the weights.",
+            ("B", "scheduler"): "a small learning rate still changes the weights, a little.",
             ("B", "optimizer"): "without its averages it steps at once, and too far.",
-            ("C", "random"): "that decides on dropout, not on which pictures come.",
-            ("C", "noise"): "that changes pictures, not which ones come.",
+            ("C", "scaler"): "then the first numbers would be equal.",
+            ("C", "position"): "other pictures at the full learning rate would move it more.",
+            ("C", "random"): "that decides on dropout: it would look like luck.",
+            ("C", "noise"): "that changes the pictures: it would look like luck.",
         },
     )
-    return "Two of them you would see in the curve. The third one only a count finds."
+    return "These three you can see. The other three hide inside luck."
 
 
-@exercise("09.interval", hint="Young's formula, with both times in seconds.")
+@exercise(
+    "09.interval",
+    hint="Young's formula, with both times in seconds. Does the lag decide on the interval?",
+)
 def interval(answer: float) -> str:
-    """The interval by Young's formula, in seconds."""
+    """The interval by Young's formula, in seconds; the lag of an upload does not move it."""
     given = number(answer)
     if 840 <= given <= 857:
-        return "14 minutes: 4.7 % of the time goes into saving, and as much into repeating."
+        return "14 minutes, and the twelve minutes of lag change nothing about it."
     if 599 <= given <= 601:
         raise NotYet("The 2 below the root is missing.")
     if 14 <= given <= 14.3:
         raise NotYet(
             "Are those minutes, or are hours below the root? Seconds are wanted, of seconds."
         )
+    if 3690 <= given <= 3710 or 3590 <= given <= 3610:
+        raise NotYet("The lag does not stop your training: only the 40 seconds are a cost.")
+    if 1560 <= given <= 1577:
+        raise NotYet("The lag is lost whatever you choose, so it does not belong in the interval.")
     raise NotYet("The root of twice the cost times the time between, both in seconds.")
 
 

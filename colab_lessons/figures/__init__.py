@@ -16,12 +16,12 @@ from colab_lessons.figures.activity import activity
 from colab_lessons.figures.diagrams import systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
+from colab_lessons.figures.lives import lives
 from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
 from colab_lessons.figures.prices import prices
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
-from colab_lessons.figures.resumes import lives, resumes
 from colab_lessons.figures.roofs import roofs
 from colab_lessons.figures.stacked import stacked
 
@@ -43,7 +43,6 @@ __all__ = [
     "prices",
     "race",
     "ratios",
-    "resumes",
     "roofs",
     "stacked",
     "systolic",

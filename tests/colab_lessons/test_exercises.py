@@ -183,7 +183,7 @@ def slow_batches():
 
 
 #: id -> (context, stub, solution, [(wrong answer, words of the misconception)])
-MISSING = {"A": "optimizer", "B": "scaler", "C": "position"}
+MISSING = {"A": "optimizer", "B": "scaler", "C": "scheduler"}
 
 
 class Run:
@@ -406,13 +406,14 @@ CASES = {
         {}, dict.fromkeys(MISSING, ...), MISSING,
         [({**MISSING, "A": "scheduler"}, "small steps"), ({**MISSING, "A": "scaler"}, "nothing jumps"),
          ({**MISSING, "B": "optimizer"}, "too far"), ({**MISSING, "B": "scheduler"}, "still changes"),
-         ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "which ones come"),
+         ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "look like luck"),
+         ({**MISSING, "C": "scaler"}, "would be equal"), ({**MISSING, "C": "position"}, "move it more"),
          (3, "cannot be read")],
     ),
     "09.interval": (
         {}, ..., 849,
         [(600, "2 below the root"), (14.14, "hours below the root"), (60, "The root of twice"),
-         ("often", "A number is wanted")],
+         (3700, "does not stop"), (1569, "whatever you choose"), ("often", "A number is wanted")],
     ),
     "09.keep": (
         {"run_class": Run}, lambda run: ..., keep,

@@ -388,19 +388,3 @@ def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
     picture = figures.lives(whole, {"first": first, "second": second}, title="T")
     assert "first from step 0 to 5; second from step 4 to 9" in picture.alt
     axes_of(figures.lives, whole, {f"life {i}": first for i in range(9)}, title="T")
-
-
-def test_resumed_curves_say_how_far_they_are_apart(axes_of):
-    whole = [8.0, 4.0, 2.0, 1.0]
-    resumed = {"forgot": [4.0, 1.0], "kept": [2.0, 1.0], "a": [2.0, 2.0], "b": [2.0, 1.5]}
-    luck = [[3.0, 2.0], [1.0, 1.0]]
-    axes = axes_of(figures.resumes, whole, resumed, title="T", since=2, seeds=luck)
-    told = [one.get_title(loc="left") for one in axes]
-    # 5 against the 3.5 that runs with other luck have on average; alone, against the 3 of `whole`.
-    assert told[:2] == ["forgot: 1.43 ×", "kept: the same to the bit"]
-    [against] = axes_of(figures.resumes, whole, {"forgot": [4.0, 1.0]}, title="T", since=2)
-    assert against.get_title(loc="left") == "forgot: 1.67 ×"
-    assert list(axes[0].lines[1].get_xdata()) == [2, 3] and len(told) == 4
-    assert axes[0].collections[0].get_paths()[0].get_extents().ymax == 3.0
-    [alone] = axes_of(figures.resumes, whole, {"kept": [2.0, 1.0]}, title="T", since=2)
-    assert len(alone.lines) == 3
