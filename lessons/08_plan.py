@@ -1,6 +1,5 @@
 # %%
 # @title Imports { display-mode: "form" }
-import dataclasses
 import math
 import os
 import time
@@ -14,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import expected, facts, hardware, memory, plan, published
+from colab_helpers import benchmark, expected, facts, hardware, memory, plan, published
 from colab_helpers.plan import accuracy
 
 from colab_lessons import exercises, figures, ladder, models, reference
@@ -23,23 +22,32 @@ from colab_lessons.predictions import guessed  # adds what you predicted to a ti
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-TEXTS = None
+BATCHES = None
 STEPS = None
 HOURS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-TEXTS = sorted({1, 16, *(TEXTS or (() if FAST else (4, 8, 32)))})  # batch sizes that are rehearsed
+BATCHES = sorted({1, 16, *(BATCHES or (() if FAST else (4, 8, 32)))})  # batch sizes that are rehearsed
 STEPS = STEPS or 100_000  # of the training that is planned
 HOURS = HOURS or 12  # until it must be done
-CHECKED = 1 if FAST else 8  # texts of the step that a GPU runs
+CHECKED = 1 if FAST else 8  # batch size of the step that a GPU runs
 GPT2 = models.GPTConfig(vocab_size=50_257, block_size=1024, n_embd=768, n_head=12, n_layer=12)
 SEVEN = models.GPTConfig(vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=32)  # 7 billion parameters
 
 # %% [markdown] tags=["minutes-11"]
 # ## Will it fit?
 #
-# How much memory a step takes depends on shapes alone. And PyTorch can run a step on shapes alone. Its *fake tensors* have a shape and a dtype, and no data. Multiply two of them, and you get a third one of the right shape at once.
+# How much memory a step takes depends on shapes alone. And PyTorch can compute with shapes alone. Its *fake tensors* have a shape and a dtype, and no data.
+
+# %%
+with FakeTensorMode():
+    a = torch.empty(100_000, 100_000)
+    product = a @ a
+print(tuple(product.shape), f"{product.nbytes / 1e9:.0f} GB")
+
+# %% [markdown]
+# That product would take hours, and two matrices of 40 GB. It took no time, and no memory.
 #
 # So run a training step on fake tensors, and count the bytes it would have used. PyTorch calls `__torch_dispatch__` for every operation. The bytes of a tensor lie in its *storage*, and two tensors can share one. So note each new storage, and
 # ask Python to call back when it lets go of it. That's what `weakref.finalize` does.
@@ -66,20 +74,23 @@ class Bytes(TorchDispatchMode):
 
 
 # %% [markdown]
-# And this is an ordinary training step under autocast, as in lesson 07. It runs twice, because the first step makes AdamW's averages. The second one counts.
+# And this is an ordinary training step under autocast, as in lesson 07. It runs twice, because the first step makes AdamW's averages. The second one counts. `foreach` and `fused` are ways in which AdamW works through its parameters. On a GPU it's `foreach` unless you say otherwise.
 
 # %%
-def rehearse(make, texts, tokens=1024, half=True, **options):
+def plain(network, ids):
+    scores = network(ids)  # (batch, tokens, vocabulary)
+    return F.cross_entropy(scores.flatten(0, 1), ids.flatten())
+
+
+def rehearse(make, batch_size, tokens=1024, loss_of=plain, half=True, **options):
     with FakeTensorMode(), Bytes() as room:
-        model = make()
-        adamw = torch.optim.AdamW(model.parameters(), **options)
+        network = make()
+        adamw = torch.optim.AdamW(network.parameters(), **options)
         for _ in range(2):
             room.peak = room.live
-            ids = torch.zeros(texts, tokens, dtype=torch.long)  # (texts, tokens)
+            ids = torch.zeros(batch_size, tokens, dtype=torch.long)  # (batch, tokens)
             with torch.autocast("cpu", torch.float16, enabled=half):
-                scores = model(ids)  # (texts, tokens, vocabulary)
-                loss = F.cross_entropy(scores.flatten(0, 1), ids.flatten())
-            del scores
+                loss = loss_of(network, ids)
             loss.backward()
             adamw.step()
             adamw.zero_grad()
@@ -87,7 +98,7 @@ def rehearse(make, texts, tokens=1024, half=True, **options):
 
 
 # %% [markdown]
-# Take GPT-2 with its 124 million parameters, and 16 texts of 1,024 tokens. A T4 has 15.5 GB for your tensors.
+# Take GPT-2 with its 124 million parameters, and a batch of 16 sequences of 1,024 tokens. At 16 bytes for each parameter that's 2 GB, and then there are the activations. A T4 has 15.5 GB for your tensors.
 #
 # **Predict.** How many GB does this step take at its peak?
 
@@ -95,38 +106,56 @@ def rehearse(make, texts, tokens=1024, half=True, **options):
 gigabytes = None  # @param {type:"number"}
 
 # %%
-few_words = dataclasses.replace(GPT2, vocab_size=1_000)  # the same network with another vocabulary
-peaks = {texts: rehearse(lambda: models.GPT(GPT2), texts, foreach=True) for texts in TEXTS}
-with_few = {texts: rehearse(lambda: models.GPT(few_words), texts, foreach=True) for texts in TEXTS}
-each = (peaks[16] - peaks[1]) / 15  # bytes for one more text
+start = time.perf_counter()
+peak = rehearse(lambda: models.GPT(GPT2), 16, foreach=True)
+benchmark.synchronize()  # a habit: nothing here runs on a device
+f"{peak / 1e9:.1f} GB{guessed(gigabytes, ' GB')}, known after {time.perf_counter() - start:.1f} s"
+
+# %% [markdown]
+# Too much for a T4. Where does it go? GPT-2 has a vocabulary of 50,257 tokens, and the loss wants a score for each of them at each place. That's 16 × 1,024 × 50,257 scores. In float32 they take 3.3 GB, and in the backward pass the loss holds three such tables.
+#
+# Nobody needs all scores at once. Compute them in pieces, and let `checkpoint` compute each piece again in the backward pass. It's the same loss, with the same gradients.
+
+# %%
+def in_pieces(network, ids, pieces=16):
+    h = network.norm(network.blocks(network.tokens(ids) + network.positions.weight[: ids.shape[1]]))  # (batch, tokens, n_embd)
+
+    def piece(h, ids):
+        return F.cross_entropy(h @ network.tokens.weight.T, ids, reduction="sum")
+
+    parts = zip(h.flatten(0, 1).chunk(pieces), ids.flatten().chunk(pieces))
+    return sum(checkpoint(piece, *part, use_reentrant=False) for part in parts) / ids.numel()
+
+
+# %%
+LOSSES = {"at once": plain, "in pieces": in_pieces}
+peaks = {name: [rehearse(lambda: models.GPT(GPT2), n, loss_of=loss, foreach=True) for n in BATCHES] for name, loss in LOSSES.items()}
 
 # %%
 # @title Draw the peaks and three cards { display-mode: "form" }
 chips = hardware.catalogue()
 cards = {key: chips[key].room - sum(one.on(chips[key]) for one in plan.overheads()) for key in ("T4", "L4", "A100-40")}
-most = int((0.9 * cards["T4"] - (peaks[1] - each)) / each)
-print(f"A T4 takes {most} texts, if you leave a tenth of it free.")
+pieces_peak = peaks["in pieces"][BATCHES.index(16)]
 figures.lines(
-    TEXTS, {"50,257 words": list(peaks.values()), "1,000 words": list(with_few.values())}, units=("", "B"),
-    ideal={f"{key}: {room / 1e9:.1f} GB": [room] * len(TEXTS) for key, room in cards.items()},
-    xlabel="texts of 1,024 tokens", ylabel="peak of a step",
-    title=f"With 16 texts GPT-2 takes {peaks[16] / 1e9:.1f} GB{guessed(gigabytes, ' GB')}, with a small vocabulary {with_few[16] / 1e9:.1f} GB",
+    BATCHES, {f"loss {name}": of for name, of in peaks.items()}, units=("", "B"),
+    ideal={f"{key}: {room / 1e9:.1f} GB": [room] * len(BATCHES) for key, room in cards.items()},
+    xlabel="batch size, in sequences of 1,024 tokens", ylabel="peak of a step",
+    title=f"GPT-2 at batch size 16: {peak / 1e9:.1f} GB, and {pieces_peak / 1e9:.1f} GB with the loss in pieces",
 )
 
 # %% [markdown]
-# It doesn't fit on a T4, and you know that after a second or two. Look at the other line. It's the same network, but it knows 1,000 words instead of 50,257. So the layers aren't the bill. The loss is: it wants a score for each word
-# of the vocabulary at each token, several times over.
+# Seven lines, and it takes half the memory. You didn't need a card for that, or a single crash.
 #
-# Both lines are straight. So two rehearsals are enough, and you can read your largest batch off any card.
+# The lines are straight once the batch is so large that the activations decide. So rehearse two large batches, draw a line, and read your largest batch off any card. Rehearse that one too, and leave a tenth free.
 #
-# `foreach=True` is what PyTorch does on a GPU: the optimizer takes all parameters in one go. `memory.footprint` from lesson 06 is the same counter, with a name for each part. It takes one line, and names the parts. What their sum lacks lives only for a moment, on the way back.
+# `memory.footprint` from lesson 06 is the same counter in one line.
 
 # %%
 def loss_with(network, half=True):
-    def loss(texts):
-        ids = torch.zeros(texts, GPT2.block_size, dtype=torch.long)
+    def loss(batch_size):
+        ids = torch.zeros(batch_size, GPT2.block_size, dtype=torch.long)
         with torch.autocast("cpu", torch.float16, enabled=half):
-            return F.cross_entropy(network(ids).flatten(0, 1), ids.flatten())
+            return plain(network, ids)
 
     return loss
 
@@ -135,15 +164,15 @@ with torch.device("meta"):  # a device without data: the model takes no memory
     model = models.GPT(GPT2)
 adamw = torch.optim.AdamW(model.parameters())
 needs = memory.footprint(model, loss_with(model), 16, adamw, foreach=True)
-print(needs, f"our twenty lines: {peaks[16] - needs.peak:+,} bytes from it", sep="\n")
+f"memory.footprint: {needs.peak / 1e9:.1f} GB, {needs.peak - peak:+,} bytes from ours"
 
 # %% [markdown] tags=["minutes-5"]
 # ## Would a real GPU agree?
 #
-# Sebastian Raschka trained GPT-2 on an A100, wrote the code better and better, and noted the memory each time. Let's rehearse four of his versions: in float32 with everything written by hand, the same in bf16,
+# Sebastian Raschka trained GPT-2 on an A100, wrote the code better and better, and noted the memory each time. Let's rehearse four of his versions: in float32 with everything written by hand, in bf16 with a fused AdamW,
 # then with PyTorch's own normalization and GELU, then with its FlashAttention.
 #
-# **Predict.** How many percent more than rehearsed does the A100 take, at worst?
+# **Predict.** By how many percent did the A100's memory exceed the rehearsal, at worst?
 
 # %%
 disagrees = None  # @param {type:"number"}
@@ -167,32 +196,33 @@ a100 = published.get("ladder-a100-memory")
 print(f"{a100.credit}: {a100.url}")
 more = {name: 100 * (a100.points[THEIRS[name]] / rehearsed[name] - 1) for name in ways}
 figures.grouped(
-    {name: {"rehearsed here": rehearsed[name], "measured on an A100": a100.points[THEIRS[name]]} for name in ways}, unit="B",
+    {name: {"rehearsed here": rehearsed[name], "reserved on an A100": a100.points[THEIRS[name]]} for name in ways}, unit="B",
     title=f"The A100 took {min(more.values()):.0f} to {max(more.values()):.0f} % more than rehearsed{guessed(disagrees, ' %')}",
 )
 
 # %% [markdown]
-# Fake tensors on a CPU and a real card are a few percent apart. The rest is what the card rounds up and keeps for itself.
+# Fake tensors on a CPU and a real card are a few percent apart. His figure is what PyTorch had reserved, and that's always a little more than what the tensors hold.
 #
-# Is that a fair test? Not quite. We wrote the network from its description, and our first try was too high. A CPU's dropout keeps its mask in the format of the numbers, and a GPU's keeps one byte for each. We found that because
-# of this very table. So it's calibrated on this case, and your network may be further off. Convolutions borrow workspaces that no rehearsal sees. Leave a tenth of the card free.
+# Is it a fair test? Not quite. We wrote the network from its description, and our first try was too high. A CPU's dropout keeps its mask in the format of the numbers, and a GPU's keeps one byte for each. We found that because
+# of this very table. So it's calibrated on this case. And his code doesn't use autocast, so nobody has confirmed the 17.1 GB above.
 #
-# Do you have an NVIDIA GPU here? Then don't believe us. Run the step for real.
+# Do you have an NVIDIA GPU here? Then you can. Run the step for real.
 
 # %%
-def on_card(texts, steps=5):
+def on_card(batch_size, steps=5):
     network = models.GPT(GPT2).cuda()
     adamw, scaler = torch.optim.AdamW(network.parameters()), torch.amp.GradScaler()
-    ids = torch.zeros(texts, GPT2.block_size, dtype=torch.long, device="cuda")
+    ids = torch.zeros(batch_size, GPT2.block_size, dtype=torch.long, device="cuda")
     for step in range(steps + 1):
         if step == 1:  # the first one warms up
             torch.cuda.reset_peak_memory_stats()
             torch.cuda.synchronize()
             start = time.perf_counter()
         with torch.autocast("cuda", torch.float16):
-            loss = F.cross_entropy(network(ids).flatten(0, 1), ids.flatten())
+            loss = plain(network, ids)
         scaler.scale(loss).backward()
         scaler.step(adamw)
+        scaler.update()
         adamw.zero_grad()
     torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated(), (time.perf_counter() - start) / steps
@@ -201,9 +231,10 @@ def on_card(texts, steps=5):
 # %%
 card = on_card(CHECKED) if torch.cuda.is_available() else None
 if card:
-    print(f"{CHECKED} texts: rehearsed {rehearse(lambda: models.GPT(GPT2), CHECKED, foreach=True) / 1e9:.2f} GB, here {card[0] / 1e9:.2f} GB, {card[1]:.2f} s a step")
+    foretold = rehearse(lambda: models.GPT(GPT2), CHECKED, foreach=True)
+    print(f"batch size {CHECKED}: rehearsed {foretold / 1e9:.2f} GB, on this card {card[0] / 1e9:.2f} GB and {card[1]:.2f} s a step")
 else:
-    print("There's no NVIDIA GPU here. On a T4 this cell takes half a minute.")
+    print("There's no NVIDIA GPU here.")
 
 # %% [markdown] tags=["minutes-10"]
 # ## How long?
@@ -211,17 +242,17 @@ else:
 # Start on the back of an envelope. Training takes six operations for each parameter and token: two forward, four backward. Divide by the rate that a chip reaches in large products. Others have measured that, and also how fast each chip moves bytes.
 
 # %%
-for key in ("T4", "L4", "A100-40", "H100"):
+for key in ("T4", "L4", "A100-40", "G4"):
     rates = expected.rates(key)
     print(f"{key:>7}: {rates['fp16'].value / 1e12:4.0f} TFLOP/s in fp16, {rates['memory'].value / 1e9:5,.0f} GB/s")
 flop = 6 * model.parameter_count * 16 * GPT2.block_size
 envelope = flop / expected.rates("T4")["fp16"].value
-print(f"{flop / 1e12:.1f} TFLOP a step take a T4 {envelope:.2f} s, if it does nothing but multiply.")
+print(f"{flop / 1e12:.1f} TFLOP a step: {envelope:.2f} s on a T4, if it does nothing but multiply")
 
 # %% [markdown]
 # It does other things. `plan.trace_step` is our counter again, and it notes the FLOP and the bytes of every call.
 #
-# A call takes about as long as the slower of the two: its FLOP at the chip's FLOP/s, or its bytes at the chip's bytes/s. That's the roofline from lesson 02. Here are the five dearest calls on a T4.
+# A call takes about as long as the slower of the two: its FLOP at the chip's FLOP/s, or its bytes at the chip's bytes/s. That's the roofline from lesson 02. Here are the five slowest kinds of call on a T4.
 
 # %%
 work = plan.trace_step(model, loss_with(model), 16, adamw, foreach=True)
@@ -235,10 +266,11 @@ def seconds_of(call, rates):  # to multiply, and to move its bytes
 t4 = expected.rates("T4")
 for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))[:5]:
     multiply, move = seconds_of(call, t4)
-    print(f"{call.count:3} × {call.name[:45]:45} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move")
+    print(f"{call.count:3} × {call.name.replace('_for_cpu', '')[:46]:46} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move")
+print(f"all calls: {work.flop / 1e12:.1f} TFLOP, because attention multiplies, too")
 
 # %% [markdown]
-# The dearest one multiplies nothing at all. It's the softmax over all those words, on its way back.
+# The slowest one multiplies nothing at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
 #
 # **Predict.** What percentage of the step does a T4 spend on multiplying?
 
@@ -256,7 +288,7 @@ def seconds_on(chip, work):
 
 # %%
 # @title Draw four chips { display-mode: "form" }
-spent = {key: seconds_on(key, work) for key in ("T4", "L4", "A100-40", "H100")}
+spent = {key: seconds_on(key, work) for key in ("T4", "L4", "A100-40", "G4")}
 shares = {
     f"{key}: {sum(of.values()):.2g} s": {what: round(100 * value / sum(of.values())) for what, value in of.items()}
     for key, of in spent.items()
@@ -266,20 +298,20 @@ print("Estimates from rates that others measured; not yet checked on a card.")
 figures.grouped(shares, unit="%", title=f"By this sum, a T4 multiplies for {share:.0f} % of the step{guessed(multiplying, ' %')}")
 
 # %% [markdown]
-# About half of the time goes into moving bytes. A data sheet doesn't tell you that.
+# About half of the time goes into moving bytes.
 #
-# Is our sum any good? Raschka's page also says how many tokens the A100 trained on in a second, for the same four versions. His GPT-2 has an output layer of its own, so 163 million parameters. Put three things side by side: the envelope, our sum, and the clock.
+# Is our sum any good? Raschka's page also says how many tokens the A100 trained on in a second. Put three things side by side, for his versions in bf16: the envelope, our sum, and the clock.
 
 # %%
 speed, seconds = published.get("ladder-a100"), {}
-for name, (native, flash, dtype, how) in ways.items():
+for name, (native, flash, dtype, how) in list(ways.items())[1:]:
     with torch.device("meta"):
         network = ladder.GPT2(native, flash, dtype)
     trained = torch.optim.AdamW(network.parameters(), **how)
     step = plan.trace_step(network, loss_with(network, half=False), 8, trained)
-    flop = 6 * sum(p.numel() for p in network.parameters()) * 8 * ladder.TOKENS
+    multiplied = sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()  # a table multiplies nothing
     seconds[name] = {
-        "envelope": flop / expected.rates("A100-40")["fp32" if dtype is torch.float32 else "bf16"].value,
+        "envelope": 6 * multiplied * 8 * ladder.TOKENS / expected.rates("A100-40")["bf16"].value,
         "our sum": sum(seconds_on("A100-40", step).values()),
         "measured on an A100": 8 * ladder.TOKENS / speed.points[THEIRS[name]],
     }
@@ -292,18 +324,18 @@ figures.grouped(
 )
 
 # %% [markdown]
-# Look at the three in bf16. To the envelope they're all the same step. Yet the A100 needs half as long once normalization and attention stop writing every intermediate result to memory. Our sum sees that, since it counts bytes.
+# To the envelope they're all the same step. Yet the A100 needs half as long once normalization and attention stop writing every intermediate result to memory. Our sum sees that, since it counts bytes.
 #
-# Our sum is still too optimistic, and most of all for the fastest code. Gaps between kernels and small matrices take time as well. What do other runs say?
+# It's still too optimistic, and most of all for the fastest code. Gaps between kernels and small matrices take time as well. What do other runs say?
 
 # %%
-runs = accuracy.runs()
+runs = [run for run in accuracy.runs() if run.half]
 for run in sorted(runs, key=lambda run: run.factor):
-    print(f"{run.factor:.1f} times our sum: {run.chip}, {run.what}, {published.get(run.row).credit}")
+    print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published.get(run.row).credit}")
 factors = [run.factor for run in runs]
 
 # %% [markdown] tags=["minutes-8"]
-# The two below 1 are convolutions in float32, which have tricks that multiply less. So a plan is a range: our sum times the smallest and the largest factor seen on that chip, or on any chip if nobody has published one. The slow end also waits for every kernel launch.
+# So a plan is a range. Multiply the sum by the smallest and by the largest factor that was found on that chip. Where nobody has published a run in 16 bits, take those of all chips. For the slow end, wait for every kernel launch as well.
 #
 # ## Which machine?
 #
@@ -318,7 +350,7 @@ for offer in offers.values():
 print("Source:", menu.origin.source)
 
 # %% [markdown]
-# A T4 can't hold 16 texts. But it can take them in two halves, and add up the gradients as in lesson 06. That takes about as long.
+# A T4 holds 16 sequences only with the loss in pieces, or in two halves whose gradients are added up. Either takes about as long.
 #
 # **Predict.** Which machine does the job for the least money, within 12 hours?
 
@@ -342,13 +374,13 @@ best = min(in_time, key=in_time.get, default="none")
 # @title Draw hours and dollars { display-mode: "form" }
 SESSION = 12  # hours, at most, that a free session lives
 sessions = [math.ceil(hour / SESSION) for hour in jobs["T4 GPU"][0]]
-free = {f"T4, free: {sessions[0]} to {sessions[1]} sessions": (jobs["T4 GPU"][0], (0.0, 0.0))}
+free = {f"T4, free: at least {sessions[0]} to {sessions[1]} sessions": (jobs["T4 GPU"][0], (0.0, 0.0))}
 a100_step, l4_step = (sum(spent[key].values()) * offers[key].units_per_hour for key in ("A100-40", "L4"))
-print(f"If both are off by the same factor, the A100 is {100 * (1 - a100_step / l4_step):.0f} % cheaper than the L4.")
-figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, at worst: {best}{guessed(your_choice)}")
+print(f"With the same factor on both, the A100 is {100 * (1 - a100_step / l4_step):.0f} % cheaper than the L4.")
+figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, even at its slow end: {best}{guessed(your_choice)}")
 
 # %% [markdown]
-# Each line runs from the best case to the worst. Look at the right ends, because you pay for the worst case too. An hour on the A100 costs more than three times an hour on the L4. But the job costs less, because it's done
+# Each line runs from the quick end to the slow end, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than three times an hour on the L4. But the job costs less, because it's done
 # so much sooner. Compare the price of jobs, not of hours.
 #
 # What would change the answer? Patience would. With no deadline, the free T4 does it for nothing, if you get one often enough. Lesson 09 shows how to go on after each session. A measurement would, too. The L4's line is so long because we found no published run on
@@ -359,7 +391,7 @@ figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title
 # %% [markdown] tags=["minutes-4"]
 # ## Seven billion
 #
-# Back to the first question. Take one text of 2,048 tokens, and the thriftiest optimizer step there is.
+# Back to the first question. Take one sequence of 2,048 tokens, autocast, and a fused AdamW.
 
 # %%
 seven = rehearse(lambda: models.GPT(SEVEN), 1, SEVEN.block_size, fused=True)
@@ -370,7 +402,7 @@ print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters 
 print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.room / 1e9:.0f} GB.")
 
 # %% [markdown]
-# Parameters, gradients and averages are nearly everything, and they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. An A100 reaches 234 TFLOP/s in bf16.
+# Parameters, gradients and averages are nearly everything, and trained this way they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. An A100 reaches 234 TFLOP/s in bf16.
 #
 # **Predict.** How many years of a single A100 was that?
 
@@ -384,12 +416,12 @@ meta = published.get("llama-2-7b-hours")
 real_years = meta.value / 24 / 365
 dollars = meta.value * price * offers["A100-80"].units_per_hour
 print(f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit}).")
-print(f"That's {real_years:.0f} years{guessed(years, ' years')}, and about {round(dollars, -4):,.0f} dollars at Colab's price.")
+print(f"That's {real_years:.0f} years{guessed(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price.")
 
 # %% [markdown] tags=["minutes-6"]
-# Their code is among the best there is, and they had thousands of cards waiting for each other. It still took about twice the envelope. You'd have known the size of that bill before you rented anything.
+# Attention isn't in the envelope, bytes aren't, and in a cluster cards also wait for each other. It still took only twice as long. You'd have known the size of that bill before you rented anything.
 #
-# If you don't have it, freeze the 7 billion parameters in four bits and train a small adapter. Lesson 06 counted that, and it fits on a T4.
+# If that's beyond your budget, freeze the 7 billion parameters in four bits and train a small adapter. Lesson 06 counted that, and it fits on a T4.
 #
 # ## Exercises
 #
@@ -428,8 +460,8 @@ largest_batch = ...
 ### BEGIN SOLUTION
 network, loss, trained = job()
 small, large = (memory.footprint(network, loss, batch_size, trained).peak for batch_size in (8, 16))
-each = (large - small) / 8  # bytes for one example
-largest_batch = int((14e9 - (small - 8 * each)) / each)
+for_one = (large - small) / 8  # bytes for one example
+largest_batch = int((14e9 - (small - 8 * for_one)) / for_one)
 ### END SOLUTION
 exercises.check("08.your_model", largest_batch, job=job)
 
@@ -481,8 +513,8 @@ exercises.check("08.modest", modest, hungry=hungry)
 
 # %%
 takeaways = {
-    "Bytes follow from shapes": f"on the case it was calibrated on, an A100 took {min(more.values()):.0f} to {max(more.values()):.0f} % more than rehearsed.",
-    "The envelope is too good": f"GPT-2 by hand in bf16 took an A100 {off['envelope'][1]:.0f} times as long, with FlashAttention {off['envelope'][-1]:.1f} times, Llama 2 {meta.value / by_envelope:.1f} times.",
+    "Bytes follow from shapes": f"{peak / 1e9:.1f} GB, and {pieces_peak / 1e9:.1f} GB with the loss in pieces, both known without a GPU.",
+    "The envelope is too optimistic": f"written by hand GPT-2 took an A100 {off['envelope'][0]:.0f} times as long, with FlashAttention {off['envelope'][-1]:.1f} times, and Llama 2 took {meta.value / by_envelope:.1f} times as long.",
     "Price jobs, not hours": f"{STEPS:,} steps of GPT-2 within {HOURS} hours: {best}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -493,21 +525,21 @@ value, guess = reference.Value, reference.Prediction
 reference.record(
     "08_plan", FAST, device=hardware.list_devices().cpu,  # nothing here runs on a GPU
     predicted={
-        "gigabytes": guess(gigabytes, peaks[16] / 1e9, "GB"),
+        "gigabytes": guess(gigabytes, peak / 1e9, "GB"),
         "disagrees": guess(disagrees, max(more.values()), "%"),
         "multiplying": guess(multiplying, share, "%"),
         "your_choice": guess(your_choice, best),
         "years": guess(years, real_years, "years"),
     },
-    step_peak=value(peaks[16], "B", "rehearsed peak of GPT-2 with 16 texts, fp16"),
-    few_words=value(with_few[16], "B", "the same with a vocabulary of 1,000"),
-    by_hand=value(peaks[16] - needs.peak, "B", "between twenty lines and memory.footprint"),
+    step_peak=value(peak, "B", "rehearsed peak of GPT-2 at batch size 16, fp16"),
+    in_pieces=value(pieces_peak, "B", "the same with the loss in 16 pieces"),
+    by_hand=value(peak - needs.peak, "B", "between twenty lines and memory.footprint"),
     least_more=value(min(more.values()), "%", "that an A100 took more than rehearsed, at least"),
     most_more=value(max(more.values()), "%", "the same, at most"),
     multiplies=value(share, "%", "of a step that a T4 multiplies, estimated"),
     envelope_off=value(max(off["envelope"]), "×", "time of GPT-2 on an A100 over the envelope's, at worst"),
     sum_off=value(max(off["our sum"]), "×", "the same over our sum"),
-    least_factor=value(min(factors), "×", "time of nine published runs over our sum, the quickest"),
+    least_factor=value(min(factors), "×", "time of published runs in 16 bits over our sum, the quickest"),
     most_factor=value(max(factors), "×", "the same, the slowest"),
     seven_peak=value(seven, "B", "rehearsed peak of training 7 billion parameters"),
     meta_factor=value(meta.value / by_envelope, "×", "Meta's hours for Llama 2 7B over the envelope's"),
@@ -518,8 +550,9 @@ reference.record(
 #
 # | you want to know | count |
 # |---|---|
-# | will it fit? | rehearse two batch sizes with `memory.footprint`, and leave a tenth free |
-# | how long? | 6 × parameters × tokens ÷ the chip's FLOP/s in products, times 2 to 3 for the best code and 4 to 5 for plain code |
+# | will it fit? | rehearse two large batches with `memory.footprint(…, foreach=True)`, and leave a tenth free |
+# | how long? | 6 × parameters × tokens ÷ the chip's FLOP/s in products, times 2 for the best code and up to 7 for plain code |
+# | how long, more closely? | the FLOP and bytes of every call, added up, times 1.1 to 2 |
 # | how much? | hours × units an hour × the price of a unit, at the slow end |
 # | which machine? | time a hundred steps on the two cheapest |
 #

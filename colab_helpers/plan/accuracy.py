@@ -53,6 +53,11 @@ class Run:
     measured: float
 
     @property
+    def half(self) -> bool:
+        """Whether its products were in 16 bits."""
+        return self.what.endswith(("fp16", "bf16"))
+
+    @property
     def factor(self) -> float:
         """How much longer it took than the ceilings say; below 1 on a faster card than the course's."""
         return self.measured / self.ceilings
@@ -78,18 +83,20 @@ def runs() -> tuple[Run, ...]:
     return tuple(Run(**row) for row in _read()["runs"])
 
 
-def factors(chip: str) -> tuple[float, float]:
+def factors(chip: str, half: bool = False) -> tuple[float, float]:
     """Return by how much published runs took longer than their ceilings, at least and at most.
 
     `chip` is a key of the catalogue; both A100s count as one. Those of all chips where that one has no run.
+    `half` says whether the products are in 16 bits: only such runs are compared then, and only others else.
 
-    >>> low, high = factors("T4")
-    >>> 0.5 < low < high < 4
+    >>> low, high = factors("T4", half=True)
+    >>> 1 < low < high < 4
     True
     """
     family = chip.partition("-")[0]
-    own = [run.factor for run in runs() if run.chip.partition("-")[0] == family]
-    found = own or [run.factor for run in runs()]
+    alike = [run for run in runs() if run.half == half]
+    own = [run.factor for run in alike if run.chip.partition("-")[0] == family]
+    found = own or [run.factor for run in alike]
     return min(found), max(found)
 
 

@@ -94,11 +94,12 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the seconds of a step on `chip`, at least and at most.
 
-    Both start from `ceilings` and take the factors by which published runs on that chip missed theirs, or
-    those of all chips where nobody has published one. At least: the launches hide behind the work, or the
-    work behind them. At most: every launch is waited for. `work` is a traced step.
+    Both start from `ceilings` and take the factors by which published runs in the same precision missed
+    theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the work,
+    or the work behind them. At most: every launch is waited for. `work` is a traced step.
     """
-    quick, slow = accuracy.factors(chip.key)
+    halves = sum(one.count * one.flop for one in work.operations if one.format in ("fp16", "bf16"))
+    quick, slow = accuracy.factors(chip.key, half=halves > work.flop / 2)
     sure = sum(ceilings(work, chip).values())
     rates = expected.rates(chip.key)
     if "launch" not in rates:  # a TPU's compiler makes one program of the step

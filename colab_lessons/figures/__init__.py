@@ -24,6 +24,7 @@ from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.roofs import roofs
 from colab_lessons.figures.stacked import stacked
+from colab_lessons.figures.trace import trace
 
 __all__ = [
     "COLOURS",
@@ -47,4 +48,5 @@ __all__ = [
     "stacked",
     "systolic",
     "timeline",
+    "trace",
 ]

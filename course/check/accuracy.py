@@ -15,6 +15,7 @@ import torch
 
 from colab_helpers import _files, benchmark, hardware, plan, published
 from colab_helpers.plan import accuracy
+from colab_lessons import ladder
 from colab_lessons.networks import NANO, NETWORKS, RESNET50, SEVEN, TEN, Network
 from course.table import Course
 
@@ -166,6 +167,29 @@ def runs() -> Iterator[accuracy.Run]:
     what = "nanoGPT, training, bf16"
     steps = 5001 + EVALUATED / 3  # a forward pass is a third of a step
     yield _compare("gpt-a100", "", a100, what, nano, published.get("gpt-a100").value / steps)
+    yield from _ladder()
+
+
+def _ladder() -> Iterator[accuracy.Run]:
+    """GPT-2 in bf16 on an A100, written better and better."""
+    a100, speed = hardware.catalogue()["A100-40"], published.get("ladder-a100")
+    for point, native, flash, what in (
+        ("bf16", False, False, "by hand"),
+        ("PyTorch's own layers", True, False, "own layers"),
+        ("FlashAttention", True, True, "FlashAttention"),
+    ):
+        with torch.device("meta"):
+            network = ladder.GPT2(native, flash, torch.bfloat16)
+
+        def loss(rows: int, network: torch.nn.Module = network) -> torch.Tensor:
+            ids = torch.zeros(rows, ladder.TOKENS, dtype=torch.long)
+            return torch.nn.functional.cross_entropy(network(ids).flatten(0, 1), ids.flatten())
+
+        adamw = torch.optim.AdamW(network.parameters(), fused=True)
+        work = plan.trace_step(network, loss, 8, adamw)
+        seconds = 8 * ladder.TOKENS / speed.points[point]
+        name = f"GPT-2, {what}, training, bf16"
+        yield _compare("ladder-a100", point, a100, name, work, seconds)
 
 
 def _run(

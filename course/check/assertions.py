@@ -58,12 +58,12 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "least_more": (0, 4),  # per cent
         "most_more": (2, 8),
         "multiplies": (35, 65),
-        "envelope_off": (3, 8),
+        "envelope_off": (3, 9),
         "sum_off": (1, 2.5),
-        "least_factor": (0.5, 2),
-        "most_factor": (1, 5),
+        "least_factor": (1, 2),
+        "most_factor": (1, 3),
         "seven_peak": (105e9, 115e9),
-        "few_words": (5e9, 9e9),
+        "in_pieces": (7e9, 9e9),
         "meta_factor": (1.5, 2.5),
     },
     "09_survive": {

@@ -152,7 +152,9 @@ def test_a_new_machine_goes_on_from_the_copy(drive, tmp_path):
 
 
 def test_nothing_is_ever_deleted_where_the_copies_are(drive, tmp_path):
-    links = tmp_path / "links"  # a second name for each file: the first one may go, the second stays
+    links = (
+        tmp_path / "links"
+    )  # a second name for each file: the first one may go, the second stays
     links.mkdir()
     for step in range(1, 12):
         copied(drive, step)

@@ -53,15 +53,25 @@ def test_a_step_is_no_faster_than_both_ceilings():
     assert plan.seconds_on(tiny, CHIPS["H100"])[0] == pytest.approx(launches)
 
 
-def test_a_chip_has_the_factors_of_its_own_published_runs():
+@pytest.mark.parametrize("half", [False, True])
+def test_a_chip_has_the_factors_of_its_own_published_runs_in_that_precision(half):
     factors = {run.chip: [] for run in accuracy.runs()}
     for run in accuracy.runs():
-        factors[run.chip].append(run.factor)
-    assert accuracy.factors("T4") == (min(factors["T4"]), max(factors["T4"]))
+        if run.half == half:
+            factors[run.chip].append(run.factor)
+    assert accuracy.factors("T4", half) == (min(factors["T4"]), max(factors["T4"]))
     a100 = factors["A100-40"] + factors["A100-80"]
-    assert accuracy.factors("A100-40") == accuracy.factors("A100-80") == (min(a100), max(a100))
+    both = accuracy.factors("A100-40", half), accuracy.factors("A100-80", half)
+    assert both == ((min(a100), max(a100)),) * 2
     every = [factor for row in factors.values() for factor in row]
-    assert accuracy.factors("L4") == (min(every), max(every))
+    assert accuracy.factors("L4", half) == (min(every), max(every))
+
+
+def test_the_precision_of_the_step_decides_on_the_factors():
+    t4, alike = CHIPS["T4"], accuracy.factors("T4", half=True)
+    work = training(4096, rows=4096, dtype=torch.float16)
+    ceiling = sum(plan.ceilings(work, t4).values())
+    assert plan.seconds_on(work, t4)[0] == pytest.approx(alike[0] * ceiling)
 
 
 def test_a_format_that_a_chip_lacks_is_said():

@@ -1,0 +1,76 @@
+"""What ran when: a profile's calls over time, each below the one that made it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.ticker import FuncFormatter
+
+from colab_helpers.figures.style import COLOURS, PALE, Picture, canvas, finish, short_seconds
+
+_DEEPEST = 5  # lanes of calls below calls, for each thread
+_NAMED = len(COLOURS)
+
+
+def trace(events: Iterable[Any], *, title: str) -> Picture:
+    """Draw the `events` of a `torch.profiler.profile`, a lane for each thread and depth.
+
+    The names that take most time have a colour each, all others are grey. Work of a GPU has a lane of its
+    own. `title` holds the finding.
+    """
+    known = [event for event in events if event.time_range.end > event.time_range.start]
+    begin = min(event.time_range.start for event in known)
+    end = max(event.time_range.end for event in known)
+    spent: Counter[str] = Counter()
+    for event in known:
+        spent[event.name] += event.self_cpu_time_total + event.self_device_time_total
+    named = [name for name, _ in spent.most_common(_NAMED)]
+    lanes = _lanes(known)
+    with canvas(8.4, 1.3 + 0.34 * len(lanes)) as (figure, axes):
+        for i, spans in enumerate(lanes.values()):
+            for name in [None, *named]:
+                bars = [
+                    ((start - begin) / 1e6, (stop - start) / 1e6)
+                    for start, stop, what in spans
+                    if what == name or (name is None and what not in named)
+                ]
+                colour = PALE if name is None else COLOURS[named.index(name)]
+                axes.broken_barh(
+                    bars, (i - 0.42, 0.84), facecolor=colour, edgecolor="white", lw=0.3
+                )
+        for name in named:
+            axes.broken_barh([], (0, 0), facecolor=COLOURS[named.index(name)], label=name[:34])
+        axes.set_yticks(range(len(lanes)), list(lanes))
+        axes.set(ylim=(len(lanes) - 0.5, -0.5), xlim=(0, (end - begin) / 1e6), xlabel="time")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
+        axes.grid(axis="y", visible=False)
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+        most = ", ".join(f"{name} {spent[name] / 1e3:.1f} ms" for name in named)
+        return finish(figure, f"Calls over time. {title}. Most time: {most}.")
+
+
+def _lanes(events: Iterable[Any]) -> dict[str, list[tuple[float, float, str]]]:
+    """Spans by lane: for each thread its calls, those below them, and so on; then the GPU."""
+    lanes: dict[str, list[tuple[float, float, str]]] = {}
+    open_ends: dict[int, list[float]] = {}
+    threads: dict[int, int] = {}
+    gpu: list[tuple[float, float, str]] = []
+    for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
+        span = event.time_range.start, event.time_range.end, event.name
+        if event.device_type.name == "CUDA":
+            gpu.append(span)
+            continue
+        above = open_ends.setdefault(event.thread, [])
+        while above and above[-1] <= event.time_range.start:
+            above.pop()
+        if len(above) < _DEEPEST:
+            thread = threads.setdefault(event.thread, len(threads))
+            name = "Python" if not thread else f"thread {thread + 1}"
+            label = name if not above else f"{name}, {'below ' * len(above)}".rstrip()
+            lanes.setdefault(label, []).append(span)
+        above.append(event.time_range.end)
+    ordered = dict(sorted(lanes.items(), key=lambda entry: entry[0].count("below")))
+    return ordered | ({"GPU": gpu} if gpu else {})
