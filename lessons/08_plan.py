@@ -201,7 +201,7 @@ figures.grouped(
 )
 
 # %% [markdown]
-# Fake tensors on a CPU and a real card are a few percent apart. His figure is what PyTorch had reserved, and that's always a little more than what the tensors hold.
+# Fake tensors on a CPU and a real card are a few percent apart. His figure is what PyTorch's allocator had reserved, and that's always a little more than what the tensors hold.
 #
 # Is it a fair test? Not quite. We wrote the network from its description, and our first try was too high. A CPU's dropout keeps its mask in the format of the numbers, and a GPU's keeps one byte for each. We found that because
 # of this very table. So it's calibrated on this case. And his code doesn't use autocast, so nobody has confirmed the 17.1 GB above.
@@ -209,12 +209,12 @@ figures.grouped(
 # Do you have an NVIDIA GPU here? Then you can. Run the step for real.
 
 # %%
-def on_card(batch_size, steps=5):
+def on_card(batch_size, steps=8):
     network = models.GPT(GPT2).cuda()
     adamw, scaler = torch.optim.AdamW(network.parameters()), torch.amp.GradScaler()
     ids = torch.zeros(batch_size, GPT2.block_size, dtype=torch.long, device="cuda")
     for step in range(steps + 1):
-        if step == 1:  # the first one warms up
+        if step == 3:  # the first ones warm up, and the scaler finds its factor
             torch.cuda.reset_peak_memory_stats()
             torch.cuda.synchronize()
             start = time.perf_counter()
@@ -225,7 +225,7 @@ def on_card(batch_size, steps=5):
         scaler.update()
         adamw.zero_grad()
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated(), (time.perf_counter() - start) / steps
+    return torch.cuda.max_memory_allocated(), (time.perf_counter() - start) / (steps - 2)
 
 
 # %%
@@ -239,7 +239,7 @@ else:
 # %% [markdown] tags=["minutes-10"]
 # ## How long?
 #
-# Start on the back of an envelope. Training takes six operations for each parameter and token: two forward, four backward. Divide by the rate that a chip reaches in large products. Others have measured that, and also how fast each chip moves bytes.
+# Start on the back of an envelope. Training takes six operations for each parameter and token: two forward, four backward. Divide by the rate that a chip reaches in large products. Others have measured that, and also how fast chips move bytes. For the L4 and the G4 some of it is a guess from the data sheet.
 
 # %%
 for key in ("T4", "L4", "A100-40", "G4"):
@@ -270,7 +270,7 @@ for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))
 print(f"all calls: {work.flop / 1e12:.1f} TFLOP, because attention multiplies, too")
 
 # %% [markdown]
-# The slowest one multiplies nothing at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
+# The slowest one has no matrix product at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
 #
 # **Predict.** What percentage of the step does a T4 spend on multiplying?
 
@@ -298,7 +298,7 @@ print("Estimates from rates that others measured; not yet checked on a card.")
 figures.grouped(shares, unit="%", title=f"By this sum, a T4 multiplies for {share:.0f} % of the step{guessed(multiplying, ' %')}")
 
 # %% [markdown]
-# About half of the time goes into moving bytes.
+# By this sum, about half of the time goes into moving bytes.
 #
 # Is our sum any good? Raschka's page also says how many tokens the A100 trained on in a second. Put three things side by side, for his versions in bf16: the envelope, our sum, and the clock.
 
@@ -339,7 +339,7 @@ factors = [run.factor for run in runs]
 #
 # ## Which machine?
 #
-# Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. Here's what Colab's GPUs cost by the hour. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
+# Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. Here's what those of Colab's GPUs cost whose rate we know. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
 
 # %%
 menu = facts.machine_table()
@@ -383,7 +383,7 @@ figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title
 # Each line runs from the quick end to the slow end, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than three times an hour on the L4. But the job costs less, because it's done
 # so much sooner. Compare the price of jobs, not of hours.
 #
-# What would change the answer? Patience would. With no deadline, the free T4 does it for nothing, if you get one often enough. Lesson 09 shows how to go on after each session. A measurement would, too. The L4's line is so long because we found no published run on
+# What would change the answer? Patience would. With no deadline, the free T4 does it for nothing, if you get one often enough. Lesson 09 shows how to go on after each session. A measurement would, too. The L4's line is a guess from other chips' runs, since we found none on
 # one. Buy ten minutes on it, time a hundred steps, and the line shrinks to a point.
 #
 # All of this is one command in a terminal: `colab-helpers plan train.py:job --steps 100000`.
@@ -402,7 +402,7 @@ print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters 
 print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.room / 1e9:.0f} GB.")
 
 # %% [markdown]
-# Parameters, gradients and averages are nearly everything, and trained this way they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. An A100 reaches 234 TFLOP/s in bf16.
+# Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. An A100 reached 234 TFLOP/s in bf16 products.
 #
 # **Predict.** How many years of a single A100 was that?
 
@@ -410,7 +410,7 @@ print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.room /
 years = None  # @param {type:"number"}
 
 # %%
-LLAMA, TOKENS = 6.74e9, 2e12  # parameters and tokens, from Meta's paper
+LLAMA, TOKENS = 6.74e9, 2e12  # tokens from Meta's paper, parameters from the published weights
 by_envelope = 6 * LLAMA * TOKENS / expected.rates("A100-80")["bf16"].value / 3600  # hours
 meta = published.get("llama-2-7b-hours")
 real_years = meta.value / 24 / 365
@@ -551,7 +551,7 @@ reference.record(
 # | you want to know | count |
 # |---|---|
 # | will it fit? | rehearse two large batches with `memory.footprint(…, foreach=True)`, and leave a tenth free |
-# | how long? | 6 × parameters × tokens ÷ the chip's FLOP/s in products, times 2 for the best code and up to 7 for plain code |
+# | how long? | 6 × parameters × tokens ÷ the chip's FLOP/s in products, times 2 for the best code, up to 7 for plain code, and more for small networks |
 # | how long, more closely? | the FLOP and bytes of every call, added up, times 1.1 to 2 |
 # | how much? | hours × units an hour × the price of a unit, at the slow end |
 # | which machine? | time a hundred steps on the two cheapest |

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -19,8 +20,10 @@ SLOTS = 2
 class Copier:
     """Copies files into `folder`, one at a time and always the newest; what came in between is left out.
 
-    `older(suffix)` gives the files of a kind in `folder`, the one to overwrite first. `reason(error)` puts
-    an OSError into words, `gone()` says why the folder cannot be used, "" where it can.
+    A copy begins at least `every` seconds after the one before, so that Drive can send a file before it is
+    overwritten; `wait` does not wait for that. `older(suffix)` gives the files of a kind in `folder`, the
+    one to overwrite first. `reason(error)` puts an OSError into words, `gone()` says why the folder cannot
+    be used, "" where it can.
     """
 
     def __init__(
@@ -29,8 +32,10 @@ class Copier:
         older: Callable[[str], Collection[Path]],
         gone: Callable[[], str],
         reason: Callable[[OSError], str],
+        every: float = 0,
     ):
         self._folder, self._older, self._gone, self._reason = folder, older, gone, reason
+        self._every, self._begun = every, -every
         self._lock = threading.Lock()
         self._next: tuple[Path, str] | None = None
         self._thread: threading.Thread | None = None
@@ -38,18 +43,26 @@ class Copier:
         self.problem = ""
 
     def send(self, path: Path, suffix: str) -> None:
-        """Have `path` copied as soon as the copy under way is done; return at once."""
-        with self._lock:
-            self._next = path, suffix
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="checkpoint copies")
-                self._thread.start()
+        """Have `path` copied as soon as its turn comes; return at once."""
+        self._start((path, suffix), due=time.monotonic() - self._begun >= self._every)
 
     def wait(self) -> None:
         """Wait until the newest file has been copied, or could not be."""
-        thread = self._thread
-        if thread is not None:
+        while True:
+            self._start(None, due=True)
+            thread = self._thread
+            if thread is None or not thread.is_alive():
+                return
             thread.join()
+
+    def _start(self, newest: tuple[Path, str] | None, due: bool) -> None:
+        with self._lock:
+            self._next = newest or self._next
+            idle = self._thread is None or not self._thread.is_alive()
+            if due and idle and self._next:
+                self._begun = time.monotonic()
+                self._thread = threading.Thread(target=self._work, name="checkpoint copies")
+                self._thread.start()
 
     def _work(self) -> None:
         while True:
@@ -65,6 +78,10 @@ class Copier:
             except OSError as error:
                 if path.exists():  # else newer ones have pushed it out, and the newest is next
                     self.problem = f"{self._folder}: {self._reason(error)}"
+            if self._every:  # what came meanwhile has its turn later
+                with self._lock:
+                    self._thread = None
+                return
 
     def _copy(self, path: Path, suffix: str) -> None:
         target = self._folder / path.name

@@ -26,6 +26,7 @@ from colab_helpers.checkpoints.copies import Copier
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
 _DRIVE = Path(runtime.DRIVE)
+_REST = 300  # seconds from one copy to Drive to the next
 _T = TypeVar("_T")
 
 
@@ -113,8 +114,9 @@ class Store:
     On a mounted Drive, or with a `local` folder on the machine's own disk, checkpoints are written there
     first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
     deleted there, since what is deleted on Drive still counts. `local` is a folder of its own in the
-    machine's temporary one when left out. Drive in turn takes a file into a cache and sends it later, so
-    end with `wait()` and `drive.flush_and_unmount()`.
+    machine's temporary one when left out. Drive in turn takes a file into a cache and sends it later. So
+    copies to Drive begin at least `every` seconds apart, 300 when left out: a file then rests for ten
+    minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
@@ -123,17 +125,28 @@ class Store:
     [(120, 0)]
     """
 
-    def __init__(self, folder: str | Path, keep: int = 2, local: str | Path | None = None):
+    def __init__(
+        self,
+        folder: str | Path,
+        keep: int = 2,
+        local: str | Path | None = None,
+        every: float | None = None,
+    ):
         if keep < 1:
             raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
         self.keep = keep
         self.folder = _ready(Path(folder))
         self._mount = _mount_of(self.folder)
         self._rejected: set[Path] = set()
-        if local is None and self.folder.is_relative_to(_DRIVE):
+        on_drive = self.folder.is_relative_to(_DRIVE)
+        if local is None and on_drive:
             local = _local_folder(self.folder)
+        if every is None:
+            every = _REST if on_drive else 0
         self.local = _ready(Path(local)) if local else None
-        self._copier = Copier(self.folder, self._older, self._gone, _reason) if local else None
+        self._copier = (
+            Copier(self.folder, self._older, self._gone, _reason, every) if local else None
+        )
 
     def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> Saved:
         """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.

@@ -22,7 +22,7 @@ def missing(answer: Mapping[str, Any]) -> str:
             ("A", "scaler"): "a scaler only skips steps: nothing jumps.",
             ("B", "scheduler"): "a small learning rate still changes the weights, a little.",
             ("B", "optimizer"): "without its averages it steps at once, and too far.",
-            ("C", "scaler"): "then the first numbers would be equal.",
+            ("C", "scaler"): "then the first numbers would be that at the resume.",
             ("C", "position"): "other pictures at the full learning rate would move it more.",
             ("C", "random"): "that decides on dropout: it would look like luck.",
             ("C", "noise"): "that changes the pictures: it would look like luck.",
@@ -33,24 +33,20 @@ def missing(answer: Mapping[str, Any]) -> str:
 
 @exercise(
     "09.interval",
-    hint="Young's formula, with both times in seconds. Does the lag decide on the interval?",
+    hint="Young's formula, with both times in seconds. And how long does a copy take?",
 )
 def interval(answer: float) -> str:
-    """The interval by Young's formula, in seconds; the lag of an upload does not move it."""
+    """The interval by Young's formula, or the time of a copy where that is longer, in seconds."""
     given = number(answer)
-    if 840 <= given <= 857:
-        return "14 minutes, and the twelve minutes of lag change nothing about it."
-    if 599 <= given <= 601:
-        raise NotYet("The 2 below the root is missing.")
-    if 14 <= given <= 14.3:
-        raise NotYet(
-            "Are those minutes, or are hours below the root? Seconds are wanted, of seconds."
-        )
-    if 3690 <= given <= 3710 or 3590 <= given <= 3610:
-        raise NotYet("The lag does not stop your training: only the 40 seconds are a cost.")
-    if 1560 <= given <= 1577:
-        raise NotYet("The lag is lost whatever you choose, so it does not belong in the interval.")
-    raise NotYet("The root of twice the cost times the time between, both in seconds.")
+    if 719 <= given <= 780:
+        return "Young says 9 minutes, but a file that has not arrived must not be overwritten."
+    if 530 <= given <= 540:
+        raise NotYet("So says Young. But the copy before it is still on its way then.")
+    if 378 <= given <= 381:
+        raise NotYet("The 2 below the root is missing, and a copy takes longer than that.")
+    if 8.9 <= given <= 12:
+        raise NotYet("Those are minutes, or hours are below the root. Seconds are wanted.")
+    raise NotYet("The root of twice the cost times the time between, in seconds; and a copy?")
 
 
 def _put_back(run: Any, state: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "differ": (0, 0),  # a kill changes not one bit
         "differ_after": (0, 0),
         "weights_differ": (0, 0),
-        "luck_high": (0, 0.5),
+        "luck_high": (0, 0.6),
         "forgot_optimizer": (0.1, INFINITY),
         "forgot_most": (0.1, INFINITY),
         "left_over": (0, 0),

@@ -407,13 +407,13 @@ CASES = {
         [({**MISSING, "A": "scheduler"}, "small steps"), ({**MISSING, "A": "scaler"}, "nothing jumps"),
          ({**MISSING, "B": "optimizer"}, "too far"), ({**MISSING, "B": "scheduler"}, "still changes"),
          ({**MISSING, "C": "random"}, "dropout"), ({**MISSING, "C": "noise"}, "look like luck"),
-         ({**MISSING, "C": "scaler"}, "would be equal"), ({**MISSING, "C": "position"}, "move it more"),
+         ({**MISSING, "C": "scaler"}, "at the resume"), ({**MISSING, "C": "position"}, "move it more"),
          (3, "cannot be read")],
     ),
     "09.interval": (
-        {}, ..., 849,
-        [(600, "2 below the root"), (14.14, "hours below the root"), (60, "The root of twice"),
-         (3700, "does not stop"), (1569, "whatever you choose"), ("often", "A number is wanted")],
+        {}, ..., 720,
+        [(537, "still on its way"), (379, "2 below the root"), (9, "Those are minutes"),
+         (60, "and a copy"), ("often", "A number is wanted")],
     ),
     "09.keep": (
         {"run_class": Run}, lambda run: ..., keep,

@@ -231,6 +231,19 @@ def test_without_the_mount_the_work_goes_on_and_is_copied_when_it_is_back(drive,
     assert [found.step for found in drive.files()][:2] == [3, 3]
 
 
+def test_copies_keep_their_distance_and_the_last_one_comes_at_once(tmp_path):
+    store = Store(tmp_path / "drive", local=tmp_path / "local", every=1000)
+    for step in range(1, 6):
+        put(store, step, f"of {step}")
+    while store._copier._thread:
+        pass
+    there = [found.step for found in store.files() if found.path.parent == store.folder]
+    assert there == [1]  # the first at once, the others not yet
+    store.wait()
+    there = [found.step for found in store.files() if found.path.parent == store.folder]
+    assert there == [5, 1]
+
+
 def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
     monkeypatch.setattr("colab_helpers.checkpoints.store._DRIVE", tmp_path)
     monkeypatch.setattr(type(tmp_path), "is_mount", lambda path: path == tmp_path)
@@ -238,6 +251,7 @@ def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     first, again, other = (Store(tmp_path / name) for name in ("run", "run", "two"))
     assert first.local == again.local != other.local
+    assert first._copier._every == 300
 
 
 def test_errors_that_are_not_the_disks_are_raised(store):
