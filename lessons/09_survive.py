@@ -314,7 +314,7 @@ ordered = dict(sorted(final.items(), key=lambda entry: entry[1]))
 worst = max(pieces, key=final.get)
 outside = [piece for piece in pieces if not min(luck) <= final[piece] <= max(luck)]
 figures.bars(
-    ordered, unit="loss", log=True, claims={f"{len(luck)} runs that forgot nothing": (min(luck), max(luck))},
+    ordered, unit="", log=True, claims={f"{len(luck)} runs that forgot nothing": (min(luck), max(luck))},
     title=f"Final loss with something forgotten. Of single pieces, the {worst} hurts most{guessed(worst_to_forget)}",
 )
 

@@ -59,7 +59,7 @@ def columns(answer: Callable, sums: Callable) -> str:
     class Calls(TorchDispatchMode):
         count = 0
 
-        def __torch_dispatch__(self, call, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        def __torch_dispatch__(self, call, types, args=(), kwargs=None):
             self.count += 1
             return call(*args, **(kwargs or {}))
 

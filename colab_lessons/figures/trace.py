@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from colab_helpers.figures.style import COLOURS, PALE, Picture, canvas, finish, short_seconds
 
-_DEEPEST = 5  # lanes of calls below calls, for each thread
+_DEEPEST = 4  # lanes of calls below calls, for each thread
 _NAMED = len(COLOURS)
+Span = tuple[float, float, str]
 
 
 def trace(events: Iterable[Any], *, title: str) -> Picture:
@@ -42,7 +43,8 @@ def trace(events: Iterable[Any], *, title: str) -> Picture:
                 )
         for name in named:
             axes.broken_barh([], (0, 0), facecolor=COLOURS[named.index(name)], label=name[:34])
-        axes.set_yticks(range(len(lanes)), list(lanes))
+        axes.set_yticks(range(len(lanes)), ["" if depth else name for name, depth in lanes])
+        axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.set(ylim=(len(lanes) - 0.5, -0.5), xlim=(0, (end - begin) / 1e6), xlabel="time")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
         axes.grid(axis="y", visible=False)
@@ -52,25 +54,26 @@ def trace(events: Iterable[Any], *, title: str) -> Picture:
         return finish(figure, f"Calls over time. {title}. Most time: {most}.")
 
 
-def _lanes(events: Iterable[Any]) -> dict[str, list[tuple[float, float, str]]]:
+def _lanes(events: Iterable[Any]) -> dict[tuple[str, int], list[Span]]:
     """Spans by lane: for each thread its calls, those below them, and so on; then the GPU."""
-    lanes: dict[str, list[tuple[float, float, str]]] = {}
+    lanes: dict[tuple[str, int], list[Span]] = {}
     open_ends: dict[int, list[float]] = {}
-    threads: dict[int, int] = {}
-    gpu: list[tuple[float, float, str]] = []
+    threads: dict[int, str] = {}
     for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
         span = event.time_range.start, event.time_range.end, event.name
         if event.device_type.name == "CUDA":
-            gpu.append(span)
+            lanes.setdefault(("GPU", 0), []).append(span)
             continue
+        name = threads.setdefault(
+            event.thread, f"thread {len(threads) + 1}" if threads else "Python"
+        )
         above = open_ends.setdefault(event.thread, [])
         while above and above[-1] <= event.time_range.start:
             above.pop()
         if len(above) < _DEEPEST:
-            thread = threads.setdefault(event.thread, len(threads))
-            name = "Python" if not thread else f"thread {thread + 1}"
-            label = name if not above else f"{name}, {'below ' * len(above)}".rstrip()
-            lanes.setdefault(label, []).append(span)
+            lanes.setdefault((name, len(above)), []).append(span)
         above.append(event.time_range.end)
-    ordered = dict(sorted(lanes.items(), key=lambda entry: entry[0].count("below")))
-    return ordered | ({"GPU": gpu} if gpu else {})
+    order = [*threads.values(), "GPU"]
+    return {
+        lane: lanes[lane] for lane in sorted(lanes, key=lambda key: (order.index(key[0]), key[1]))
+    }

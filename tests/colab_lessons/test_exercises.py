@@ -83,6 +83,20 @@ def overwriting(x):
     return x.mul_(0)
 
 
+READ = {"disease": "rows", "line": "B"}
+GAIN = {"four times faster": 55, "beside it": 60}
+
+
+def sums(matrix):
+    return torch.stack([matrix[:, j].sum() for j in range(matrix.shape[1])])
+
+
+def heavy_step():
+    a = torch.rand(400, 400)
+    for _ in range(5):
+        a = a @ a / 400
+
+
 def small_job():
     with torch.device("meta"):
         network = torch.nn.Linear(1000, 1000)
@@ -421,6 +435,28 @@ CASES = {
          (lambda run: keep(run, copy=lambda state: state), "The state of model is not that of the moment"),
          (lambda run: {**keep(run), "best": 0.0}, "The state of best"),
          (lambda run: 3, "A dict is wanted"), (3, "cannot be read")],
+    ),
+    "10.reading": (
+        {}, dict.fromkeys(READ, ...), READ,
+        [({**READ, "disease": "data"}, "2 of some"), ({**READ, "disease": "optimizer"}, "one call here"),
+         ({**READ, "disease": "pairs"}, "many bytes"), ({**READ, "disease": "growing"}, "many bytes"),
+         ({**READ, "line": "A"}, "whose they are"), ({**READ, "line": "C"}, "one call"),
+         ({**READ, "line": "D"}, "2 ms"), (3, "cannot be read")],
+    ),
+    "10.gain": (
+        {}, dict.fromkeys(GAIN, ...), GAIN,
+        [({**GAIN, "four times faster": 25}, "whole step"), ({**GAIN, "four times faster": 60}, "a quarter"),
+         ({**GAIN, "beside it": 40}, "takes 60 to come"), ({**GAIN, "beside it": 100}, "the slower one"),
+         ({**GAIN, "beside it": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "10.columns": (
+        {"sums": sums}, lambda matrix: ..., lambda matrix: matrix.sum(0),
+        [(sums, "calls. 5 will do"), (lambda matrix: matrix.sum(1), "one number for each column"),
+         (lambda matrix: matrix.mean(0), "differ"), (3, "cannot be read")],
+    ),
+    "10.mine": (
+        {"step": heavy_step}, ..., "aten::mm",
+        [("aten::nothing", "take most time"), (3, "A name is wanted")],
     ),
 }  # fmt: skip
 

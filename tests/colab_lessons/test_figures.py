@@ -4,6 +4,7 @@ import io
 import matplotlib
 import matplotlib.image
 import pytest
+import torch
 
 from colab_helpers import hardware, published
 from colab_lessons import figures
@@ -388,3 +389,28 @@ def test_lives_of_a_run_lie_over_the_one_left_in_peace(axes_of):
     picture = figures.lives(whole, {"first": first, "second": second}, title="T")
     assert "first from step 0 to 5; second from step 4 to 9" in picture.alt
     axes_of(figures.lives, whole, {f"life {i}": first for i in range(9)}, title="T")
+
+
+def test_a_trace_has_a_lane_for_each_depth_and_names_what_takes_most_time(axes_of):
+    def step():
+        with torch.profiler.record_function("forward"):
+            a = torch.rand(200, 200)
+            return a @ a
+
+    step()
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, acc_events=True) as profile:
+        step()
+    [axes] = axes_of(figures.trace, profile.events(), title="T")
+    lanes = [label.get_text() for label in axes.get_yticklabels()]
+    assert lanes[0] == "Python" and 2 <= len(lanes) <= 4 and set(lanes[1:]) == {""}
+    assert "aten::mm" in figures.trace(profile.events(), title="T").alt
+    assert "aten::mm" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_prices_run_from_the_quick_end_to_the_slow_one(axes_of):
+    jobs = {"a": ((1.0, 2.0), (3.0, 6.0)), "free": ((4.0, 9.0), (0.0, 0.0))}
+    drawn = figures.prices(jobs, title="T", deadline=("5 hours", 5), best="a")
+    assert "a 1.0 to 2.0 hours, 3.0 to 6.0 dollars" in drawn.alt
+    [axes] = axes_of(figures.prices, jobs, title="T", deadline=("5 hours", 5), best="a")
+    assert axes.lines[0].get_linewidth() > axes.lines[1].get_linewidth()
