@@ -138,14 +138,6 @@ class Rates:
         """
         return self[dtype].value / self["memory"].value
 
-    def attainable(self, intensity: float, dtype: str = "fp32") -> float:
-        """Return the FLOP/s in `dtype` that code of `intensity` FLOP per byte reaches: the measured roof.
-
-        >>> rates("T4").attainable(1) / 1e9
-        240.0
-        """
-        return min(self[dtype].value, intensity * self["memory"].value)
-
 
 def rates(chip: str) -> Rates:
     """Return the expected rates of `chip`, a key of `hardware.catalogue()` such as "T4".
@@ -178,15 +170,6 @@ def measured(name: str, **speeds: float) -> Rates:
         key.replace("_", "-"): Rate(value, value, "H", ("you",)) for key, value in speeds.items()
     }
     return Rates("", name, own, checked=True)
-
-
-def chips() -> tuple[str, ...]:
-    """Return the keys of the chips with at least one rate of their own.
-
-    >>> chips()
-    ('T4', 'L4', 'A100-40', 'A100-80', 'H100', 'v5e', 'V100')
-    """
-    return tuple(key for key in catalogue() if key in _rows())
 
 
 def shares(quantity: str) -> tuple[float, float]:

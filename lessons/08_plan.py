@@ -82,6 +82,7 @@ def plain(network, ids):
     return F.cross_entropy(scores.flatten(0, 1), ids.flatten())
 
 
+# %%
 def rehearse(make, batch_size, tokens=1024, loss_of=plain, half=True, **options):
     with FakeTensorMode(), Bytes() as room:
         network = make()
@@ -144,7 +145,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# Seven lines, and it takes half the memory. You didn't need a card for that, or a single crash.
+# A few lines, and it takes half the memory. You didn't need a card for that, or a single crash.
 #
 # The lines are straight once the batch is so large that the activations decide. So rehearse two large batches, draw a line, and read your largest batch off any card. Rehearse that one too, and leave a tenth free.
 #
@@ -210,7 +211,7 @@ figures.grouped(
 
 # %%
 def on_card(batch_size, steps=8):
-    network = models.GPT(GPT2).cuda()
+    network = models.GPT(GPT2).to("cuda")
     adamw, scaler = torch.optim.AdamW(network.parameters()), torch.amp.GradScaler()
     ids = torch.zeros(batch_size, GPT2.block_size, dtype=torch.long, device="cuda")
     for step in range(steps + 1):
@@ -252,7 +253,7 @@ print(f"{flop / 1e12:.1f} TFLOP a step: {envelope:.2f} s on a T4, if it does not
 # %% [markdown]
 # It does other things. `plan.trace_step` is our counter again, and it notes the FLOP and the bytes of every call.
 #
-# A call takes about as long as the slower of the two: its FLOP at the chip's FLOP/s, or its bytes at the chip's bytes/s. That's the roofline from lesson 02. Here are the five slowest kinds of call on a T4.
+# A call takes about as long as the slower of the two: its FLOP at the chip's FLOP/s, or its bytes at the chip's bytes/s. That's the roofline from lesson 02. Here are the five slowest calls on a T4, by shape.
 
 # %%
 work = plan.trace_step(model, loss_with(model), 16, adamw, foreach=True)
@@ -270,7 +271,7 @@ for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))
 print(f"all calls: {work.flop / 1e12:.1f} TFLOP, because attention multiplies, too")
 
 # %% [markdown]
-# The slowest one has no matrix product at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
+# The slowest single call has no matrix product at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
 #
 # **Predict.** What percentage of the step does a T4 spend on multiplying?
 
@@ -335,11 +336,11 @@ for run in sorted(runs, key=lambda run: run.factor):
 factors = [run.factor for run in runs]
 
 # %% [markdown] tags=["minutes-8"]
-# So a plan is a range. Multiply the sum by the smallest and by the largest factor that was found on that chip. Where nobody has published a run in 16 bits, take those of all chips. For the slow end, wait for every kernel launch as well.
+# So a plan is a range. Take the training runs in 16 bits. The quick end is our sum times the smallest factor on that chip, where both A100s count as one. The slow end is the largest factor, plus the time of every kernel launch. A chip without a run gets the range of all chips.
 #
 # ## Which machine?
 #
-# Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. Here's what those of Colab's GPUs cost whose rate we know. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
+# Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. That's 1.6 billion tokens, a small part of what GPT-2 was trained on. Here's what those of Colab's GPUs cost whose rate we know. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
 
 # %%
 menu = facts.machine_table()
@@ -523,7 +524,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "08_plan", FAST, device=hardware.list_devices().cpu,  # nothing here runs on a GPU
+    "08_plan", FAST, device=hardware.list_devices().cpu,
     predicted={
         "gigabytes": guess(gigabytes, peak / 1e9, "GB"),
         "disagrees": guess(disagrees, max(more.values()), "%"),
@@ -552,7 +553,7 @@ reference.record(
 # |---|---|
 # | will it fit? | rehearse two large batches with `memory.footprint(…, foreach=True)`, and leave a tenth free |
 # | how long? | 6 × parameters × tokens ÷ the chip's FLOP/s in products, times 2 for the best code, up to 7 for plain code, and more for small networks |
-# | how long, more closely? | the FLOP and bytes of every call, added up, times 1.1 to 2 |
+# | how long, more closely? | the FLOP and bytes of every call, added up, times 1.1 to 2, plus the launches |
 # | how much? | hours × units an hour × the price of a unit, at the slow end |
 # | which machine? | time a hundred steps on the two cheapest |
 #

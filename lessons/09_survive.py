@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import checkpoints, facts, hardware
+from colab_helpers import benchmark, checkpoints, facts, hardware
 
 from colab_lessons import exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -112,6 +112,7 @@ def state_of(now):
     return state
 
 
+# %%
 def restore(now, state, forget=()):
     for name in WITH_STATE:
         if name not in forget:
@@ -143,6 +144,7 @@ def save(folder, step, state):
         old.unlink()
 
 
+# %%
 def newest(folder):
     for path in sorted(folder.glob("*.pt"), reverse=True):
         step, digest = path.stem.split("-")
@@ -269,6 +271,7 @@ def score(now):  # loss on all pictures, without noise and dropout
     return loss.item()
 
 
+# %%
 def train(now, begin, lag=0):  # lag: how many steps the data are behind
     scores = []
     for step in range(begin, STEPS):
@@ -277,6 +280,7 @@ def train(now, begin, lag=0):  # lag: how many steps the data are behind
     return scores
 
 
+# %%
 now = fresh()
 for step in range(RESUMED):
     take_step(step, now)
@@ -468,7 +472,7 @@ for step in range(10, 310, 10):
     for each in bins.values():
         each.look()
 for name, each in bins.items():
-    print(f"{name:>8}: 30 checkpoints, {len(list(each.folder.iterdir()))} files on Drive, {len(each.gone)} in its bin")
+    print(f"{name:>8}: 30 checkpoints, {len(list(each.folder.iterdir()))} files in the folder, {len(each.gone)} deleted")
 
 # %% [markdown]
 # With 210 MB every three minutes, the bin fills the free 15 GB in three and a half hours. Then nothing can be saved at all.
@@ -510,6 +514,7 @@ costs = []
 for step in range(3):
     start = time.perf_counter()
     save(work / "heavy", step, heavy)
+    benchmark.synchronize()  # a habit: the disk is what we wait for
     costs.append(time.perf_counter() - start)  # save() waits for the disk
 cost = min(costs)
 f"{cost:.2f} s for a checkpoint of {MEGABYTES} MiB"
@@ -552,13 +557,13 @@ figures.lines(
 
 
 # %% [markdown] tags=["minutes-4"]
-# You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It also gets flat: from two minutes to eight, it hardly matters.
+# You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It's also shallow: from two minutes to eight, you lose less than one percent more.
 #
-# That's good news, because there's one limit. A file on Drive must not be overwritten before it has arrived. So save to the machine's disk as often as you like, which helps when only the program dies. And copy to Drive every five minutes or more. With two files, each then rests for ten.
+# That's good news, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files take turns, so each rests for twice the interval. With ten minutes of lag, copy every five minutes or more. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as often as you like, which helps when only the program dies.
 #
 # You don't have to write this yourself. Here's what the libraries keep, and what they leave to you.
 #
-# | | keeps | leaves to you |
+# | library | keeps | leaves to you |
 # |---|---|---|
 # | Lightning, `ModelCheckpoint` | model, optimizers, schedules, scaler, counters | random generators; the position in the data, unless the loader is stateful |
 # | Accelerate, `save_state` | what you prepared or registered, and the usual random generators | the position in the data, unless the loader is stateful |
@@ -594,12 +599,12 @@ exercises.check("09.missing", missing)
 # %% [markdown]
 # ### 2 · How often, on Drive?
 #
-# A checkpoint of 4 GB stops your training for 40 seconds, and its copy takes 12 minutes to reach Drive. There's one file on Drive besides the one being overwritten. Your sessions live one hour on average. Every how many seconds should you copy?
+# A checkpoint of 4 GB stops your training for 40 seconds, and its upload to Drive takes 12 minutes. One upload must be done before the next begins. Your sessions live one hour on average. Every how many seconds should you copy?
 
 # %% tags=["exercise"]
 seconds = ...
 ### BEGIN SOLUTION
-seconds = max((2 * 40 * 3600) ** 0.5, 12 * 60)  # Young says 9 minutes, but a copy takes 12
+seconds = max((2 * 40 * 3600) ** 0.5, 12 * 60)  # Young says 9 minutes, but an upload takes 12
 ### END SOLUTION
 exercises.check("09.interval", seconds)
 
@@ -653,7 +658,7 @@ exercises.check("09.keep", keep, run_class=Run)
 takeaways = {
     "Save everything that changes": f"killed at step {victim}, resumed at {resumed_at}: {differ} losses and {weights_differ} weights differ.",
     "Write a second file, then rename it": f"killed while writing, {usable_after_over} checkpoints were left when overwriting, and {usable_after_beside} when renaming.",
-    "The machine's disk first, then two files on Drive": f"{len(bins['our save'].gone)} of 30 files in the bin the usual way, {len(bins['Store'].gone)} this way, tried on plain folders.",
+    "The machine's disk first, then two files on Drive": f"{len(bins['our save'].gone)} of 30 files deleted the usual way, {len(bins['Store'].gone)} this way, in plain folders.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

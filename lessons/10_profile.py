@@ -48,7 +48,7 @@ gpu = device.type == "cuda"
 # %% [markdown] tags=["minutes-8", "short-7"]
 # ## What does 5 % mean?
 #
-# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the percentage of the last moment in which at least one kernel was running. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
+# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the percentage of the last moment in which at least one kernel was running. Without a GPU we take the time in which Python kept its core busy, which is another number with the same trap. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
 # again and again. Then `x + 1` on a single number. Then large products.
 
 # %%
@@ -64,9 +64,11 @@ def keep_busy(work, flop):
     while time.perf_counter() - start < SECONDS:
         work()
         calls += 1
-    busy = utilization(time.process_time() - cpu, time.perf_counter() - start)
+    asked = time.perf_counter()
+    busy = utilization(time.process_time() - cpu, asked - start)
+    asking = time.perf_counter() - asked
     benchmark.synchronize()
-    return busy, calls * flop / (time.perf_counter() - start)
+    return busy, calls * flop / (time.perf_counter() - start - asking)
 
 
 # %%
@@ -82,7 +84,7 @@ for name, (busy, rate) in use.items():
 same_use = use["large products"][1] / use["x + 1, on one number"][1]
 
 # %% [markdown] tags=["minutes-8", "short-6"]
-# The second and the third are both fully busy, and one of them does ten thousand times as much. So a low number is bad news: nobody calls your device. But a high number only means that somebody's calling.
+# The second and the third are both fully busy, and one of them does hundreds of thousands of times as much. So a low number is bad news: nobody calls your device. But a high number only means that somebody's calling.
 #
 # What are they calling? For that you need a profile.
 #
@@ -134,13 +136,13 @@ table(step)
 # @title Draw the step { display-mode: "form" }
 figures.trace(step.events(), title="A healthy step: a few long calls, and no gaps")
 
-# %% [markdown] tags=["minutes-29", "short-22"]
+# %% [markdown] tags=["minutes-29", "short-26"]
 # `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
 # the same after `prof.export_chrome_trace("step.json")`.
 #
-# Profile two or three steps, and not an epoch. A profile costs time of its own, and its file grows with every call.
+# Profile two or three steps, and not an epoch. A profile costs time of its own. It can make a loop of tiny calls look twice as slow as it is, and its file grows with every call.
 #
-# Now the rule for all that follows. **Many short calls: overhead. One long call: bytes or FLOP. Nothing: you're waiting.**
+# Now the rule for all that follows. **Thousands of calls of a few microseconds: overhead. Long calls: bytes or FLOP, so compare the MB they made with the MB you wanted. Time that isn't in your network: you're waiting for something else.**
 #
 # ## Five patients
 #
@@ -153,26 +155,27 @@ figures.trace(step.events(), title="A healthy step: a few long calls, and no gap
 deep = nn.Sequential(*(layer for _ in range(LAYERS) for layer in (nn.Linear(32, 32), nn.LayerNorm(32), nn.ReLU()))).to(device)
 for parameter in deep.parameters():
     parameter.grad = torch.ones_like(parameter)
-optimizers = {name: torch.optim.AdamW(deep.parameters(), foreach=False, fused=name == "cured") for name in ("sick", "cured")}
-patient_1 = optimizers["sick"].step
+patient_1 = torch.optim.AdamW(deep.parameters(), foreach=False).step
 
 # %%
 table(profiled(patient_1))
 
 # %% [markdown]
-# **Predict.** What is it?
+# **Predict.** What is wrong with the first?
 
 # %%
 first = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
 
 # %% [markdown]
-# One call of `AdamW.step`, and below it thousands of tiny ones. AdamW goes from one parameter to the next, and does a dozen small things with each. The cure is one word.
+# One call of `AdamW.step`, and below it thousands of tiny ones. AdamW goes from one parameter to the next, and does some thirty small things with each. The cure is one word.
 
 # %%
 gains = {}
 
 
 def cure(name, sick, cured):
+    if isinstance(result := sick(), torch.Tensor):
+        assert torch.allclose(result, cured(), atol=0.01)  # a cure mustn't change the result
     times = benchmark.compare({"sick": sick, "cured": cured}, budget=SECONDS)
     gains[name] = benchmark.faster(times["sick"], times["cured"])
     print(f"{1e3 * times['sick'].best:.1f} ms before, {1e3 * times['cured'].best:.2f} ms after: {gains[name]} faster")
@@ -200,7 +203,7 @@ def patient_2():
 table(profiled(patient_2))
 
 # %% [markdown]
-# **Predict.** And this one?
+# **Predict.** What is wrong with the second?
 
 # %%
 second = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
@@ -217,7 +220,7 @@ def grow():
 cure("growing", patient_2, grow)
 
 # %% [markdown]
-# It isn't the number of calls that gave it away. The cured loop makes nearly as many. Look at time and at bytes, too.
+# It isn't the number of calls that gave it away, but what each of them made. Always look at the bytes, too.
 #
 # ### The third
 
@@ -238,13 +241,13 @@ def patient_3():
 table(profiled(patient_3))
 
 # %% [markdown]
-# **Predict.** And this one?
+# **Predict.** What is wrong with the third?
 
 # %%
 third = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
 
 # %% [markdown]
-# A network with two layers, and hundreds of products. Somebody wrote `for row, target in zip(inputs, targets)`. Give the network all rows at once.
+# Two layers need five products for a batch, and here are more than a thousand of a few microseconds each. Somebody wrote `for row, target in zip(inputs, targets)`. Give the network all rows at once.
 
 # %%
 def all_rows():
@@ -269,7 +272,7 @@ def patient_4():
 table(profiled(patient_4))
 
 # %% [markdown]
-# **Predict.** And this one?
+# **Predict.** What is wrong with the fourth?
 
 # %%
 fourth = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
@@ -323,7 +326,7 @@ starved = profiled(patient_5)
 table(starved)
 
 # %% [markdown]
-# **Predict.** And the last one?
+# **Predict.** What is wrong with the fifth?
 
 # %%
 fifth = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
@@ -333,7 +336,7 @@ fifth = None  # @param ["a loop in Python over rows", "an optimizer that visits 
 figures.trace(starved.events(), title="The network computes only in between")
 
 # %% [markdown]
-# Half of the time belongs to `DataLoader`, and what's below it in the table prepares data as well. On a GPU, its row in the picture would be nearly empty. The sick part decodes every photo in every epoch. Decode once, and keep the result where the network is.
+# Most of the time goes into loading. The row of `DataLoader` contains the decoding, which the profiler can't see into, and `cat` and `div` belong to it as well. On a GPU, the device's row in the picture would be nearly empty. The sick part decodes every photo in every epoch. Decode once, and keep the result where the network is.
 
 # %%
 ready = torch.stack([decoded(file) for file in files]).to(device)
@@ -362,7 +365,7 @@ figures.bars(
     title=f"Five cures{f': you named {right} of 5' if first else ''}",
 )
 
-# %% [markdown] tags=["minutes-5", "short-4"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## Which way to look
 #
 # Here's the order in which to ask. Each question is a measurement you've just made.
@@ -404,22 +407,17 @@ print(f"the longest call was {name}, {nanoseconds / 1e6:.1f} ms")
 #
 # ### 1 · Read this one
 #
-# A step of somebody's training on a T4. The GPU is 12 % busy. Which of the five is it closest to, and which line gives it away? Answer with `"rows"`, `"optimizer"`, `"growing"`, `"pairs"` or `"data"`, and a letter.
-#
-# ```
-#    name                                     calls     CPU      GPU   made
-# A  cudaLaunchKernel                         9,216   71 ms     0 ms    0 MB
-# B  aten::mm                                 1,536   12 ms     8 ms    9 MB
-# C  Optimizer.step#AdamW.step                    1    1 ms     1 ms    0 MB
-# D  enumerate(DataLoader)#__next__               1    2 ms     0 ms    3 MB
-# ```
-#
-# The network has two linear layers.
+# Here's the profile of a sixth patient. It looks up 512 rows in a table of 8,192 rows with 128 float32 numbers each. Which of the five is it closest to? Answer with `"rows"`, `"optimizer"`, `"growing"`, `"pairs"` or `"data"`. And how many MB does its result have?
+
+# %%
+# @title Profile the sixth patient { display-mode: "form" }
+wanted, rows_of_numbers = torch.randint(8192, (512,), device=device), torch.rand(8192, 128, device=device)
+table(profiled(lambda: F.one_hot(wanted, 8192).float() @ rows_of_numbers), rows=9)
 
 # %% tags=["exercise"]
-reading = {"disease": ..., "line": ...}
+reading = {"disease": ..., "MB": ...}
 ### BEGIN SOLUTION
-reading = {"disease": "rows", "line": "B"}  # two layers need six products at most: 1,536 are one batch, row by row
+reading = {"disease": "pairs", "MB": 512 * 128 * 4 / 1e6}  # it makes 50 MB of zeros and ones for a quarter of a megabyte
 ### END SOLUTION
 exercises.check("10.reading", reading)
 
@@ -479,8 +477,8 @@ exercises.check("10.mine", dearest, step=mine)
 
 # %%
 takeaways = {
-    "Busy isn't useful": f"two loops were {min(use[name][0] for name in ('x + 1, on one number', 'large products')):.0f} % busy or more, and one did {same_use:,.0f} times as much.",
-    "Many short calls: overhead. One long call: bytes or FLOP. Nothing: you're waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
+    "Busy isn't useful": f"two loops were both about {use['large products'][0]:.0f} % busy, and one did {same_use:,.0f} times as much.",
+    "Tiny calls are overhead, and time outside your network is waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
     "Look at bytes, too": f"a table too large cost {gains['pairs']}, and copying again and again {gains['growing']}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -508,6 +506,7 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```python
+# step()  # warm up
 # with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as prof:
 #     step()
 # print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))

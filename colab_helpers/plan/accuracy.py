@@ -87,14 +87,14 @@ def factors(chip: str, half: bool = False) -> tuple[float, float]:
     """Return by how much published runs took longer than their ceilings, at least and at most.
 
     `chip` is a key of the catalogue; both A100s count as one. Those of all chips where that one has no run.
-    `half` says whether the products are in 16 bits: only such runs are compared then, and only others else.
+    Only training runs count, and with `half` those whose products are in 16 bits, else the others.
 
     >>> low, high = factors("T4", half=True)
     >>> 1 < low < high < 4
     True
     """
     family = chip.partition("-")[0]
-    alike = [run for run in runs() if run.half == half]
+    alike = [run for run in runs() if run.half == half and "training" in run.what]
     own = [run.factor for run in alike if run.chip.partition("-")[0] == family]
     found = own or [run.factor for run in alike]
     return min(found), max(found)

@@ -5,34 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, close, exercise, field, number
+from colab_lessons.exercises import NotYet, close, exercise, field, number
 
 #: Calls that a quick sum of columns may make.
 _CALLS = 5
 #: A step's dearest calls lie close together: one of so many is right.
-_DEAREST = 3
+_DEAREST = 10
 
 
 @exercise(
     "10.reading",
-    hint="How many products do two linear layers need, forward and backward?",
+    hint="Compare the MB that it made with the MB of the result: rows × numbers × bytes.",
 )
 def reading(answer: Mapping[str, Any]) -> str:
-    """The disease in a printed profile, and the line that gives it away."""
-    choices(
-        answer,
-        {"disease": "rows", "line": "B"},
-        {
-            ("disease", "data"): "the DataLoader takes 2 of some 86 ms.",
-            ("disease", "optimizer"): "AdamW is one call here, and it takes 1 ms.",
-            ("disease", "growing"): "nothing here makes many bytes.",
-            ("disease", "pairs"): "nothing here makes many bytes.",
-            ("line", "a"): "it says that there are many kernels, and not whose they are.",
-            ("line", "c"): "that is one call.",
-            ("line", "d"): "that is 2 ms.",
-        },
+    """The disease in a profile, and the size of the result that was wanted."""
+    disease, size = str(field(answer, "disease")).strip().lower(), number(field(answer, "MB"))
+    wrong = {
+        "rows": "Count the calls: there are few.",
+        "optimizer": "There is no optimizer in it.",
+        "growing": "Nothing is copied again and again: each call is there once or twice.",
+        "data": "It waits for nothing.",
+    }
+    if disease in wrong:
+        raise NotYet(wrong[disease])
+    if disease != "pairs":
+        raise NotYet("Choose one of the five words.")
+    if not abs(size - 0.262) <= 0.02:
+        raise NotYet("512 rows of 128 numbers, with 4 bytes each: how many million bytes?")
+    return (
+        "A table of zeros and ones, 200 times as large as the result. `numbers[wanted]` makes none."
     )
-    return "Two layers need five or six products. 1,536 of them are a batch, row by row."
 
 
 @exercise("10.gain", hint="What stays as it is? And of two that run at once, which one counts?")

@@ -83,7 +83,7 @@ def overwriting(x):
     return x.mul_(0)
 
 
-READ = {"disease": "rows", "line": "B"}
+READ = {"disease": "pairs", "MB": 0.262144}
 GAIN = {"four times faster": 55, "beside it": 60}
 
 
@@ -438,10 +438,10 @@ CASES = {
     ),
     "10.reading": (
         {}, dict.fromkeys(READ, ...), READ,
-        [({**READ, "disease": "data"}, "2 of some"), ({**READ, "disease": "optimizer"}, "one call here"),
-         ({**READ, "disease": "pairs"}, "many bytes"), ({**READ, "disease": "growing"}, "many bytes"),
-         ({**READ, "line": "A"}, "whose they are"), ({**READ, "line": "C"}, "one call"),
-         ({**READ, "line": "D"}, "2 ms"), (3, "cannot be read")],
+        [({**READ, "disease": "data"}, "waits for"), ({**READ, "disease": "optimizer"}, "no optimizer"),
+         ({**READ, "disease": "rows"}, "there are few"), ({**READ, "disease": "growing"}, "again and again"),
+         ({**READ, "disease": "it"}, "one of the five"), ({**READ, "MB": 50}, "512 rows"),
+         ({**READ, "MB": ...}, "Still without"), (3, "cannot be read")],
     ),
     "10.gain": (
         {}, dict.fromkeys(GAIN, ...), GAIN,

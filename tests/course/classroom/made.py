@@ -199,8 +199,8 @@ def everything():
         submission("08-fast.ipynb", fast=True),
         submission("09-memory.ipynb", errors=[OUT_OF_MEMORY]),
         submission("10-zero.ipynb", errors=[UNKNOWN, OUT_OF_MEMORY], **t4),
-        submission("11-other-lesson.ipynb", "08_plan", said={"fits_on": "all"}),
-        submission("12-words.ipynb", "08_plan", said={"fits_on": "all but one"}),
+        submission("11-other-lesson.ipynb", "08_plan", said={"your_choice": "T4 GPU"}),
+        submission("12-words.ipynb", "08_plan", said={"your_choice": "A100 GPU"}),
         *(
             submission(f"20-wrong-{place:02d}.ipynb", answers={id: answer})
             for place, (id, answer) in enumerate(WRONG)

@@ -82,10 +82,12 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
     assert ladder.too_much == [number["02-ben/lesson.ipynb"]]
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
     assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("How much")
-    [words] = [g for one in read[1].lessons for g in one.guesses if g.question.name == "fits_on"]
+    [words] = [
+        g for one in read[1].lessons for g in one.guesses if g.question.name == "your_choice"
+    ]
     guessed = {word: count for word, count, _ in words.words if count}
     [measured] = {p.measured for _, p in words.answers}
-    assert guessed == {"all": 1, "all but one": 1}
+    assert guessed == {"T4 GPU": 1, "A100 GPU": 1}
     assert {word: count for word, _, count in words.words if count} == {measured: 2}
 
 
