@@ -48,27 +48,26 @@ gpu = device.type == "cuda"
 # %% [markdown] tags=["minutes-8", "short-7"]
 # ## What does 5 % mean?
 #
-# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the percentage of the last moment in which at least one kernel was running. Without a GPU we take the time in which Python kept its core busy, which is another number with the same trap. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
+# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the share of the last second or less in which at least one kernel was running, of any size. Without a GPU we take the time in which Python kept its core busy, which is another number with the same trap. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
 # again and again. Then `x + 1` on a single number. Then large products.
 
 # %%
-def utilization(cpu_seconds, seconds):  # in percent
-    if gpu:
-        asked = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
-        return float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0])
-    return 100 * cpu_seconds / seconds
+ASK = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+AT_LEAST = max(SECONDS, 1.0) if gpu else SECONDS  # nvidia-smi looks back by up to a second
 
 
 def keep_busy(work, flop):
-    calls, start, cpu = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - start < SECONDS:
+    calls, asked, start, cpu = 0, None, time.perf_counter(), time.process_time()
+    while time.perf_counter() - start < AT_LEAST or (asked and asked.poll() is None):
         work()
         calls += 1
-    asked = time.perf_counter()
-    busy = utilization(time.process_time() - cpu, asked - start)
-    asking = time.perf_counter() - asked
+        if gpu and not asked and time.perf_counter() - start > 0.5:
+            asked = subprocess.Popen(ASK, stdout=subprocess.PIPE, text=True)  # it answers while the work goes on
+    busy = 100 * (time.process_time() - cpu) / (time.perf_counter() - start)
+    if asked:
+        busy = float(asked.communicate()[0].split()[0])
     benchmark.synchronize()
-    return busy, calls * flop / (time.perf_counter() - start - asking)
+    return busy, calls * flop / (time.perf_counter() - start)
 
 
 # %%
@@ -84,13 +83,13 @@ for name, (busy, rate) in use.items():
 same_use = use["large products"][1] / use["x + 1, on one number"][1]
 
 # %% [markdown] tags=["minutes-8", "short-6"]
-# The second and the third are both fully busy, and one of them does hundreds of thousands of times as much. So a low number is bad news: nobody calls your device. But a high number only means that somebody's calling.
+# On a CPU the second and the third are both fully busy, and one of them does hundreds of thousands of times as much. On a GPU `x + 1` may show less, since the device waits for Python between two tiny kernels. So a low number is bad news: nobody calls your device. But a high number only means that somebody's calling.
 #
 # What are they calling? For that you need a profile.
 #
 # ## Read a profile
 #
-# `torch.profiler` notes every operation: how often it ran, how long it took, and how many bytes it made. Here's a healthy training step. `record_function` puts a name on a stretch of your own code.
+# `torch.profiler` notes every operation: how often it ran, how long it took, and how many bytes it allocated. What it wrote in place isn't counted. Here's a healthy training step. `record_function` puts a name on a stretch of your own code.
 
 # %%
 model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)).to(device)
@@ -112,20 +111,28 @@ def healthy():
 def profiled(work):
     work()  # warm up
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * gpu
-    with profile(activities=activities, profile_memory=True, acc_events=True) as found:
-        work()
-        benchmark.synchronize()
+    for _ in range(1 + gpu):  # the first profile of a session is distorted on a GPU
+        with profile(activities=activities, profile_memory=True, acc_events=True) as found:
+            work()
+            benchmark.synchronize()
     return found
 
 
+# %%
+def made(event):
+    return max(event.self_device_memory_usage if gpu else event.self_cpu_memory_usage, 0)
+
+
 def table(found, rows=5):
-    events = [event for event in found.key_averages() if not event.key.startswith("[")]
+    events = [event for event in found.key_averages() if event.device_type.name == "CPU" and not event.key.startswith(("[", "cudaDevice"))]
     total = sum(event.self_cpu_time_total for event in events)
     print(f"{sum(event.count for event in events):,} calls, {total / 1e3:.1f} ms")
-    for event in sorted(events, key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))[:rows]:
-        share, made = 100 * event.self_cpu_time_total / total, event.self_device_memory_usage if gpu else event.self_cpu_memory_usage
+    slowest = sorted(events, key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))[:rows]
+    largest = sorted(events, key=made)[-1:]
+    for event in dict.fromkeys([*slowest, *largest]):
         on_gpu = f"{event.self_device_time_total / 1e3:6.1f} ms on the GPU, " if gpu else ""
-        print(f"{event.key[:48]:48} {event.count:5,} × {event.self_cpu_time_total / 1e3:6.1f} ms, {share:3.0f} %, {on_gpu}{max(made, 0) / 1e6:7.1f} MB")
+        share = 100 * event.self_cpu_time_total / total
+        print(f"{event.key[:48]:48} {event.count:5,} × {event.self_cpu_time_total / 1e3:6.1f} ms, {share:3.0f} %, {on_gpu}{made(event) / 1e6:7.1f} MB")
 
 
 # %%
@@ -137,7 +144,7 @@ table(step)
 figures.trace(step.events(), title="A healthy step: a few long calls, and no gaps")
 
 # %% [markdown] tags=["minutes-29", "short-26"]
-# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
+# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. The last row has the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
 # the same after `prof.export_chrome_trace("step.json")`.
 #
 # Profile two or three steps, and not an epoch. A profile costs time of its own. It can make a loop of tiny calls look twice as slow as it is, and its file grows with every call.
@@ -146,7 +153,7 @@ figures.trace(step.events(), title="A healthy step: a few long calls, and no gap
 #
 # ## Five patients
 #
-# Five loops, each at least three times slower than it must be. Look at the profile, say what's wrong, and only then read on. Leave the folded cells closed until you have guessed.
+# Five pieces of code, each several times slower than it must be. Look at the profile, say what's wrong, and only then read on. Leave the folded cells closed until you have guessed.
 #
 # ### The first
 
@@ -186,7 +193,7 @@ fused = torch.optim.AdamW(deep.parameters(), fused=True)  # before: foreach=Fals
 cure("optimizer", patient_1, fused.step)
 
 # %% [markdown]
-# On a GPU the default, `foreach=True`, is already better than our sick one. `fused=True` is better still.
+# On a GPU PyTorch chooses `foreach` by itself, and on a CPU the loop that you saw. `fused=True` is usually faster than both.
 #
 # ### The second
 
@@ -278,7 +285,7 @@ table(profiled(patient_4))
 fourth = None  # @param ["a loop in Python over rows", "an optimizer that visits one tensor at a time", "a result that grows by copying", "a table far larger than its result", "waiting for data"]
 
 # %% [markdown]
-# A handful of calls, and two of them made a table that's 64 times as large as the result. `points[:, None] - points[None]` writes the difference of every pair in every coordinate to memory, only to add it up. There's a function that doesn't.
+# A handful of calls, and two of them made a table that's 64 times as large as the result. `points[:, None] - points[None]` writes the difference of every pair in every coordinate to memory, only to add it up. There's a function that doesn't. It uses a matrix product and rounds more coarsely: a point's distance to itself may come out as 0.005.
 
 # %%
 def pairs():
@@ -336,7 +343,7 @@ fifth = None  # @param ["a loop in Python over rows", "an optimizer that visits 
 figures.trace(starved.events(), title="The network computes only in between")
 
 # %% [markdown]
-# Most of the time goes into loading. The row of `DataLoader` contains the decoding, which the profiler can't see into, and `cat` and `div` belong to it as well. On a GPU, the device's row in the picture would be nearly empty. The sick part decodes every photo in every epoch. Decode once, and keep the result where the network is.
+# Most of the time goes into loading. The row of `DataLoader` contains the decoding, which the profiler can't see into, and `cat` and `div` belong to it as well. On a GPU, the device's row in the picture would have copies in it, and gaps. The sick part decodes every photo in every epoch. Decode once, and keep the result where the network is.
 
 # %%
 ready = torch.stack([decoded(file) for file in files]).to(device)
@@ -350,7 +357,7 @@ def fed():
 cure("data", patient_5, fed)
 
 # %% [markdown]
-# If they don't fit, use `num_workers` and `pin_memory`, as in lessons 03 and 04.
+# If they don't fit, or change in each epoch, use `num_workers` and `pin_memory` as in lesson 03. In TensorFlow it's `prefetch`, in lesson 04.
 
 # %%
 # @title Draw all five { display-mode: "form" }
@@ -373,10 +380,10 @@ figures.bars(
 # ```
 # Is the device busy?            nvidia-smi, or the device's row in the trace
 # ├─ no:  what does Python do meanwhile?
-# │       ├─ thousands of short calls      one call for many rows; fused=True; torch.compile
+# │       ├─ thousands of short calls      one call for many rows; fused=True; torch.compile; CUDA graphs
 # │       └─ DataLoader, files, .item()    decode once, prefetch, don't read results
 # └─ yes: which call takes the time?
-#         ├─ many short kernels            larger batch, fused, torch.compile, CUDA graphs
+#         ├─ many short kernels            larger batch, fused, torch.compile
 #         └─ a few long ones: how many MB did they make?
 #             ├─ far more than the result  don't write it: a fused function, chunks, in place
 #             └─ products                  16 bits (lesson 07), then a bigger chip (lesson 08)
@@ -401,7 +408,7 @@ nanoseconds, name = max((event.duration_ns, event.name) for line in lines for ev
 print(f"the longest call was {name}, {nanoseconds / 1e6:.1f} ms")
 
 # %% [markdown] tags=["minutes-9", "short-5"]
-# In TensorFlow the same takes `with tf.profiler.experimental.Profile(folder):`. To look at either in a browser, install `xprof`, which TensorBoard needs since the old profiler plugin was given up.
+# In TensorFlow the same takes `with tf.profiler.experimental.Profile(str(folder)):`. To look at either in a browser, install `xprof` and run `xprof --logdir FOLDER`. It's TensorBoard's profiler plugin under its new name.
 #
 # ## Exercises
 #
@@ -412,7 +419,7 @@ print(f"the longest call was {name}, {nanoseconds / 1e6:.1f} ms")
 # %%
 # @title Profile the sixth patient { display-mode: "form" }
 wanted, rows_of_numbers = torch.randint(8192, (512,), device=device), torch.rand(8192, 128, device=device)
-table(profiled(lambda: F.one_hot(wanted, 8192).float() @ rows_of_numbers), rows=9)
+table(profiled(lambda: F.one_hot(wanted, 8192).float() @ rows_of_numbers))
 
 # %% tags=["exercise"]
 reading = {"disease": ..., "MB": ...}
@@ -467,7 +474,7 @@ def mine():
 
 dearest = ...  # the name as it stands in the table, such as "aten::mm"
 ### BEGIN SOLUTION
-averages = [event for event in profiled(mine).key_averages() if not event.key.startswith("[")]
+averages = [event for event in profiled(mine).key_averages() if not event.key.startswith(("[", "cudaDevice"))]
 dearest = max(averages, key=lambda event: event.self_cpu_time_total).key
 ### END SOLUTION
 exercises.check("10.mine", dearest, step=mine)
@@ -477,7 +484,7 @@ exercises.check("10.mine", dearest, step=mine)
 
 # %%
 takeaways = {
-    "Busy isn't useful": f"two loops were both about {use['large products'][0]:.0f} % busy, and one did {same_use:,.0f} times as much.",
+    "Busy isn't useful": f"one loop was {use['x + 1, on one number'][0]:.0f} % busy, the other {use['large products'][0]:.0f} %, and one did {same_use:,.0f} times as much.",
     "Tiny calls are overhead, and time outside your network is waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
     "Look at bytes, too": f"a table too large cost {gains['pairs']}, and copying again and again {gains['growing']}.",
 }
@@ -509,7 +516,7 @@ reference.record(
 # step()  # warm up
 # with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as prof:
 #     step()
-# print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+# print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))  # is the GPU busy? "self_device_time_total"
 # prof.export_chrome_trace("step.json")  # open it at ui.perfetto.dev
 # ```
 #

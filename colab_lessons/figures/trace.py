@@ -21,7 +21,11 @@ def trace(events: Iterable[Any], *, title: str) -> Picture:
     The names that take most time have a colour each, all others are grey. Work of a GPU has a lane of its
     own. `title` holds the finding.
     """
-    known = [event for event in events if event.time_range.end > event.time_range.start]
+    known = [
+        event
+        for event in events
+        if event.time_range.end > event.time_range.start and _is_work(event)
+    ]
     begin = min(event.time_range.start for event in known)
     end = max(event.time_range.end for event in known)
     spent: Counter[str] = Counter()
@@ -52,6 +56,11 @@ def trace(events: Iterable[Any], *, title: str) -> Picture:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
         most = ", ".join(f"{name} {spent[name] / 1e3:.1f} ms" for name in named)
         return finish(figure, f"Calls over time. {title}. Most time: {most}.")
+
+
+def _is_work(event: Any) -> bool:
+    """Whether something ran: the GPU's copy of a `record_function` spans the gaps between its kernels."""
+    return not (event.device_type.name == "CUDA" and getattr(event, "is_user_annotation", False))
 
 
 def _lanes(events: Iterable[Any]) -> dict[tuple[str, int], list[Span]]:
