@@ -524,7 +524,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "08_plan", FAST, device=hardware.list_devices().cpu,
+    "08_plan", FAST, device=hardware.list_devices().main if card else hardware.list_devices().cpu,
     predicted={
         "gigabytes": guess(gigabytes, peak / 1e9, "GB"),
         "disagrees": guess(disagrees, max(more.values()), "%"),
@@ -543,6 +543,7 @@ reference.record(
     least_factor=value(min(factors), "×", "time of published runs in 16 bits over our sum, the quickest"),
     most_factor=value(max(factors), "×", "the same, the slowest"),
     seven_peak=value(seven, "B", "rehearsed peak of training 7 billion parameters"),
+    **({"card_peak": value(card[0], "B", f"peak of GPT-2 on this card, batch size {CHECKED}"), "card_step": value(card[1], "s", "its step")} if card else {}),
     meta_factor=value(meta.value / by_envelope, "×", "Meta's hours for Llama 2 7B over the envelope's"),
 )
 

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import profile, record_function
 
 from colab_helpers import benchmark, hardware
 
@@ -110,9 +110,8 @@ def healthy():
 # %%
 def profiled(work):
     work()  # warm up
-    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * gpu
     for _ in range(1 + gpu):  # the first profile of a session is distorted on a GPU
-        with profile(activities=activities, profile_memory=True, acc_events=True) as found:
+        with profile(profile_memory=True, acc_events=True) as found:  # on a GPU, its kernels too
             work()
             benchmark.synchronize()
     return found
@@ -414,17 +413,17 @@ print(f"the longest call was {name}, {nanoseconds / 1e6:.1f} ms")
 #
 # ### 1 · Read this one
 #
-# Here's the profile of a sixth patient. It looks up 512 rows in a table of 8,192 rows with 128 float32 numbers each. Which of the five is it closest to? Answer with `"rows"`, `"optimizer"`, `"growing"`, `"pairs"` or `"data"`. And how many MB does its result have?
+# Here's the profile of a sixth patient. It looks up 512 rows in a table of 2,048 rows with 128 float32 numbers each. Which of the five is it closest to? Answer with `"rows"`, `"optimizer"`, `"growing"`, `"pairs"` or `"data"`. And how many MB does its result have?
 
 # %%
 # @title Profile the sixth patient { display-mode: "form" }
-wanted, rows_of_numbers = torch.randint(8192, (512,), device=device), torch.rand(8192, 128, device=device)
-table(profiled(lambda: F.one_hot(wanted, 8192).float() @ rows_of_numbers))
+wanted, rows_of_numbers = torch.randint(2048, (512,), device=device), torch.rand(2048, 128, device=device)
+table(profiled(lambda: torch.eye(2048, device=device)[wanted] @ rows_of_numbers))
 
 # %% tags=["exercise"]
 reading = {"disease": ..., "MB": ...}
 ### BEGIN SOLUTION
-reading = {"disease": "pairs", "MB": 512 * 128 * 4 / 1e6}  # it makes 50 MB of zeros and ones for a quarter of a megabyte
+reading = {"disease": "pairs", "MB": 512 * 128 * 4 / 1e6}  # it makes 17 MB of zeros and ones for a quarter of a megabyte
 ### END SOLUTION
 exercises.check("10.reading", reading)
 
@@ -514,7 +513,7 @@ reference.record(
 #
 # ```python
 # step()  # warm up
-# with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as prof:
+# with profile(profile_memory=True) as prof:  # the CPU, and the GPU if there is one
 #     step()
 # print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))  # is the GPU busy? "self_device_time_total"
 # prof.export_chrome_trace("step.json")  # open it at ui.perfetto.dev

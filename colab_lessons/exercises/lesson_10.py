@@ -33,7 +33,7 @@ def reading(answer: Mapping[str, Any]) -> str:
     if not abs(size - 0.262) <= 0.02:
         raise NotYet("512 rows of 128 numbers, with 4 bytes each: how many million bytes?")
     return (
-        "A table of zeros and ones, 200 times as large as the result. `numbers[wanted]` makes none."
+        "A table of zeros and ones, 64 times as large as the result. `numbers[wanted]` makes none."
     )
 
 
@@ -87,10 +87,7 @@ def mine(answer: str, step: Callable) -> str:
     if not isinstance(answer, str):
         raise NotYet("A name is wanted, as text.")
     step()
-    cpu = [torch.profiler.ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        cpu.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=cpu, acc_events=True) as profile:
+    with torch.profiler.profile(acc_events=True) as profile:
         step()
     events = [
         event for event in profile.key_averages() if not event.key.startswith(("[", "cudaDevice"))
