@@ -327,16 +327,16 @@ figures.grouped(
 # %% [markdown]
 # To the envelope they're all the same step. Yet the A100 needs half as long once normalization and attention stop writing every intermediate result to memory. Our sum sees that, since it counts bytes.
 #
-# It's still too optimistic, and most of all for the fastest code. Gaps between kernels and small matrices take time as well. What do other runs say?
+# It's still too optimistic, and most of all for the fastest code. Gaps between kernels and small matrices take time as well. What do other trainings in 16 bits say?
 
 # %%
-runs = [run for run in accuracy.runs() if run.half]
+runs = [run for run in accuracy.runs() if run.half and run.trains]
 for run in sorted(runs, key=lambda run: run.factor):
     print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published.get(run.row).credit}")
 factors = [run.factor for run in runs]
 
 # %% [markdown] tags=["minutes-8"]
-# So a plan is a range. Take the training runs in 16 bits. The quick end is our sum times the smallest factor on that chip, where both A100s count as one. The slow end is the largest factor, plus the time of every kernel launch. A chip without a run gets the range of all chips.
+# So a plan is a range. The quick end is our sum times the smallest factor on that chip, where both A100s count as one. The slow end is the largest factor, plus the time of every kernel launch. A chip without a run gets the range of all chips.
 #
 # ## Which machine?
 #
@@ -403,7 +403,7 @@ print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters 
 print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.room / 1e9:.0f} GB.")
 
 # %% [markdown]
-# Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. An A100 reached 234 TFLOP/s in bf16 products.
+# Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. You know an A100's rate from above.
 #
 # **Predict.** How many years of a single A100 was that?
 
@@ -540,7 +540,7 @@ reference.record(
     multiplies=value(share, "%", "of a step that a T4 multiplies, estimated"),
     envelope_off=value(max(off["envelope"]), "×", "time of GPT-2 on an A100 over the envelope's, at worst"),
     sum_off=value(max(off["our sum"]), "×", "the same over our sum"),
-    least_factor=value(min(factors), "×", "time of published runs in 16 bits over our sum, the quickest"),
+    least_factor=value(min(factors), "×", "time of published trainings in 16 bits over our sum, the quickest"),
     most_factor=value(max(factors), "×", "the same, the slowest"),
     seven_peak=value(seven, "B", "rehearsed peak of training 7 billion parameters"),
     **({"card_peak": value(card[0], "B", f"peak of GPT-2 on this card, batch size {CHECKED}"), "card_step": value(card[1], "s", "its step")} if card else {}),

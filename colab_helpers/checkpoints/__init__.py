@@ -1,6 +1,5 @@
 """Checkpoints that are whole or not there, verified, and resumed from."""
 
-from colab_helpers.checkpoints.interval import best_interval, lost_share
 from colab_helpers.checkpoints.jax import resume_jax, save_jax
 from colab_helpers.checkpoints.keras import resume_keras, save_keras
 from colab_helpers.checkpoints.order import Batches
@@ -25,8 +24,6 @@ __all__ = [
     "Saved",
     "StopRequest",
     "Store",
-    "best_interval",
-    "lost_share",
     "resume",
     "resume_jax",
     "resume_keras",

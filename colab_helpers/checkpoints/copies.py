@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 #: Files of one kind that there ever are: one is whole while the other is overwritten.
@@ -29,7 +29,7 @@ class Copier:
     def __init__(
         self,
         folder: Path,
-        older: Callable[[str], Collection[Path]],
+        older: Callable[[str], Sequence[Path]],
         gone: Callable[[], str],
         reason: Callable[[OSError], str],
         every: float = 0,
@@ -102,7 +102,7 @@ class Copier:
         if target.exists():
             target.replace(unfinished)
         elif not unfinished.exists():
-            whole = list(self._older(suffix))
+            whole = self._older(suffix)
             if len(whole) >= SLOTS:
                 whole[0].replace(unfinished)
         return unfinished

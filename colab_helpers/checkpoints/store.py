@@ -253,8 +253,10 @@ class Store:
 
     def _older(self, suffix: str) -> list[Path]:
         """The files in `folder`, spoilt ones first, then the oldest."""
-        found = sorted(_files_in(self.folder, suffix))
-        return sorted((one.path for one in found), key=lambda path: path not in self._rejected)
+        found = _files_in(self.folder, suffix)
+        return [
+            one.path for one in sorted(found, key=lambda one: (one.path not in self._rejected, one))
+        ]
 
     def _uncopied(self) -> str:
         """Say, and warn, what went wrong with the last copy."""

@@ -58,6 +58,11 @@ class Run:
         return self.what.endswith(("fp16", "bf16"))
 
     @property
+    def trains(self) -> bool:
+        """Whether it was a training, and not inference."""
+        return "training" in self.what
+
+    @property
     def factor(self) -> float:
         """How much longer it took than the ceilings say; below 1 on a faster card than the course's."""
         return self.measured / self.ceilings
@@ -94,7 +99,7 @@ def factors(chip: str, half: bool = False) -> tuple[float, float]:
     True
     """
     family = chip.partition("-")[0]
-    alike = [run for run in runs() if run.half == half and "training" in run.what]
+    alike = [run for run in runs() if run.half == half and run.trains]
     own = [run.factor for run in alike if run.chip.partition("-")[0] == family]
     found = own or [run.factor for run in alike]
     return min(found), max(found)

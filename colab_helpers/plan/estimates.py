@@ -94,7 +94,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the seconds of a step on `chip`, at least and at most.
 
-    Both start from `ceilings` and take the factors by which published runs in the same precision missed
+    Both start from `ceilings` and take the factors by which published trainings in that precision missed
     theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the work,
     or the work behind them. At most: every launch is waited for. `work` is a traced step.
     """

@@ -354,15 +354,6 @@ def _first(batches, begin, count):
     return [rows for _, rows in zip(range(count), batches.starting_at(begin), strict=False)]
 
 
-def test_best_interval_is_the_one_that_loses_least():
-    cost, between = 3.0, 5000.0
-    best = checkpoints.best_interval(cost, between)
-    least = checkpoints.lost_share(best, cost, between)
-    assert all(checkpoints.lost_share(best * f, cost, between) > least for f in (0.5, 0.9, 1.1, 2))
-    with pytest.raises(ValueError, match="cost is 0"):
-        checkpoints.best_interval(0, 5)
-
-
 @pytest.fixture
 def interruptible():
     """Shells let what they start in the background ignore Ctrl-C."""

@@ -57,7 +57,7 @@ def test_a_step_is_no_faster_than_both_ceilings():
 def test_a_chip_has_the_factors_of_its_own_published_runs_in_that_precision(half):
     factors = {run.chip: [] for run in accuracy.runs()}
     for run in accuracy.runs():
-        if run.half == half and "training" in run.what:
+        if run.half == half and run.trains:
             factors[run.chip].append(run.factor)
     every = [factor for row in factors.values() for factor in row]
     t4 = factors["T4"] or every
