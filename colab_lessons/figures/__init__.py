@@ -13,7 +13,7 @@ from colab_helpers.figures import (
     timeline,
 )
 from colab_lessons.figures.activity import activity
-from colab_lessons.figures.diagrams import systolic
+from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.lives import lives
@@ -44,6 +44,7 @@ __all__ = [
     "prices",
     "race",
     "ratios",
+    "ring",
     "roofs",
     "stacked",
     "systolic",

@@ -63,3 +63,42 @@ def _multiplier(
     else:
         axes.text(x, i + 0.48, f"{weights[i, j]:g}", ha="center", va="center", size=8.5, color=ink)
     return works
+
+
+def ring(seen: np.ndarray, *, title: str) -> Picture:
+    """Draw an all-reduce in a ring, one frame for each step.
+
+    `seen` (workers, steps + 1, parts) says how many workers' numbers are in each part that a worker
+    holds, at first and after each step. What a worker has just received has a frame; what is complete
+    is filled. `title` holds the finding.
+    """
+    workers, frames, parts = seen.shape
+    with canvas(8.4, 0.9 + 8.4 / frames * (workers + 1) / (parts + 0.8)) as (figure, axes):
+        for frame in range(frames):
+            left = frame * (parts + 0.8)
+            name = f"step {frame}" if frame else "at first"
+            axes.text(left + parts / 2, -0.3, name, ha="center", fontsize=9)
+            for worker, part in np.ndindex(workers, parts):
+                count = seen[worker, frame, part]
+                new = bool(frame) and count != seen[worker, frame - 1, part]
+                _part(axes, left + part, worker, count, count == workers, new)
+        for worker in range(workers):
+            axes.text(-0.25, worker + 0.48, f"worker {worker}", ha="right", va="center", size=9)
+        axes.set(xlim=(-2.6, frames * (parts + 0.8) - 0.7), ylim=(workers + 0.2, -0.9))
+        axes.set_aspect("equal")
+        axes.axis("off")
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        complete = ", ".join(str(int((seen[:, k] == workers).sum())) for k in range(frames))
+        field = f"{workers} workers with {parts} parts each, in {frames - 1} steps"
+        return finish(figure, f"{field}. {title}. Complete parts after each step: {complete}.")
+
+
+def _part(axes: Axes, x: float, y: float, count: int, complete: bool, new: bool) -> None:
+    """One part of a frame: how many workers' numbers are in it."""
+    colour = look(0)["color"] if complete else _IDLE
+    edge = look(1)["color"] if new else "white"
+    axes.add_patch(
+        Rectangle((x + 0.04, y + 0.04), 0.84, 0.84, facecolor=colour, edgecolor=edge, lw=1.8)
+    )
+    ink = "white" if complete else INK
+    axes.text(x + 0.46, y + 0.48, str(count), ha="center", va="center", size=9, color=ink)

@@ -81,6 +81,16 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "binned_store": (0, 0),
         "valley": (0.4, 2.5),
     },
+    "11_many_devices": {
+        "speedup_small": (0, 1),
+        "bucket": (5, INFINITY),
+        "ring_gap": (0, 1e-6),
+        "same_gap": (0, 1e-6),
+        "uneven_gap": (1e-3, INFINITY),  # WRONG, and no error
+        "double_gap": (1e-3, INFINITY),
+        "held": (50, 50),
+        "reload_gap": (0, 1e-5),
+    },
 }
 
 

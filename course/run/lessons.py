@@ -17,6 +17,7 @@ from pathlib import Path
 
 import colab_helpers
 from colab_helpers import _files, _traces, runtime
+from colab_lessons import ranks, replay
 from colab_lessons.reference import RecordError
 from course.run import execute, quiet
 from course.table import Course, CourseError, Lesson
@@ -51,7 +52,10 @@ def run_each(
     `parameters` are NAME=VALUE. With `quiet_only` a lesson is run again where the machine was disturbed
     meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
-    settings = execute.Settings(parameters=dict(map(_parameter, parameters)))
+    settings = execute.Settings(
+        parameters=dict(map(_parameter, parameters)),
+        environment={ranks.KEEP: str(replay.FOLDER)} if quiet_only else {},
+    )
     check_environment(course)
     _check_folder(folder)
     ran = Ran()

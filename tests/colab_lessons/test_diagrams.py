@@ -13,6 +13,13 @@ def test_an_array_of_multipliers_tells_how_many_work_and_lets_the_product_fall_o
     assert picture.alt.endswith("At work in each step: 1, 3, 3, 1.")
 
 
+def test_a_ring_tells_how_many_parts_are_complete():
+    seen = np.array([[[1, 1], [1, 2], [2, 2]], [[1, 1], [2, 1], [2, 2]]])
+    picture = figures.ring(seen, title="T")
+    assert picture.alt.startswith("2 workers with 2 parts each, in 2 steps. T.")
+    assert picture.alt.endswith("Complete parts after each step: 0, 2, 4.")
+
+
 def test_an_emptied_cache_leaves_no_segment():
     card = memory.Allocator(100 * 2**20)
     kept, gone = card.take(4 * 2**20), card.take(30 * 2**20)

@@ -22,6 +22,7 @@ CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
 LIMITS = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 SUM = {"T4": 0.5, "faster multiplier": 0.275}
+PAYS = {"milliseconds": 210, "tokens": 4667}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
@@ -225,6 +226,20 @@ class Run:
 def keep(run, copy=copy.deepcopy):
     state = {name: getattr(run, name).state_dict() for name in ("model", "average", "optimizer")}
     return copy(state | {"generator": run.generator.get_state(), "best": run.best})
+
+
+def all_gather(parts, rank, n, first=None, last=0):
+    """The second round of a ring; from step `first`, and `last` steps too few, it's wrong."""
+    import torch
+    from torch import distributed
+
+    for step in range(n if first is None else first, 2 * n - 1 - last):
+        give, take = (rank - step) % n, (rank - step - 1) % n
+        inbox = torch.empty_like(parts[take])
+        sent = distributed.isend(parts[give], (rank + 1) % n)
+        distributed.recv(inbox, (rank - 1) % n)
+        sent.wait()
+        parts[take].copy_(inbox if step >= n - 1 else parts[take] + inbox)
 
 
 CASES = {
@@ -459,6 +474,32 @@ CASES = {
     "10.mine": (
         {"calls": heavy_calls}, ..., "aten::mm",
         [("aten::nothing", "take most time"), (3, "A name is wanted")],
+    ),
+    "11.pays": (
+        {}, dict.fromkeys(PAYS, ...), PAYS,
+        [({**PAYS, "milliseconds": 120}, "A ring sends more"),
+         ({**PAYS, "milliseconds": 0.21}, "are seconds"), ({**PAYS, "milliseconds": 240}, "2 × 7/8"),
+         ({**PAYS, "tokens": 28_000}, "costs 6 FLOP"),
+         ({**PAYS, "tokens": 100}, "as long as"), ({**PAYS, "tokens": ...}, "Still without"),
+         (3, "cannot be read")],
+    ),
+    "11.factor": (
+        {}, lambda mine, total, workers: ..., lambda mine, total, workers: mine * workers / total,
+        [(lambda mine, total, workers: mine / total, "Make up for that"),
+         (lambda mine, total, workers: total / mine, "44 of 60 rows"),
+         (lambda mine, total, workers: float("nan"), "44 of 60 rows"), (3, "cannot be read")],
+    ),
+    "11.gather": (
+        {}, lambda parts, rank, n: ..., all_gather,
+        [(lambda parts, rank, n: None, "received anything"),
+         (lambda parts, rank, n: all_gather(parts, rank, n, first=0), "parts are added"),
+         (lambda parts, rank, n: all_gather(parts, rank, n, last=1), "should hold 10, 11, 12"),
+         (lambda parts, rank, n: parts[5], "IndexError")],
+    ),
+    "11.mine": (
+        {"network": torch.nn.Linear(999, 1000), "latency": 1e-3, "per_byte": 1e-9}, ..., 6e-3,
+        [(6, "Those are milliseconds"), (1.5e-3, "How many bytes"), (1, "Latency for two"),
+         ("a", "A number")],
     ),
 }  # fmt: skip
 

@@ -1,0 +1,148 @@
+"""Processes that a notebook starts: what they return, how they fail, and that none stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from colab_lessons import ranks, replay
+
+torch = pytest.importorskip("torch")
+
+
+def test_returns_what_each_rank_returned():
+    def add(rank, device, start):
+        from torch import distributed
+
+        x = torch.tensor([start + rank], device=device)
+        distributed.all_reduce(x)
+        print("a rank may print")  # and it isn't taken for its answer
+        return [rank, int(x)]
+
+    assert ranks.run(add, start=5) == [[0, 11], [1, 11]]
+
+
+def test_a_failing_rank_is_named_with_its_error():
+    def fail(rank, device):
+        if rank == 1:
+            raise ValueError("no such layer\nat all")
+        return "fine"
+
+    with pytest.raises(RuntimeError, match=r"Rank 1: ValueError after 0.* s: no such layer$"):
+        ranks.run(fail)
+    fine, failed = ranks.run(fail, check=False)
+    assert fine == "fine" and failed.code == 1 and "no such layer" in str(failed)
+
+
+def test_a_killed_rank_breaks_the_connection_of_the_other():
+    def die(rank, device):
+        from torch import distributed
+
+        for step in range(10):
+            if rank == 1 and step == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            distributed.all_reduce(torch.ones(1000, device=device))
+
+    other, killed = ranks.run(die, check=False)
+    assert str(killed) == "killed by SIGKILL"
+    assert "peer" in str(other) and "/" not in str(other)
+
+
+def test_a_rank_that_is_alone_waits_until_the_timeout():
+    def uneven(rank, device):
+        from torch import distributed
+
+        for _ in range(3 - rank):
+            distributed.all_reduce(torch.ones(1000, device=device))
+        time.sleep(4 * rank)
+        return "fine"
+
+    waited, fine = ranks.run(uneven, timeout=1, check=False)
+    assert fine == "fine" and "Timed out" in str(waited)
+
+
+def test_all_are_ended_when_patience_is_over():
+    first, second = ranks.run(lambda rank, device: time.sleep(600), patience=8, check=False)
+    assert str(first) == str(second) == "killed by SIGKILL"
+
+
+def test_recorded_results_stand_in_where_processes_cannot_talk(tmp_path, monkeypatch, capsys):
+    def mixed(rank, device):
+        if rank:
+            raise OSError("gone")
+        return [1, 2.5]
+
+    mixed.__module__ = "__main__"  # as in a notebook
+    monkeypatch.setenv(ranks.KEEP, str(tmp_path))
+    kept = ranks.run(mixed, check=False)
+    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+    monkeypatch.setattr(ranks, "cannot_talk", lambda: "there is no network at all")
+    assert ranks.run(mixed, check=False) == kept
+    said = capsys.readouterr().out
+    assert said.startswith("Not run here: there is no network at all.\nRecorded on ")
+    with pytest.raises(RuntimeError, match="Nothing is recorded for other"):
+        ranks.run(other)
+
+
+def other(rank, device):
+    return None
+
+
+NOTEBOOK = """
+import os, sys
+from torch import distributed
+import torch
+from colab_lessons import ranks
+
+def train(rank, device, folder):
+    open(f"{folder}/{os.getpid()}", "w").close()
+    while True:
+        distributed.all_reduce(torch.ones(1000))
+
+ranks.run(train, folder=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_notebook(tmp_path, number):
+    shared = set(Path("/dev/shm").glob("*")) if Path("/dev/shm").exists() else set()
+    notebook = subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK, tmp_path], stderr=subprocess.DEVNULL
+    )
+    _until(lambda: len(list(tmp_path.iterdir())) == 2)
+    ids = [int(path.name) for path in tmp_path.iterdir()]
+    assert all(map(_lives, ids))
+    notebook.send_signal(number)
+    notebook.wait(60)
+    _until(lambda: not any(map(_lives, ids)))
+    if shared:
+        assert set(Path("/dev/shm").glob("*")) <= shared
+
+
+def _until(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def _lives(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in _state(process)
+
+
+def _state(process):
+    try:  # a zombie has ended: only its parent has not been told
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
