@@ -48,12 +48,12 @@ gpu = device.type == "cuda"
 # %% [markdown] tags=["minutes-8", "short-7"]
 # ## What does 5 % mean?
 #
-# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the share of the last second or less in which at least one kernel was running, of any size. Without a GPU we take the time in which Python kept its core busy, which is another number with the same trap. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
+# `nvidia-smi` shows one number that everybody looks at, the *utilization*. It's the share of the last second or less in which at least one kernel was running, of any size. Without a GPU we measure how busy the CPU core is, which misleads in the same way. So is 100 % good? Let's keep the device busy in three ways. First a small product and then a pause,
 # again and again. Then `x + 1` on a single number. Then large products.
 
 # %%
 ASK = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
-AT_LEAST = max(SECONDS, 1.0) if gpu else SECONDS  # nvidia-smi looks back by up to a second
+AT_LEAST = max(SECONDS, 1.2) if gpu else SECONDS  # nvidia-smi looks back by up to a second
 
 
 def keep_busy(work, flop):
@@ -61,7 +61,7 @@ def keep_busy(work, flop):
     while time.perf_counter() - start < AT_LEAST or (asked and asked.poll() is None):
         work()
         calls += 1
-        if gpu and not asked and time.perf_counter() - start > 0.5:
+        if gpu and not asked and time.perf_counter() - start > 1:
             asked = subprocess.Popen(ASK, stdout=subprocess.PIPE, text=True)  # it answers while the work goes on
     busy = 100 * (time.process_time() - cpu) / (time.perf_counter() - start)
     if asked:
@@ -83,7 +83,7 @@ for name, (busy, rate) in use.items():
 same_use = use["large products"][1] / use["x + 1, on one number"][1]
 
 # %% [markdown] tags=["minutes-8", "short-6"]
-# On a CPU the second and the third are both fully busy, and one of them does hundreds of thousands of times as much. On a GPU `x + 1` may show less, since the device waits for Python between two tiny kernels. So a low number is bad news: nobody calls your device. But a high number only means that somebody's calling.
+# On a CPU the second and the third are both fully busy, and one of them does hundreds of thousands of times as much. On a GPU `x + 1` may show less, since the device waits for Python between two tiny kernels. So a low number means that the device is idle: Python is too slow to feed it, or busy elsewhere. But a high number only means that it always had something to do.
 #
 # What are they calling? For that you need a profile.
 #
@@ -112,8 +112,10 @@ def profiled(work):
     work()  # warm up
     for _ in range(1 + gpu):  # the first profile of a session is distorted on a GPU
         with profile(profile_memory=True, acc_events=True) as found:  # on a GPU, its kernels too
+            start = time.perf_counter()
             work()
             benchmark.synchronize()
+            found.wall = time.perf_counter() - start
     return found
 
 
@@ -129,7 +131,7 @@ def calls(found):  # without the profiler's own, and without waiting for the GPU
 def table(found, rows=5):
     events = calls(found)
     total = sum(event.self_cpu_time_total for event in events)
-    print(f"{sum(event.count for event in events):,} calls, {total / 1e3:.1f} ms")
+    print(f"{sum(event.count for event in events):,} calls, {total / 1e3:.1f} ms in them, {1e3 * found.wall:.1f} ms by the clock")
     slowest = sorted(events, key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))[:rows]
     largest = sorted(events, key=made)[-1:]
     for event in dict.fromkeys([*slowest, *largest]):
@@ -147,12 +149,12 @@ table(step)
 figures.trace(step.events(), title="A healthy step: a few long calls")
 
 # %% [markdown] tags=["minutes-29", "short-26"]
-# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. A sixth row, if there is one, made the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
+# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. What's missing to the clock's time is Python between two calls. PyTorch prints a wider table with `key_averages().table()`. A sixth row, if there is one, made the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
 # the same after `prof.export_chrome_trace("step.json")`.
 #
-# Profile two or three steps, and not an epoch. A profile costs time of its own. It can make a loop of tiny calls look twice as slow as it is, and its file grows with every call.
+# Profile two or three steps, and not an epoch. A profile costs time of its own. It makes a loop of tiny calls look slower than it is, and its file grows with every call.
 #
-# Now the rule for all that follows. **Thousands of calls of a few microseconds: overhead. Long calls: bytes or FLOP, so compare the MB they made with the MB you wanted. Time that isn't in your network: you're waiting for something else.**
+# Now the rule for all that follows. **Thousands of calls of a few microseconds: overhead. Long calls: bytes or FLOP, so compare the MB they made with the MB you wanted. Time in loading, or in no call at all: you're waiting.** On a GPU a long `item` or `cudaStreamSynchronize` is waiting, too: that's where Python waits for the device.
 #
 # ## Five patients
 #
@@ -185,7 +187,7 @@ gains = {}
 
 def cure(name, sick, cured):
     if isinstance(result := sick(), torch.Tensor):
-        assert torch.allclose(result, cured(), atol=0.01)  # a cure mustn't change the result
+        assert torch.allclose(result, cured(), atol=0.01)  # where there's a result, a cure mustn't change it
     times = benchmark.compare({"sick": sick, "cured": cured}, budget=SECONDS)
     gains[name] = benchmark.faster(times["sick"], times["cured"])
     print(f"{1e3 * times['sick'].best:.1f} ms before, {1e3 * times['cured'].best:.2f} ms after: {gains[name]} faster")
@@ -230,7 +232,7 @@ def grow():
 cure("growing", patient_2, grow)
 
 # %% [markdown]
-# It isn't the number of calls that gave it away, but what each of them made. Always look at the bytes, too.
+# A few hundred calls aren't alarming. More than a gigabyte for a result of 7 MB is. Always look at the bytes, too.
 #
 # ### The third
 
@@ -360,25 +362,22 @@ def fed():
 cure("data", patient_5, fed)
 
 # %% [markdown]
-# If they don't fit, or change in each epoch, use `num_workers` and `pin_memory` as in lesson 03. In TensorFlow it's `prefetch`, in lesson 04.
+# If the decoded photos don't fit in memory, or you augment them in each epoch, use `num_workers` and `pin_memory` as in lesson 03. In TensorFlow it's `prefetch`, in lesson 04.
 
 # %%
-# @title Draw all five { display-mode: "form" }
+# @title Count what you named { display-mode: "form" }
 names = {"optimizer": "one tensor at a time", "growing": "grown by copying", "rows": "a loop over rows", "pairs": "a table too large", "data": "waiting for data"}
 diseases = {
     "first": "an optimizer that visits one tensor at a time", "second": "a result that grows by copying", "third": "a loop in Python over rows",
     "fourth": "a table far larger than its result", "fifth": "waiting for data",
 }
 right = sum(guess == disease for guess, disease in zip((first, second, third, fourth, fifth), diseases.values()))
-figures.bars(
-    {names[name]: gain.value for name, gain in sorted(gains.items(), key=lambda entry: entry[1].value)}, unit="×", log=True,
-    title=f"Five cures{f': you named {right} of 5' if first else ''}",
-)
+print(f"You named {right} of five." if first else "Name all five, and run this cell again.")
 
 # %% [markdown] tags=["minutes-5", "short-0"]
 # ## Which way to look
 #
-# Here's the order in which to ask. Each question is a measurement you've just made.
+# Here's the order in which to ask.
 #
 # ```
 # Is the device busy?            nvidia-smi, or the device's row in the trace
@@ -477,7 +476,7 @@ def mine():
 
 dearest = ...  # the name as it stands in the table, such as "aten::mm"
 ### BEGIN SOLUTION
-dearest = max(calls(profiled(mine)), key=lambda event: event.self_cpu_time_total).key
+dearest = max(calls(profiled(mine)), key=lambda event: max(event.self_cpu_time_total, event.self_device_time_total)).key
 ### END SOLUTION
 exercises.check("10.mine", dearest, calls=lambda: calls(profiled(mine)))
 
@@ -486,7 +485,7 @@ exercises.check("10.mine", dearest, calls=lambda: calls(profiled(mine)))
 
 # %%
 takeaways = {
-    "Busy isn't useful": f"one loop was {use['x + 1, on one number'][0]:.0f} % busy, the other {use['large products'][0]:.0f} %, and one did {same_use:,.0f} times as much.",
+    "Busy isn't useful": f"with `x + 1` and with large products the device was {use['x + 1, on one number'][0]:.0f} and {use['large products'][0]:.0f} % busy, and one did {float(f'{same_use:.2g}'):,.0f} times as much arithmetic.",
     "Tiny calls are overhead, and time outside your network is waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
     "Look at bytes, too": f"a table too large cost {gains['pairs']}, and copying again and again {gains['growing']}.",
 }
@@ -522,4 +521,4 @@ reference.record(
 # prof.export_chrome_trace("step.json")  # open it at ui.perfetto.dev
 # ```
 #
-# You can find what's slow now, and say by how much. Take the loop that you care about most.
+# You can find what's slow now, and say by how much. Next: why two GPUs aren't twice as fast as one.

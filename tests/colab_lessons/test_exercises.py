@@ -497,8 +497,8 @@ CASES = {
          (lambda parts, rank, n: parts[5], "IndexError")],
     ),
     "11.mine": (
-        {"network": torch.nn.Linear(999, 1000), "latency": 1e-3, "per_byte": 1e-9}, ..., 6e-3,
-        [(6, "Those are milliseconds"), (1.5e-3, "How many bytes"), (1, "Latency for two"),
+        {"network": torch.nn.Linear(999, 1000), "per_byte": 1e-9}, ..., 4e-3,
+        [(4, "Those are milliseconds"), (1e-3, "How many bytes"), (1, "how many for yours"),
          ("a", "A number")],
     ),
 }  # fmt: skip

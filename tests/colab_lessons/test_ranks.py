@@ -146,3 +146,25 @@ def _state(process):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
+
+
+def test_the_script_to_keep_runs_under_torchrun_and_goes_on(tmp_path):
+    lesson = Path(__file__).parents[2] / "lessons" / "11_many_devices.py"
+    card = lesson.read_text("utf-8").rpartition("# ```python\n")[2].partition("# ```\n")[0]
+    script = (
+        "".join(f"{line[2:]}\n" for line in card.splitlines())
+        + "\nprint(f'from {start}\\n', end='')\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    for start in (0, 10):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        done = subprocess.run(
+            [*torchrun, "--nproc-per-node=2", "train.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.count(f"from {start}") == 2
