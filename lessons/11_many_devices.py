@@ -369,6 +369,7 @@ def answer(model, device):
     return model(torch.ones(1, 64, device=device)).sum().item()
 
 
+# %%
 def shard(rank, device, folder):
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = network(64).to(device)
@@ -601,7 +602,7 @@ reference.record(
     prediction_off=value(100 * misses[len(misses) // 2], "%", "median miss of the predicted step"),
     predicted_wins=value(crossing, "", "rows from which two workers win, predicted"),
     latency=value(latency, "s", "a message of 4 bytes"),
-    bandwidth=value(1 / per_byte, "B/s", "bandwidth between two workers"),
+    link=value(1 / per_byte, "B/s", "bandwidth between two workers"),
     bucket=value(bucket_gain, "×", f"{MESSAGES} small all-reduces against one"),
     ring_gap=value(ring_gap, "", "ring by hand against the library"),
     ring_time=value(by_hand / by_library, "×", "time of the ring by hand against the library's"),

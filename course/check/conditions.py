@@ -108,9 +108,9 @@ def on_fake_gpu(machine: str) -> Condition:
 
     def prepare(lesson: Lesson, scratch: Path) -> Run:
         # TensorFlow and JAX have no GPU of Apple's without packages of their own.
-        on_gpu = fake_gpu.machines()[machine].is_nvidia or lesson.framework == "torch"
-        on_gpu = on_gpu and bool(lesson.accelerator)  # without one, it runs on the CPU anyway
-        return Run(fake_gpu.environment(machine, scratch), measures_on="GPU" if on_gpu else "")
+        has_one = fake_gpu.machines()[machine].is_nvidia or lesson.framework == "torch"
+        kind = "GPU" if lesson.accelerator and has_one else ""
+        return Run(fake_gpu.environment(machine, scratch), measures_on=kind)
 
     return prepare
 

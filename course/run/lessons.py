@@ -52,10 +52,8 @@ def run_each(
     `parameters` are NAME=VALUE. With `quiet_only` a lesson is run again where the machine was disturbed
     meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
-    settings = execute.Settings(
-        parameters=dict(map(_parameter, parameters)),
-        environment={ranks.KEEP: str(replay.FOLDER)} if quiet_only else {},
-    )
+    kept = {ranks.KEEP: str(replay.FOLDER)} if quiet_only else {}
+    settings = execute.Settings(parameters=dict(map(_parameter, parameters)), environment=kept)
     check_environment(course)
     _check_folder(folder)
     ran = Ran()
