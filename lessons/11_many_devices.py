@@ -110,7 +110,7 @@ figures.lines(
 )
 
 # %% [markdown] tags=["minutes-9", "short-8"]
-# On the left two workers take *longer* than one, and on the right they come close to twice as fast. It's the same network and the same code. So what do they spend the time on?
+# On the left two workers take *longer* than one, and the larger the batch, the closer they come to twice as fast. It's the same network and the same code. So what do they spend the time on?
 #
 # ## What a message costs
 #
@@ -176,7 +176,7 @@ each = one_by_one / MESSAGES
 print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket {1e3 * in_a_bucket:.2f} ms: {bucket_gain:.0f}× faster")
 
 # %% [markdown] tags=["minutes-9", "short-7"]
-# Each call has a fixed cost, however few bytes it sends: messages both ways, and waking the other process up. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
+# Each call has a fixed cost, however few bytes it sends. Here it's several times that of a single message, since two processes and gloo's own threads share two cores. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
 #
 # ## A ring
 #
@@ -215,6 +215,7 @@ def ring(rank, device):
     return gap, fastest(lambda: ring_all_reduce(x, rank, n)), fastest(lambda: dist.all_reduce(y))
 
 
+# %%
 def watch(rank, device):
     n = dist.get_world_size()
     parts = list(torch.ones(n, device=device).chunk(n))
@@ -238,7 +239,7 @@ seen = ranks.run(watch, n=4)
 figures.ring(np.array(seen), title="Three steps to add, three to pass the sums on")
 
 # %% [markdown]
-# On a CPU the adding and copying take longer than the link. The library's time is the one to remember.
+# On a CPU adding and copying take time, too. We'll use the library's time below.
 #
 # In the picture each row is a worker, and each column a part of the gradient. The number says how many workers' gradients are in it. After three steps every part is complete somewhere, and three more steps bring it everywhere.
 #
@@ -283,11 +284,11 @@ figures.lines(
 )
 
 # %% [markdown]
-# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is most of the step, and on the right you hardly see it.
+# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It's mostly a little low, because DDP also copies gradients into its buckets, and because messages compete with the computing for the same two cores.
 #
 # A gradient is as large for 2 rows as for 2,000. So the message stays the same, and only the work per message grows with the batch. Two workers pay off when there's enough to compute between two messages.
 #
-# How much is enough on real links? Each parameter of a language model costs 6 FLOP for a token, and 2 bytes in the message. So the number of parameters cancels. Others have measured all-reduces over three links, with other cards. We put eight H100s behind each.
+# How much is enough on real links? Each parameter of a language model costs 6 FLOP for a token, and 2 bytes in the message if gradients have 16 bits. So the number of parameters cancels. Others have measured all-reduces over three links, with other cards. We apply those speeds to eight H100s. The NVLink figure is above what a link carries, because the switches add on the way.
 
 # %%
 rate = expected.rates("H100")["bf16"].value  # FLOP/s
@@ -303,7 +304,7 @@ for name, link in links.items():
     efficiency[name] = [100 * c / (c + send) for c in compute]
     half_at[name] = send * rate / 6
     print(f"{name}: {link / 1e9:.0f} GB/s, sending takes as long as computing at {half_at[name]:,.0f} tokens")
-print(f"with {rate / 1e12:.0f} TFLOP/s for each GPU, its best matrix product; at half of that, half the tokens do")
+print(f"with {rate / 1e12:.0f} TFLOP/s for each GPU, its best matrix product. At half that speed, half as many tokens are enough.")
 
 # %%
 # @title Draw what is left for computing { display-mode: "form" }
@@ -374,9 +375,8 @@ def shard(rank, device, folder):
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     model = network(64).to(device)
     whole = sum(p.numel() for p in model.parameters())
-    for layer in model[::2]:  # the linear ones
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    for part in *model[::2], model:  # each linear layer, then all
+        fully_shard(part, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters())
     one_step(model, optimizer, device)
     mine = sum(p.to_local().numel() for p in model.parameters())
@@ -420,7 +420,7 @@ reload_gap = abs(alone_again - sharded[0][3])
 one_fewer = None  # @param ["it goes on alone", "an error at once", "it waits until a time-out"]
 
 # %%
-WAIT = 3  # seconds; if you say nothing it's half an hour
+WAIT = 3  # seconds; the default is half an hour, or ten minutes if you name NCCL
 
 
 def add_up(device):
@@ -449,7 +449,7 @@ for case in killed, uneven:
         print(f"   rank {rank}: {end}")
 
 # %% [markdown] tags=["minutes-4", "short-0"]
-# Over TCP a dead neighbor shows at once, because its connection breaks. Don't count on that with NCCL, where the others may hang as they do for a neighbor that lives and doesn't come: until the time-out. So pass `timeout=` to `init_process_group`, and use `DistributedSampler`, which gives each rank equally many rows. `torchrun --max-restarts=3` starts all of them again when one dies. Loading the last checkpoint is up to your script.
+# Over TCP a dead neighbor shows at once, because its connection breaks. With NCCL a dead worker can look like a slow one: the others wait until the time-out, and are then killed. So pass `timeout=` to `init_process_group`, and use `DistributedSampler`. It gives each rank equally many rows, and repeats a few for that. `torchrun --max-restarts=3` starts all of them again when one dies. Loading the last checkpoint is up to your script.
 #
 # ## Where one machine ends
 #
@@ -514,7 +514,7 @@ print(f"largest difference to x @ w: {abs(split(x, w) - x @ w).max():.0e}, with 
 #
 # ### 1 · Does it pay?
 #
-# Your model has 1.5 billion parameters, and you train it on 8 GPUs with gradients of 2 bytes. Their link carries 25 GB/s, and each GPU computes 200 TFLOP/s. How many milliseconds does the all-reduce take? And at how many tokens per GPU is computing as long as sending?
+# Your model has 1.5 billion parameters, and you train it on 8 GPUs with gradients of 2 bytes. Their link carries 25 GB/s, and each GPU computes 200 TFLOP/s. How many milliseconds does the all-reduce take? And at how many tokens per GPU does computing take as long as sending?
 
 # %% tags=["exercise"]
 pays = {"milliseconds": ..., "tokens": ...}

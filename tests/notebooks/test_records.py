@@ -42,7 +42,7 @@ def test_a_promise_can_be_broken():
 
 @devices
 def test_clock_that_does_not_wait_is_far_off(device):
-    assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 50
+    assert value(device, "03_pytorch_on_gpu", "wrong_clock") > 10
 
 
 @devices
