@@ -86,7 +86,9 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
         environment["WITHOUT"] = " ".join(missing)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
-    assert sound.run_problems(as_gpu) == [] and sound.device_problems(as_gpu, "GPU") == []
+    assert sound.run_problems(as_gpu) == []
+    if lesson.accelerator:  # one that asks for none may measure on the CPU
+        assert sound.device_problems(as_gpu, "GPU") == []
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
     broken = assertions.broken_in([record])
