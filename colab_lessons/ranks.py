@@ -101,15 +101,21 @@ class _Group:
         ranks: list[tuple[BaseProcess, Connection]] = []
         try:
             for rank in range(self._n):
-                ranks.append(self._started(rank, job))  # noqa: PERF401  (each is ended, come what may)
+                process, connection, theirs = self._made(rank, job)
+                ranks.append(
+                    (process, connection)
+                )  # before it starts: an interrupt may come at once
+                process.start()
+                theirs.close()
             return [_answer(*rank, end) for rank in ranks]
         finally:  # whatever happened: nobody stays behind
             for process, connection in ranks:
-                process.kill()
-                process.join()
+                if process.pid:
+                    process.kill()
+                    process.join()
                 connection.close()
 
-    def _started(self, rank: int, job: bytes) -> tuple[BaseProcess, Connection]:
+    def _made(self, rank: int, job: bytes) -> tuple[BaseProcess, Connection, Connection]:
         torchrun = {
             "RANK": rank,
             "LOCAL_RANK": rank,
@@ -121,10 +127,10 @@ class _Group:
         given = {key: str(value) for key, value in torchrun.items()}
         here, there = _context().Pipe(duplex=False)
         arguments = (there, job, given, self._timeout)
-        process = _context().Process(target=_be_a_rank, args=arguments, name=f"rank {rank}")
-        process.start()
-        there.close()
-        return process, here
+        process = _context().Process(
+            target=_be_a_rank, args=arguments, name=f"rank {rank}", daemon=True
+        )
+        return process, here, there
 
 
 @functools.cache

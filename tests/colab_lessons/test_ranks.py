@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -119,8 +120,11 @@ def test_no_process_outlives_the_notebook(tmp_path, number):
     _until(lambda: len(list(tmp_path.iterdir())) == 2)
     ids = [int(path.name) for path in tmp_path.iterdir()]
     assert all(map(_lives, ids))
-    notebook.send_signal(number)
-    notebook.wait(60)
+    for _ in range(20):  # Python may drop an interrupt that comes inside a destructor: press again
+        notebook.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            notebook.wait(5)
+            break
     _until(lambda: not any(map(_lives, ids)))
     if shared:
         assert set(Path("/dev/shm").glob("*")) <= shared
