@@ -96,7 +96,8 @@ def other(rank, device):
 
 
 NOTEBOOK = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from torch import distributed
 import torch
 from colab_lessons import ranks
