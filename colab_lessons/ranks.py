@@ -74,7 +74,7 @@ def run(
     """
     if why := cannot_talk():
         return _recorded(function.__name__, n, why)
-    ended = _Group(n, timeout).call(function, arguments, patience)
+    ended = _call(function, arguments, n, timeout, patience)
     failed = [(rank, end) for rank, end in enumerate(ended) if isinstance(end, Failed)]
     if failed and check:
         raise RuntimeError("\n".join(f"Rank {rank}: {end}" for rank, end in failed))
@@ -83,54 +83,51 @@ def run(
     return ended
 
 
-class _Group:
-    """Processes that know of each other through a store, which lies in this process."""
+def _call(
+    function: Callable, arguments: dict, n: int, timeout: float, patience: float
+) -> list[Any]:
+    """What the function returned in each process, or how it failed there."""
+    import cloudpickle  # a notebook's functions are in no module, so they travel by value
+    from torch import distributed
 
-    def __init__(self, n: int, timeout: float):
-        from torch import distributed
+    # The processes find each other through a store, which lies in this one: it chooses a port that is
+    # free, and closes it when this process ends.
+    store = distributed.TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
+    job = cloudpickle.dumps((function, arguments))
+    end = time.monotonic() + patience
+    ranks: list[tuple[BaseProcess, Connection]] = []
+    try:
+        for rank in range(n):
+            here, there = _context().Pipe(duplex=False)
+            process = _context().Process(
+                target=_be_a_rank,
+                args=(there, job, _torchrun(rank, n, store.port), timeout),
+                name=f"rank {rank}",
+                daemon=True,
+            )
+            ranks.append((process, here))  # before it starts: an interrupt may come at once
+            process.start()
+            there.close()
+        return [_answer(*rank, end) for rank in ranks]
+    finally:  # whatever happened: nobody stays behind
+        for process, connection in ranks:
+            if process.pid:
+                process.kill()
+                process.join()
+            connection.close()
 
-        # The store chooses a port that is free, and closes it with this process.
-        self._store = distributed.TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
-        self._n, self._timeout = n, timeout
 
-    def call(self, function: Callable, arguments: dict, patience: float) -> list[Any]:
-        import cloudpickle  # a notebook's functions are in no module, so they travel by value
-
-        job = cloudpickle.dumps((function, arguments))
-        end = time.monotonic() + patience
-        ranks: list[tuple[BaseProcess, Connection]] = []
-        try:
-            for rank in range(self._n):
-                process, connection, theirs = self._made(rank, job)
-                ranks.append(
-                    (process, connection)
-                )  # before it starts: an interrupt may come at once
-                process.start()
-                theirs.close()
-            return [_answer(*rank, end) for rank in ranks]
-        finally:  # whatever happened: nobody stays behind
-            for process, connection in ranks:
-                if process.pid:
-                    process.kill()
-                    process.join()
-                connection.close()
-
-    def _made(self, rank: int, job: bytes) -> tuple[BaseProcess, Connection, Connection]:
-        torchrun = {
-            "RANK": rank,
-            "LOCAL_RANK": rank,
-            "WORLD_SIZE": self._n,
-            "LOCAL_WORLD_SIZE": self._n,
-            "MASTER_ADDR": _HOST,
-            "MASTER_PORT": self._store.port,
-        }
-        given = {key: str(value) for key, value in torchrun.items()}
-        here, there = _context().Pipe(duplex=False)
-        arguments = (there, job, given, self._timeout)
-        process = _context().Process(
-            target=_be_a_rank, args=arguments, name=f"rank {rank}", daemon=True
-        )
-        return process, here, there
+def _torchrun(rank: int, n: int, port: int) -> dict[str, str]:
+    """The variables that torchrun gives to a process."""
+    given = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": n,
+        "LOCAL_WORLD_SIZE": n,
+        "MASTER_ADDR": _HOST,
+        "MASTER_PORT": port,
+    }
+    return {key: str(value) for key, value in given.items()}
 
 
 @functools.cache
@@ -221,8 +218,9 @@ def _end_with_the_notebook() -> None:
 def _be_a_rank(connection: Connection, job: bytes, given: dict[str, str], timeout: float) -> None:
     """Join the group, call the function, and send what it returned, its error, and what it printed."""
     threading.Thread(target=_end_with_the_notebook, daemon=True).start()
-    loopback = "lo0" if sys.platform == "darwin" else "lo"
-    os.environ.update(given, GLOO_SOCKET_IFNAME=loopback)
+    os.environ.update(given)
+    if loopback := {"linux": "lo", "darwin": "lo0"}.get(sys.platform):
+        os.environ["GLOO_SOCKET_IFNAME"] = loopback
     # Messages of libraries are not the notebook's: what matters comes as an error.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1), os.dup2(nowhere, 2)
