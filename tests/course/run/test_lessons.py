@@ -27,6 +27,12 @@ from tests.toy import add_second_lesson, edit_lesson, run_command
 SLOW = "import time\ntime.sleep(60)\ntotal = sum("
 
 
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch):
+    """Other jobs on this machine are not what these tests are about."""
+    monkeypatch.setattr("course.run.quiet.product", lambda: 1.0)
+
+
 @pytest.fixture
 def two(toy_course, monkeypatch):
     """A course of two toys on the command line."""
