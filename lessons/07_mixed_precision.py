@@ -25,7 +25,7 @@ LAYERS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
 N = N or (256 if FAST else 1024)  # of matrices
-SEEDS = SEEDS or (1 if FAST else 3)  # of each training
+SEEDS = SEEDS or 3  # of each training
 SCALES = SCALES or ((0, 16) if FAST else (0, 8, 16))  # powers of two by which the loss is divided
 BATCHES = BATCHES or ((1, 4) if FAST else (1, 32))  # texts, for the GPT
 LAYERS = LAYERS or (2 if FAST else 4)  # of the GPT on a CPU

@@ -41,6 +41,7 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
     "07_mixed_precision": {
         "bf16_weight": (1, 1),  # WRONG: no update arrives
         "fp32_weight": (1.999, 2.001),
+        "deep_fp16": (2.25, INFINITY),  # it guesses
         "deep_scaled": (0, 2.25),
         "small_fp16": (2, INFINITY),  # over its cliff
         "small_scaled": (0, 1.5),
@@ -86,6 +87,7 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "ring_gap": (0, 1e-6),
         "same_gap": (0, 1e-6),
         "uneven_gap": (1e-3, INFINITY),  # WRONG, and no error
+        "double_gap": (1e-3, INFINITY),
         "held": (50, 50),
         "reload_gap": (0, 1e-5),
     },
