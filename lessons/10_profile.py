@@ -149,7 +149,7 @@ table(step)
 figures.trace(step.events(), title="A healthy step: a few long calls")
 
 # %% [markdown] tags=["minutes-29", "short-26"]
-# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. What's missing to the clock's time is Python between two calls. PyTorch prints a wider table with `key_averages().table()`. A sixth row, if there is one, made the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
+# `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. The rest of the clock's time is Python, between two calls. PyTorch prints a wider table with `key_averages().table()`. A sixth row, if there is one, made the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
 # the same after `prof.export_chrome_trace("step.json")`.
 #
 # Profile two or three steps, and not an epoch. A profile costs time of its own. It makes a loop of tiny calls look slower than it is, and its file grows with every call.
@@ -486,7 +486,7 @@ exercises.check("10.mine", dearest, calls=lambda: calls(profiled(mine)))
 # %%
 takeaways = {
     "Busy isn't useful": f"with `x + 1` and with large products the device was {use['x + 1, on one number'][0]:.0f} and {use['large products'][0]:.0f} % busy, and one did {float(f'{same_use:.2g}'):,.0f} times as much arithmetic.",
-    "Tiny calls are overhead, and time outside your network is waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
+    "Tiny calls are overhead, and time in loading is waiting": f"a loop over rows cost {gains['rows']}, waiting for data {gains['data']}.",
     "Look at bytes, too": f"a table too large cost {gains['pairs']}, and copying again and again {gains['growing']}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")

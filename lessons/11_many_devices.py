@@ -31,6 +31,7 @@ REPEATS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+FAST = FAST and not ranks.cannot_talk()  # recorded results have the full size
 BATCHES = BATCHES or [2**k for k in range(1, 8 if FAST else 12)]  # batch sizes, each twice the one before
 WIDTH = WIDTH or (256 if FAST else 1024)  # of the network that two workers train
 BYTES = BYTES or [4**k for k in range(1, 11 if FAST else 14)]  # of a message
@@ -87,7 +88,7 @@ def train(rank, device, talk=True):
 
 
 # %% [markdown]
-# `torchrun` starts a file several times and gives each process a number, the *rank*. `ranks.run` does the same with a function of this notebook. Before it calls `train`, each process has called `dist.init_process_group`, so that all can talk. When the notebook ends, so do they.
+# `torchrun` starts a file several times and gives each process a number, the *rank*. `ranks.run` does the same with a function of this notebook. Each process first calls `dist.init_process_group`, so that all can talk, and then `train`. When the notebook ends, so do they.
 #
 # **Predict.** Two workers share each batch. From what batch size on are they faster than one alone?
 
@@ -176,7 +177,7 @@ each = one_by_one / MESSAGES
 print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket {1e3 * in_a_bucket:.2f} ms: {bucket_gain:.0f}× faster")
 
 # %% [markdown] tags=["minutes-9", "short-7"]
-# Each call has a fixed cost, however few bytes it sends. Here it's several times that of a single message, since two processes and gloo's own threads share two cores. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
+# Each call has a fixed cost, however few bytes it sends. Here it's several times that of a single message. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
 #
 # ## A ring
 #
@@ -284,7 +285,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It's mostly a little low, because DDP also copies gradients into its buckets, and because messages compete with the computing for the same two cores.
+# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It leaves out that DDP copies gradients into its buckets, and that messages and computing share two cores. So it's mostly a little low.
 #
 # A gradient is as large for 2 rows as for 2,000. So the message stays the same, and only the work per message grows with the batch. Two workers pay off when there's enough to compute between two messages.
 #
@@ -653,4 +654,4 @@ reference.record(
 # dist.destroy_process_group()
 # ```
 #
-# You can train on any number of devices now. Next, the opposite direction: how few bits does a network need?
+# You can train on any number of devices now, and say beforehand whether it pays.
