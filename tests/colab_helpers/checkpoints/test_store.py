@@ -235,8 +235,8 @@ def test_copies_keep_their_distance_and_the_last_one_comes_at_once(tmp_path):
     store = Store(tmp_path / "drive", local=tmp_path / "local", every=1000)
     for step in range(1, 6):
         put(store, step, f"of {step}")
-    while store._copier._thread:
-        pass
+        while store._copier._thread:  # it copies what is newest when it begins
+            pass
     there = [found.step for found in store.files() if found.path.parent == store.folder]
     assert there == [1]  # the first at once, the others not yet
     store.wait()
