@@ -16,6 +16,7 @@ from colab_lessons.figures.activity import activity
 from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.lanes import lanes
+from colab_lessons.figures.levels import levels
 from colab_lessons.figures.lives import lives
 from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
@@ -38,6 +39,7 @@ __all__ = [
     "finish",
     "grouped",
     "lanes",
+    "levels",
     "lines",
     "lives",
     "panels",

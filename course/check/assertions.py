@@ -91,6 +91,16 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "held": (50, 50),
         "reload_gap": (0, 1e-5),
     },
+    "12_quantise": {
+        "untouched": (95, 100),
+        "matrix_5": (80, 100),
+        "matrix_3": (0, 80),  # over the cliff
+        "same": (95, 100),  # the large column changes nothing by itself
+        "outlier_matrix": (0, 60),
+        "outlier_column": (95, 100),
+        "nf4_right": (90, 100),
+        "rows_t4": (170, 180),
+    },
 }
 
 

@@ -24,6 +24,7 @@ STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 SUM = {"T4": 0.5, "faster multiplier": 0.275}
 PAYS = {"milliseconds": 210, "tokens": 4667}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
+FITS = {"16 bits": 16, "4 bits": 4.25}
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
 OOM = {"GiB alive": 9.80, "reason": "pieces"}
@@ -55,6 +56,13 @@ def not_yet(starts):
     return ...
 
 
+def by_column(w, bits):
+    top = 2 ** (bits - 1) - 1
+    scale = w.abs().amax(0) / top
+    return (w / scale).round() * scale
+
+
+UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(32, 64)
 PIECES = [torch.full((16,), float(i)) for i in range(500)]
 
 
@@ -500,6 +508,31 @@ CASES = {
         {"network": torch.nn.Linear(999, 1000), "per_byte": 1e-9}, ..., 4e-3,
         [(4, "Those are milliseconds"), (1e-3, "How many bytes"), (1, "how many for yours"),
          ("a", "A number")],
+    ),
+    "12.fits": (
+        {}, dict.fromkeys(FITS, ...), FITS,
+        [({**FITS, "16 bits": 32}, "2 bytes for each"), ({**FITS, "4 bits": 4}, "Add the scales"),
+         ({**FITS, "4 bits": 4.5}, "Here they have 16"), ({**FITS, "4 bits": 34}, "all in all"),
+         ({**FITS, "4 bits": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "12.column": (
+        {}, lambda w, bits: ..., by_column,
+        [(lambda w, bits: by_column(w.T, bits).T, "spoiled the others"),
+         (lambda w, bits: w, "Nothing was rounded"), (lambda w, bits: w.T, "same shape"),
+         (lambda w, bits: by_column(w, 4), "more than 8 bits need"),
+         (lambda w, bits: w * float("nan"), "spoiled the others"), (3, "cannot be read")],
+    ),
+    "12.positive": (
+        {}, lambda x: ..., lambda x: (x / x.max() * 255).round() / 255 * x.max(),
+        [(lambda x: (x / x.max() * 127).round() / 127 * x.max(), "127 steps"),
+         (lambda x: (x / x.max() * 255).floor() / 255 * x.max(), "a whole step"),
+         (lambda x: x, "256 codes"), (lambda x: x * float("nan"), "256 codes"),
+         (lambda x: x[:5], "as many numbers"), (3, "cannot be read")],
+    ),
+    "12.mine": (
+        {"weight": UNEVEN}, ..., 1.3638,
+        [(1 / 1.3638, "Turn it over"), (1.3638**2, "squared error"), (2, "Compare the norm"),
+         (float("nan"), "Compare the norm"), ("a", "A number")],
     ),
 }  # fmt: skip
 
