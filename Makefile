@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := lessons,course,site,tests
+EXTRAS := lessons,libraries,course,site,tests
 LESSONS ?=
 JOBS ?= 2
 # Tests wait now and then, for a compiler, a browser or a child process: one more than cores fills the gaps.
@@ -51,6 +51,11 @@ else
 	$(BIN)/python -m pip install --no-compile --disable-pip-version-check --progress-bar off \
 		--constraint constraints.txt --editable ".[$(EXTRAS)]" \
 		| awk '/^(Collecting|Installing|Successfully|Building)/ {print "  " substr($$0, 1, 100); fflush()}'
+endif
+ifeq ($(shell uname),Linux)
+	@# In a folder of its own, which only lesson 13 sees: PyTorch would import it everywhere.
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --upgrade \
+		--constraint constraints.txt --target $(VENV)/triton triton
 endif
 	@touch $@
 

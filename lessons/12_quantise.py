@@ -84,9 +84,9 @@ print(*(f"seed {seed}: {right(network):.1f} % of {len(test):,} new sums right" f
 
 # %%
 def quantise(w, bits, group):
-    blocks = w.reshape(-1, group)  # the weights of a row share one scale
+    blocks = w.reshape(-1, group)  # weights that share one scale
     top = 2 ** (bits - 1) - 1  # 127 for 8 bits
-    scale = blocks.abs().amax(1, keepdim=True) / top
+    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / top
     return (blocks / scale).round().to(torch.int8), scale
 
 
@@ -115,7 +115,7 @@ breaks_at = None  # @param {type:"integer"}
 # %% [markdown] tags=["minutes-7"]
 # ## Take its bits away
 #
-# All eight linear layers of all networks get fewer and fewer bits. The weights that share a scale are the whole matrix, or one row of it, or only 16 neighbors.
+# All eight linear layers of all networks get fewer and fewer bits. The two embeddings stay as they are. The weights that share a scale are the whole matrix, a row or a column of it, or only 16 in a row.
 
 # %%
 def changed(model, change):
@@ -126,41 +126,45 @@ def changed(model, change):
     return model
 
 
-SHARE = {"the matrix": lambda w: w.numel(), "a row": lambda w: w.shape[1], "16 weights": lambda w: 16}
+WAYS = {
+    "the matrix": lambda w, bits: rounded(w, bits, w.numel()),
+    "a row": lambda w, bits: rounded(w, bits, w.shape[1]),
+    "a column": lambda w, bits: rounded(w.T, bits, w.shape[0]).T,
+    "16 weights": lambda w, bits: rounded(w, bits, 16),
+}
 BITS = (8, 6, 5, 4, 3, 2)
 
 
-def scores(networks):
-    return {
-        f"a scale for {name}": [[right(changed(network, lambda w: rounded(w, bits, size(w)))) for network in networks] for bits in BITS]
-        for name, size in SHARE.items()
-    }
+def scores(networks):  # for each way and number of bits, a score for each network
+    return {way: [[right(changed(network, lambda w: change(w, bits))) for network in networks] for bits in BITS] for way, change in WAYS.items()}
 
 
 # %%
 cliff = scores(networks)
-middle = {name: dict(zip(BITS, map(statistics.median, row))) for name, row in cliff.items()}
-broke = next((bits for bits in BITS if middle["a scale for the matrix"][bits] < 50), 0)
+middle = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in cliff.items()}
+broke = next((bits for bits in BITS if middle["the matrix"][bits] < 50), 0)
 asked = test[:5]
 for bits in (32, *BITS):
     model = networks[0] if bits == 32 else changed(networks[0], lambda w: rounded(w, bits, w.numel()))
     said = [data.spell(row) for row in answers(model, asked).cpu().numpy()]
     print(f"{bits:2} bits:", *(f"{text[:6]}{text[:5:-1]}" for text in said), sep="   ")
+print(f"with 4 bits for each weight, scales of 16 bits counted: the matrix {middle['the matrix'][4]:.0f} %, or 3 bits in groups of 16 {middle['16 weights'][3]:.0f} %")
+print(f"with 4.25: 4 bits and a scale for a row {middle['a row'][4]:.0f} %")
 
 # %%
 # @title Draw the cliff { display-mode: "form" }
 guess = f" (you said {breaks_at})" if breaks_at else ""
 figures.panels(
-    {"as trained": cliff}, [str(bits) for bits in BITS], title=f"Nothing happens, and then it falls: below 50 % at {broke} bits{guess}",
-    xlabel="bits for each weight", ylabel="sums right, %", top=100,
+    {"as trained": {f"a scale for {way}": row for way, row in cliff.items()}}, [str(bits) for bits in BITS],
+    title=f"Nothing happens, and then it falls: a scale for the matrix, below 50 % at {broke} bits{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
 )
 
 # %% [markdown]
-# From the left, nothing happens for a long time. Five bits have 31 different values, and the network hardly notices. Two or three bits later everything is lost. It's a cliff, not a slope.
+# From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. The last answers even contain a `=`, which is one of the twelve signs it knows. It's a cliff because a sum is only right if all three digits are.
 #
-# Smaller groups move the cliff to the right. At three bits one scale for each row keeps most of what one scale for the matrix loses. Scales cost bits too: 16 of them for 16 weights make one bit more for each, so three bits in groups of 16 are really four. A row of 64 weights pays a quarter of a bit.
+# Smaller groups move the cliff to the right. They aren't free, because each scale takes 16 bits in practice. For 16 weights that's one more bit for each, and at equal cost the small groups are no better here than the plain matrix with 4 bits. A row of 64 weights pays a quarter of a bit, and that's the best buy.
 #
-# Why does it help? A scale is set by the largest weight in its group. So what if one weight is very large?
+# Why do they help? A scale is set by the largest weight in its group. So what if one weight is very large?
 #
 # **Predict.** Take column 3 of a layer's weights times 100, and divide the number that it's multiplied with by 100. The network computes the same as before. Now round to 8 bits, with one scale for each matrix. What percentage of sums is right?
 
@@ -186,68 +190,71 @@ def with_a_large_column(model, times=100, column=3):
 
 spoiled = [with_a_large_column(network) for network in networks]
 same = statistics.median(right(network) for network in spoiled)
-by_column = [[right(changed(network, lambda w: rounded(w.T, bits, w.shape[0]).T)) for network in spoiled] for bits in BITS]
-outlier = scores(spoiled) | {"a scale for a column": by_column}
-left = {name: statistics.median(row[0]) for name, row in outlier.items()}
+outlier = scores(spoiled)
+left = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in outlier.items()}
 print(f"not rounded: {same:.1f} % right, as before")
-print(*(f"8 bits, {name}: {share:.1f} %" for name, share in left.items()), sep="\n")
+print(*(f"a scale for {way}: {found[8]:.1f} % with 8 bits, {found[6]:.1f} % with 6" for way, found in left.items()), sep="\n")
 
 # %%
 # @title Draw it beside the cliff from before { display-mode: "form" }
 guess = f" (you said {with_outlier:g})" if with_outlier is not None else ""
-matrix = left["a scale for the matrix"]
+matrix = left["the matrix"][8]
 figures.panels(
-    {"as trained": cliff, "one column times 100": outlier}, [str(bits) for bits in BITS],
-    title=f"The same function, but at 8 bits {matrix:.0f} % are left{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
+    {name: {f"a scale for {way}": row for way, row in found.items()} for name, found in (("as trained", cliff), ("one column times 100", outlier))},
+    [str(bits) for bits in BITS], title=f"The same function, but with a scale for the matrix 8 bits leave {matrix:.0f} %{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
 )
 
 # %% [markdown]
-# It's the same function, and 8 bits aren't enough any more. The large column sets the scale. All other weights are a hundred times smaller than the top, so they're left with codes from −1 to 1. One outlier spends everybody's bits.
+# It's the same function, and 8 bits aren't enough any more. The large column sets the scale. Most other weights become 0, and the rest are a few units. One outlier spends everybody's bits.
 #
-# A scale for each row doesn't help much, because the column goes through all rows. Groups of 16 confine the damage to the 15 neighbors. A scale for each column undoes it completely. So whether *per channel* helps depends on whether it's the channel of the outlier.
+# A scale for each row rescues most of it at 8 bits, and nothing at 6, because the column goes through all rows. Groups of 16 confine the damage to one group in four. A scale for each column undoes it completely. So a scale per channel helps if the outlier lies along that channel.
 #
-# We made this column by hand, but real networks have them. In [language models from 6.7 billion parameters on](https://arxiv.org/abs/2208.07339), a few numbers between the layers are many times larger than the rest. SmoothQuant and AWQ protect against them with our trick: they move factors between a norm and the weights behind it.
+# We made this column by hand. In real language models the large numbers are in the activations, and [from 6.7 billion parameters on they're in every layer](https://arxiv.org/abs/2208.07339). Activations change with each text, and a scale for each of their columns can't be pulled out of an integer product. So *SmoothQuant* makes our move on purpose: it takes part of the factor out of the activations and puts it into the weights. Now you know what that costs.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, where the weights are
 #
-# Four bits have 16 codes, and `quantise` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, puts its levels where the weights are: each stands for about the same share of a normal distribution. It takes four lines.
+# Four bits have 16 codes, and `quantise` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: for a normal distribution each would stand for about the same share of the weights. Here are its 16 levels.
 
 # %%
 def levels(count):  # from the middle outwards, each as likely as the next
-    last = 1 - (1 / 32 + 1 / 30) / 2  # the outermost isn't at infinity
+    last = 1 - (1 / 32 + 1 / 30) / 2  # QLoRA's choice: the outermost can't be at infinity
     return torch.special.ndtri(torch.linspace(0.5, last, count + 1, dtype=torch.float64))[1:]
 
 
 NF4 = torch.cat([-levels(7).flip(0), torch.zeros(1), levels(8)])  # 7 below zero, 8 above
 NF4 = (NF4 / NF4.max()).float().to(device)
+EVEN = torch.arange(-7, 9, device=device) / 8  # evenly, but all 16
 
 
 # %%
-def pack(w):
+def encode(w, levels, signed=False):
     blocks = w.reshape(-1, 64)
-    scale = blocks.abs().amax(1, keepdim=True)
-    codes = (blocks / scale).flatten().unsqueeze(1).sub(NF4).abs().argmin(1).to(torch.uint8)  # the nearest level
-    return codes[::2] * 16 + codes[1::2], scale  # two codes in a byte
+    scale = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))  # the largest, with its sign
+    if not signed:
+        scale = scale.abs()
+    distance = ((blocks / scale).unsqueeze(-1) - levels).abs()  # (blocks, 64, 16)
+    return distance.argmin(-1), scale
 
 
-def unpack(packed, scale, shape):
-    codes = torch.stack([packed // 16, packed % 16], dim=1).long()  # (bytes, 2)
-    return (NF4[codes].reshape(-1, 64) * scale).reshape(shape)
+def decode(codes, scale, levels, shape):
+    return (levels[codes] * scale).reshape(shape)
+
+
+FORMATS = {
+    "15 levels, evenly": lambda w: rounded(w, 4, 64),
+    "16 levels, evenly": lambda w: decode(*encode(w, EVEN, signed=True), EVEN, w.shape),
+    "NF4": lambda w: decode(*encode(w, NF4), NF4, w.shape),
+}
 
 
 # %%
 bell = torch.randn(1024, 1024, device=device)
-packed, scale = pack(bell)
-size = (packed.numel() + 4 * scale.numel()) * 8 / bell.numel()
-off = {
-    name: 100 * ((back - bell).norm() / bell.norm()).item()
-    for name, back in {"4 bits, evenly": rounded(bell, 4, 64), "NF4": unpack(packed, scale, bell.shape)}.items()
-}
-in_nf4 = statistics.median(right(changed(network, lambda w: unpack(*pack(w), w.shape))) for network in networks)
-print(f"a matrix of {bell.numel():,} numbers: {4 * bell.numel():,} bytes are {packed.numel() + 4 * scale.numel():,} now, {size:.1f} bits for each weight")
-print(*(f"{name}: error {percent:.1f} %" for name, percent in off.items()), sep="\n")
-print(f"the networks that add, in NF4: {in_nf4:.1f} % right")
+off, sums_right = {}, {}
+for name, change in FORMATS.items():
+    off[name] = 100 * ((change(bell) - bell).norm() / bell.norm()).item()
+    sums_right[name] = statistics.median(right(changed(network, change)) for network in networks)
+    print(f"{name:>17}: error {off[name]:4.1f} % on a bell curve, and the networks get {sums_right[name]:.1f} % right")
 
 # %%
 # @title Draw the levels { display-mode: "form" }
@@ -255,35 +262,45 @@ blocks = torch.cat([layer.weight.detach().flatten() for layer in networks[0].mod
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
 figures.levels(
     shares.numpy(), {"evenly": [k / 7 for k in range(-7, 8)], "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
-    xlabel="weights of a network that adds, divided by the largest of their 64 neighbors",
+    xlabel="weights of a network that adds, divided by the largest of the 64 that share a scale",
 )
 
 # %% [markdown]
-# NF4's levels crowd in the middle, where the weights are. Its error is about a seventh smaller, for the same four bits. Is that what the libraries do? Let's ask bitsandbytes, and torchao for the 8 bits.
+# The spikes at both ends are the largest weights themselves. NF4's levels crowd in the middle, and its error is the smallest. But look at what made it small: most of the gain comes from using the sixteenth code at all. And our networks don't notice any of it, because at 4 bits in groups of 64 they haven't reached their cliff.
+#
+# Two codes fit into a byte. Is that what the libraries store? Let's ask bitsandbytes for its bytes, and torchao for its 8 bits.
+
+# %%
+codes, scale = encode(bell, NF4)
+pairs = codes.to(torch.uint8).reshape(-1, 2)
+packed = pairs[:, 0] * 16 + pairs[:, 1]
+stored = packed.numel() + 4 * scale.numel()  # bytes
+print(f"{4 * bell.numel():,} bytes are {stored:,} now, with their scales: {8 * stored / bell.numel():.1f} bits for each weight")
 
 # %%
 # needs: bitsandbytes
 from bitsandbytes import functional as bnb
 
-theirs = bnb.get_4bit_type("nf4", device="cpu")
 their_bytes, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
-print(f"bitsandbytes' levels differ from ours by {(theirs - NF4.cpu()).abs().max():.0e} at most")
+print(f"bitsandbytes: levels differ from ours by {(bnb.get_4bit_type('nf4', device='cpu') - NF4.cpu()).abs().max():.0e} at most")
 print(f"{(their_bytes.flatten() == packed.cpu()).float().mean():.3%} of its bytes are ours")
 
 # %%
 # needs: torchao
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
+w = networks[0].blocks[0].expand.weight.detach()
 theirs = copy.deepcopy(networks[0])
 quantize_(theirs, Int8WeightOnlyConfig())  # all linear layers, a scale for each row
-print(f"torchao, 8 bits: {right(theirs):.1f} % right")
+errors = [((found - w).norm() / w.norm()).item() for found in (theirs.blocks[0].expand.weight.dequantize(), rounded(w, 8, w.shape[1]))]
+print(f"torchao, 8 bits: error {errors[0]:.2%}, and ours {errors[1]:.2%}")
 
 # %% [markdown]
-# So a library's four bits are these four lines. The scales cost half a bit for each weight here. bitsandbytes can round them, too, and then needs 4.1 bits in all. Compare a library with your own ten lines once. On a CPU, bitsandbytes 0.50.2 unpacks matrices wrongly if their rows aren't a multiple of 64 long.
+# Our lines make the same bytes as bitsandbytes. The scales cost half a bit for each weight here. bitsandbytes can round them as well, and then needs 4.13 bits in all.
 #
-# You have an eighth of the bytes. Is it faster, too?
+# You store a seventh of the bytes. Is it faster, too?
 #
-# **Predict.** A layer keeps its weights in 8 bits, and multiplies them back before each product. How much faster is it here than the same layer in 32 bits, for one row? Below 1 means slower.
+# **Predict.** A layer keeps its weights in 8 bits, and multiplies them back before each product. For an input of one row, how many times as fast is it here as the same layer in 32 bits? Below 1 means slower.
 
 # %%
 faster_here = None  # @param {type:"number"}
@@ -294,19 +311,21 @@ faster_here = None  # @param {type:"number"}
 # %%
 w = torch.randn(WIDE, WIDE, device=device)
 codes, scale = quantise(w, 8, WIDE)
-times = {}
+gains = {}
 for rows in (1, 64):
     x = torch.randn(rows, WIDE, device=device)
-    ways = {"32 bits": lambda x=x: x @ w.T, "8 bits, unpacked first": lambda x=x: x @ (codes * scale).T}
-    times[rows] = benchmark.compare(ways, budget=SECONDS)
-gains = {rows: benchmark.faster(*found.values()) for rows, found in times.items()}
-print(*(f"{rows:2} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {time}" for name, time in found.items()) for rows, found in times.items()), sep="\n")
-print(f"with one row, 8 bits are {gains[1]}")
+    ways = {"32 bits": lambda: x @ w.T, "8 bits": lambda: x @ (codes * scale).T, "multiplying back alone": lambda: codes * scale}
+    times = benchmark.compare(ways, budget=SECONDS)
+    gains[rows] = benchmark.faster(times["32 bits"], times["8 bits"])
+    print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.1f} ms" for name, found in times.items()))
+t4 = expected.rates("T4")  # as others measured it
+memory, multiply = t4["memory"].value, t4["fp16"].value
+print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
 
 # %% [markdown]
-# It's slower. The small weights are read, the large ones are written, and then the product reads those. You saved memory and paid with time. That's what you get from most libraries on a CPU.
+# It's slower, and nearly all of the time is the multiplying back. It converts each weight and writes a whole matrix to memory before the product may read it. You saved memory and paid with time.
 #
-# On a GPU it can be better. A fused kernel unpacks each weight in a register, right before the multiplication, so only the small weights travel. With few rows that's what decides. Let's calculate it for a T4, from its measured bandwidth and its measured fp16 products.
+# A *fused* kernel does better. It converts each weight in a register, right before the multiplication, so only the small weights travel. With few rows, bytes are what decides. Let's calculate it for a T4, from the two numbers above.
 #
 # **Predict.** Up to how many rows is a T4 faster with 4 bits than with 16?
 
@@ -314,8 +333,6 @@ print(f"with one row, 8 bits are {gains[1]}")
 gains_up_to = None  # @param {type:"integer"}
 
 # %%
-t4 = expected.rates("T4")
-memory, multiply = t4["memory"].value, t4["fp16"].value
 many = [2**k for k in range(11)]  # rows
 
 
@@ -323,27 +340,29 @@ def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
     return max(moved / memory, 2 * rows * 4096**2 / multiply)
 
 
-BYTES = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2, "4 bits, unpacked first": (4.5 / 8 + 2 + 2) * 4096**2}
+BYTES = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
 on_t4 = {name: [took(rows, moved) for rows in many] for name, moved in BYTES.items()}
+unpack = (BYTES["4 bits, fused"] + BYTES["16 bits"]) / memory  # read the small ones, write the large ones, and then multiply
+on_t4["4 bits, unpacked first"] = [unpack + took(rows, BYTES["16 bits"]) for rows in many]
 last = multiply / memory  # rows for which arithmetic takes as long as reading 16 bits
 at_most = on_t4["16 bits"][0] / on_t4["4 bits, fused"][0]
-tokens = {name: memory / (6.74e9 * moved / 4096**2) for name, moved in BYTES.items()}
-print(f"one row: 4 bits are {at_most:.1f}× faster at most; from {last:.0f} rows on, as fast as 16 bits")
-print(*(f"a model of 6.74 billion weights, {name}: {rate:.0f} tokens/s at most" for name, rate in tokens.items()), sep="\n")
-print(f"the authors of bitsandbytes' kernel expect {published.get('nf4-turing').value}× on a T4, for one row")
+print(f"one row: 4 bits are {at_most:.1f} times as fast at most; from {last:.0f} rows on no faster than 16 bits")
+for name, seconds in on_t4.items():
+    print(f"a model of 6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most")
+print(f"bitsandbytes' authors expected {published.get('nf4-turing').value} times as fast on a T4, for one row, in 2023")
 
 # %%
 # @title Draw the T4 { display-mode: "form" }
 guess = f" (you said {gains_up_to:,})" if gains_up_to else ""
 figures.lines(
-    many, {name: on_t4[name] for name in BYTES}, title=f"Fewer bytes help a T4 up to {last:.0f} rows{guess}, if nobody unpacks them to memory",
+    many, on_t4, title=f"At best, fewer bytes help a T4 up to {last:.0f} rows{guess}",
     xlabel="rows (a model)", ylabel="time of a layer of 4,096 × 4,096", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one lies above: unpacking to memory costs more bytes than it saves.
+# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. Which of them you get is the library's choice. bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
 #
-# A chatbot that answers one person works at the far left. It reads all weights for each token, so the bytes are its speed. Training works far on the right. There 4 bits save memory and no time, and that's still what makes QLoRA possible on a T4.
+# A chatbot that answers one person works at the far left. It reads all weights for each token, so the bytes are its speed. Training works far on the right. There 4 bits save memory and cost time, and that's still what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Exercises
@@ -360,22 +379,16 @@ fits = {"16 bits": 8e9 * 2 / 1e9, "4 bits": 8e9 * (4 + 16 / 64) / 8 / 1e9}
 exercises.check("12.fits", fits)
 
 # %% [markdown]
-# ### 2 · A scale for each column
+# ### 2 · Another chip
 #
-# Write `rounded_by_column` with `quantise` or without. The check hides a large column somewhere.
+# An L4 moves 300 GB/s and multiplies fp16 with 120 TFLOP/s, by its data sheet. Up to how many rows can fewer bytes help there? And how many tokens a second can a model of 8 GB write for one person at most?
 
 # %% tags=["exercise"]
-def rounded_by_column(w, bits):
-    return ...
-
-
+on_l4 = {"rows": ..., "tokens": ...}
 ### BEGIN SOLUTION
-def rounded_by_column(w, bits):
-    return rounded(w.T, bits, w.shape[0]).T
-
-
+on_l4 = {"rows": 120e12 / 300e9, "tokens": 300e9 / 8e9}
 ### END SOLUTION
-exercises.check("12.column", rounded_by_column)
+exercises.check("12.chip", on_l4)
 
 # %% [markdown]
 # ### 3 · Numbers that are never negative
@@ -414,9 +427,9 @@ exercises.check("12.mine", factor, weight=mine)
 
 # %%
 takeaways = {
-    "It's a cliff": f"with 5 bits the network got {middle['a scale for the matrix'][5]:.0f} % of the sums right, with 3 bits {middle['a scale for the matrix'][3]:.0f} %.",
-    "One outlier spends everybody's bits": f"one large column, and 8 bits left {matrix:.0f} %. A scale for each column left {left['a scale for a column']:.0f} %.",
-    "Fewer bytes are faster only where bytes decide": f"here 8 bits were {gains[1]} with one row. A T4 gains up to {last:.0f} rows.",
+    "It's a cliff": f"with 5 bits the networks got {middle['the matrix'][5]:.1f} % of the sums right, with 3 bits {middle['the matrix'][3]:.1f} %.",
+    "One outlier spends everybody's bits": f"one large column, and 8 bits left {matrix:.1f} %. A scale for each column left {left['a column'][8]:.1f} %.",
+    "Fewer bytes are faster only where bytes decide": f"here 8 bits were {gains[1]} as fast as 32, since they were unpacked first. A T4 can gain up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -433,15 +446,15 @@ reference.record(
     },
     untouched=value(untouched, "%", "sums right in 32 bits"),
     int8_error=value(100 * error, "%", "error of 8 bits, a scale for the matrix"),
-    matrix_5=value(middle["a scale for the matrix"][5], "%", "sums right at 5 bits, a scale for the matrix"),
-    matrix_3=value(middle["a scale for the matrix"][3], "%", "sums right at 3 bits, a scale for the matrix"),
-    row_3=value(middle["a scale for a row"][3], "%", "sums right at 3 bits, a scale for a row"),
+    matrix_5=value(middle["the matrix"][5], "%", "sums right at 5 bits, a scale for the matrix"),
+    matrix_3=value(middle["the matrix"][3], "%", "sums right at 3 bits, a scale for the matrix"),
+    row_3=value(middle["a row"][3], "%", "sums right at 3 bits, a scale for a row"),
     same=value(same, "%", "sums right with a large column, not rounded"),
     outlier_matrix=value(matrix, "%", "… at 8 bits, a scale for the matrix"),
-    outlier_column=value(left["a scale for a column"], "%", "… at 8 bits, a scale for a column"),
-    even_error=value(off["4 bits, evenly"], "%", "error of 4 bits, spread evenly"),
+    outlier_column=value(left["a column"][8], "%", "… at 8 bits, a scale for a column"),
+    even_error=value(off["15 levels, evenly"], "%", "error of 15 even levels"),
     nf4_error=value(off["NF4"], "%", "error of NF4"),
-    nf4_right=value(in_nf4, "%", "sums right in NF4"),
+    nf4_right=value(sums_right["NF4"], "%", "sums right in NF4"),
     unpacked_one=value(gains[1].value, "×", "8 bits unpacked first against 32, one row"),
     rows_t4=value(last, "", "rows up to which a T4 gains, reckoned"),
 )
@@ -450,6 +463,7 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```python
+# import torch
 # from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 #
 # four_bits = BitsAndBytesConfig(
@@ -458,7 +472,7 @@ reference.record(
 #     bnb_4bit_use_double_quant=True,  # the scales are rounded, too
 #     bnb_4bit_compute_dtype=torch.float16,  # a T4 has no fast bfloat16
 # )
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-1.7B", quantization_config=four_bits, device_map={"": 0})
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-1.7B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
 # ```
 #
-# You know now how few bits a network needs, and who pays for them.
+# You can find out now how few bits your network needs, and what they cost.

@@ -10,6 +10,8 @@ import pytest
 
 from course import table
 
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before anything imports numba: kernels run in its simulator
+
 
 def pytest_sessionstart(session):
     """Kernels that import another checkout's helper would test that one."""

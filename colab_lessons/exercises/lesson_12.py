@@ -15,36 +15,29 @@ def fits(answer: Mapping[str, Any]) -> str:
     """The GB of a model in 16 bits, and in 4 bits with its scales."""
     whole, packed = (number(field(answer, key)) for key in ("16 bits", "4 bits"))
     if not close(whole, _WITH_16_BITS):
-        raise NotYet("16 bits are 2 bytes for each of the 8 billion weights.")
+        raise NotYet("16 bits are 2 bytes for each of the 8 billion weights; a GB has 10⁹ bytes.")
     if close(packed, 4, 0.001):
         raise NotYet("Those are the weights. Add the scales: 16 bits for each 64 weights.")
     if close(packed, 4.5, 0.001):
         raise NotYet("Those scales have 32 bits. Here they have 16.")
     if not close(packed, _WITH_4_BITS, 0.001):
         raise NotYet("4 bits for each weight, and 16 bits for each 64: how many bits, all in all?")
-    return "16 GB don't fit a T4, 4.25 do. The scales are a sixteenth of it."
+    return "16 GB don't fit a T4, 4.25 do. The scales are a quarter GB of it."
 
 
-@exercise("12.column", hint="Turn the matrix round before you quantise it, and back after.")
-def column(answer: Callable) -> str:
-    """Whether each column has a scale of its own: one of them is far larger than the rest."""
-    import torch
-
-    w = torch.randn(48, 32, generator=torch.Generator().manual_seed(0))
-    w[:, 5] *= 1000
-    found = answer(w.clone(), 8)
-    if found is ...:
-        raise NotYet("rounded_by_column returns the dots. Replace them.")
-    if not isinstance(found, torch.Tensor) or found.shape != w.shape:
-        raise NotYet("It should return a matrix of the same shape.")
-    off = ((found - w).norm(dim=0) / w.norm(dim=0)).sort().values
-    if off.max().item() == 0:
-        raise NotYet("Nothing was rounded.")
-    if not off[-2].item() <= 0.5:
-        raise NotYet("The large column has spoiled the others. Do they share a scale with it?")
-    if not off[-1].item() <= 0.02:
-        raise NotYet("The error is more than 8 bits need. Are there 127 steps up to the largest?")
-    return f"The worst column is {off[-1].item():.1%} off, next to one that's 1,000 times larger."
+@exercise("12.chip", hint="When does the arithmetic take as long as reading 2 bytes for each weight?")
+def chip(answer: Mapping[str, Any]) -> str:
+    """The rows up to which an L4 waits for 16-bit weights, and its tokens a second."""
+    rows, tokens = (number(field(answer, key)) for key in ("rows", "tokens"))
+    if close(rows, 200):
+        raise NotYet("A multiplication and an addition are 2 FLOP, and a weight has 2 bytes.")
+    if close(rows, 800):
+        raise NotYet("16 bits are 2 bytes for each weight, not 1 or 4.")
+    if not close(rows, 400):
+        raise NotYet("2 FLOP for each row and weight, 2 bytes for each weight: divide the two rates.")
+    if not close(tokens, 37.5):
+        raise NotYet("Each token reads the whole model once. How often do 8 GB fit into a second?")
+    return "400 rows, because an L4 has more arithmetic for each byte than a T4; 37.5 tokens a second."
 
 
 @exercise("12.positive", hint="The scale is the largest number divided by 255.")
@@ -61,6 +54,8 @@ def positive(answer: Callable) -> str:
     levels, worst, step = len(found.unique()), (found - x).abs().max().item(), x.max().item() / 255
     if levels > 256:
         raise NotYet(f"{levels:,} different numbers came out. Eight bits have 256 codes.")
+    if not worst <= 2 * step:
+        raise NotYet("Some numbers are far off. An int8 ends at 127, a uint8 at 255.")
     if not worst <= 0.55 * step:
         if levels <= 128:
             raise NotYet("Only 127 steps reach up to the top. Use 255.")
@@ -77,11 +72,11 @@ def mine(answer: float, weight: Any) -> str:
     whole, groups = (_error(weight.detach().float(), size) for size in (weight.numel(), 64))
     if not groups > 0:
         raise NotYet("This layer loses nothing in 4 bits. Take one that was trained.")
-    if close(found, groups / whole, 0.02):
-        raise NotYet("Turn it over: the larger error divided by the smaller one.")
-    if close(found, (whole / groups) ** 2, 0.02) and not close(whole, groups, 0.02):
-        raise NotYet("That's the factor of the squared error. Take the norm.")
     if not close(found, whole / groups, 0.02):
+        if close(found, groups / whole, 0.02):
+            raise NotYet("Turn it over: the larger error divided by the smaller one.")
+        if close(found, (whole / groups) ** 2, 0.02):
+            raise NotYet("That's the factor of the squared error. Take the norm.")
         raise NotYet("Compare the norm of what rounding changed: one scale, and groups of 64.")
     return f"Groups of 64 make the error of your layer {whole / groups:.1f} times smaller."
 
@@ -89,5 +84,5 @@ def mine(answer: float, weight: Any) -> str:
 def _error(weight: Any, size: int) -> float:
     """Norm of what 4 bits change, with so many weights to a scale."""
     blocks = weight.reshape(-1, size)
-    scale = (blocks.abs().amax(1, keepdim=True) / 7).clamp_min(1e-30)
+    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / 7
     return ((blocks / scale).round() * scale - blocks).norm().item()

@@ -15,6 +15,7 @@ from colab_helpers.figures import (
 from colab_lessons.figures.activity import activity
 from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped import grouped
+from colab_lessons.figures.kernels import sectors, writers
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.levels import levels
 from colab_lessons.figures.lives import lives
@@ -48,8 +49,10 @@ __all__ = [
     "ratios",
     "ring",
     "roofs",
+    "sectors",
     "stacked",
     "systolic",
     "timeline",
     "trace",
+    "writers",
 ]

@@ -6,6 +6,7 @@ reference machines lie beside this file, written by `make reference`, never by h
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import math
@@ -13,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +151,7 @@ def record(
         platform=place.platform,
         fast=fast,
         details={k: v for k, v in asdict(device).items() if v not in (None, ())},
-        versions={"python": place.python, **place.frameworks},
+        versions={"python": place.python, **place.frameworks, **_libraries()},
         values={k: v for k, v in measured.items() if isinstance(v, Value)},
         series={k: v for k, v in measured.items() if isinstance(v, Series)},
         parts=replay.tally(),
@@ -157,6 +159,15 @@ def record(
         exercises={id: one for id, one in session.tried().items() if id[:2] == lesson[:2]},
         run=session.run(),
     )
+
+
+def _libraries() -> dict[str, str]:
+    """The versions of what only a few cells use; cells whose library is missing record nothing."""
+    found = {}
+    for name in ("bitsandbytes", "libtpu", "numba", "ray", "torchao", "triton"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def series(x: Iterable[float], y: Iterable[float], unit: str, meaning: str) -> Series:

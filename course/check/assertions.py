@@ -101,6 +101,17 @@ ASSERTIONS: dict[str, dict[str, tuple[float, float]]] = {
         "nf4_right": (90, 100),
         "rows_t4": (170, 180),
     },
+    "13_write_a_kernel": {
+        "table_gap": (0, 1e-5),
+        "row": (4, 4),
+        "column": (32, 32),
+        "raced": (0, 4),  # WRONG: the barrier is missing
+        "across": (4, INFINITY),
+        "along": (1, 8),
+        "tiled": (0.1, 1),
+        "mma_t4": (0, 0),
+        "mma_a100": (1, INFINITY),
+    },
 }
 
 
@@ -111,6 +122,10 @@ _MEASURED_BY = {
         **dict.fromkeys(ASSERTIONS["05_tpu_strategy"], "jax"),
         "tokens_v5e": "libtpu",
         "dealt_out": "libtpu",
+    },
+    "13_write_a_kernel": {
+        **dict.fromkeys(("row", "column", "raced", "across", "along", "tiled"), "numba"),
+        **dict.fromkeys(("mma_t4", "mma_a100"), "triton"),
     },
 }
 

@@ -16,6 +16,7 @@ import colab_lessons.exercises as exercises
 from colab_helpers import memory
 from colab_helpers.benchmark import Measurement
 from colab_lessons.exercises import lesson_07
+from tests.colab_lessons import puzzles
 from tests.colab_lessons.odd_answers import inside, values
 
 CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
@@ -54,12 +55,6 @@ def roughly(starts):
 
 def not_yet(starts):
     return ...
-
-
-def by_column(w, bits):
-    top = 2 ** (bits - 1) - 1
-    scale = w.abs().amax(0) / top
-    return (w / scale).round() * scale
 
 
 UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(32, 64)
@@ -515,17 +510,18 @@ CASES = {
          ({**FITS, "4 bits": 4.5}, "Here they have 16"), ({**FITS, "4 bits": 34}, "all in all"),
          ({**FITS, "4 bits": ...}, "Still without"), (3, "cannot be read")],
     ),
-    "12.column": (
-        {}, lambda w, bits: ..., by_column,
-        [(lambda w, bits: by_column(w.T, bits).T, "spoiled the others"),
-         (lambda w, bits: w, "Nothing was rounded"), (lambda w, bits: w.T, "same shape"),
-         (lambda w, bits: by_column(w, 4), "more than 8 bits need"),
-         (lambda w, bits: w * float("nan"), "spoiled the others"), (3, "cannot be read")],
+    "12.chip": (
+        {}, {"rows": ..., "tokens": ...}, {"rows": 400, "tokens": 37.5},
+        [({"rows": 200, "tokens": 37.5}, "are 2 FLOP"), ({"rows": 800, "tokens": 1}, "not 1 or 4"),
+         ({"rows": 175, "tokens": 37.5}, "divide the two rates"),
+         ({"rows": 400, "tokens": 18}, "the whole model once"),
+         ({"rows": 400, "tokens": ...}, "Still without"), (3, "cannot be read")],
     ),
     "12.positive": (
         {}, lambda x: ..., lambda x: (x / x.max() * 255).round() / 255 * x.max(),
         [(lambda x: (x / x.max() * 127).round() / 127 * x.max(), "127 steps"),
          (lambda x: (x / x.max() * 255).floor() / 255 * x.max(), "a whole step"),
+         (lambda x: (x / x.max() * 255).round().to(torch.int8) / 255 * x.max(), "ends at 127"),
          (lambda x: x, "256 codes"), (lambda x: x * float("nan"), "256 codes"),
          (lambda x: x[:5], "as many numbers"), (3, "cannot be read")],
     ),
@@ -533,6 +529,30 @@ CASES = {
         {"weight": UNEVEN}, ..., 1.3638,
         [(1 / 1.3638, "Turn it over"), (1.3638**2, "squared error"), (2, "Compare the norm"),
          (float("nan"), "Compare the norm"), ("a", "A number")],
+    ),
+    "13.guard": (
+        {}, puzzles.nothing, puzzles.guarded,
+        [(puzzles.unguarded, "writes to (5, 0), and there are 5 rows"),
+         (puzzles.half_guarded, "Guard both"), (puzzles.too_guarded, "keep out too many"),
+         (puzzles.below_each_other, "below each other"), (puzzles.all_of_them, "same cell"),
+         (puzzles.doubled, "larger by 1")],
+    ),
+    "13.copy": (
+        {}, puzzles.nothing, puzzles.along_rows,
+        [(puzzles.transposed, "isn't a copy"),
+         (puzzles.down_columns, "32 sectors")],
+    ),
+    "13.largest": (
+        {}, puzzles.nothing, puzzles.largest,
+        [(puzzles.racing, "race"), (puzzles.smallest, "Wrong in all 6"),
+         (puzzles.from_zero, "below zero"), (puzzles.from_memory, "read x again"),
+         (puzzles.beyond, "goes outside an array, to 1")],
+    ),
+    "13.softmax": (
+        {}, lambda largest, total, block: ..., puzzles.one_pass,
+        [(puzzles.uncorrected, "still refers to the old"), (puzzles.overflowing, "overflows"),
+         (puzzles.last_block, "Compare old and new"), (puzzles.forgetting, "should be 1.553"),
+         (lambda largest, total, block: 3, "Return two numbers"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 

@@ -1,0 +1,97 @@
+"""What the threads of a kernel touched: who wrote each cell, and what one warp read together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
+from colab_lessons.kernels import SECTOR, Watched
+
+_WRONG = "#c0392b"
+
+
+def writers(watched: Watched, *, title: str) -> Picture:
+    """Draw an array of one or two dimensions: each cell in the color of the block that wrote it.
+
+    In a cell stands the thread within its block. Cells that nobody wrote are empty, those that several
+    threads wrote say how many, and writes outside the array of `watched` are red, beyond its edge.
+    `title` holds the finding.
+    """
+    rows, columns = (1, *watched.shape)[-2:]
+    written: dict[tuple[int, int], list] = {}
+    for access in watched.writes:
+        written.setdefault((0, *access.cell)[-2:], []).append(access)
+    lost = {(0, *access.cell)[-2:]: access for access in watched.outside}
+    blocks = sorted({access.block for access in [*watched.writes, *watched.outside]})
+    height = max([rows, *(row + 1 for row, _ in lost)])
+    width = max([columns, *(column + 1 for _, column in lost)])
+    with canvas(8.4, 0.8 + 0.34 * height) as (figure, axes):
+        for row in range(rows):
+            for column in range(columns):
+                made = written.get((row, column), [])
+                colour = (
+                    COLOURS[blocks.index(made[0].block) % len(COLOURS)] if made else "none"
+                )
+                text = "" if not made else _name(made[0]) if len(made) == 1 else f"{len(made)} ×"
+                _cell(axes, row, column, text, colour)
+        for (row, column), access in lost.items():
+            _cell(axes, row, column, _name(access), "none", edge=_WRONG)
+        axes.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal", anchor="W")
+        axes.axis("off")
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        once = sum(len(made) == 1 for made in written.values())
+        return finish(
+            figure,
+            f"{rows} × {columns} cells. {title}. {once} of {watched.size} written by one thread, by "
+            f"{len(blocks)} blocks; {len(lost)} writes outside.",
+        )
+
+
+def _name(access) -> str:
+    """The thread within its block: one number, or two where a block is flat."""
+    x, y = access.thread
+    return f"{x}" if len(access.cell) == 1 else f"{x},{y}"
+
+
+def _cell(axes: Axes, row: int, column: int, text: str, colour: str, edge: str = INK) -> None:
+    box: dict = {"facecolor": colour, "edgecolor": edge, "lw": 1.6 if edge != INK else 0.8}
+    axes.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **box))
+    ink = edge if colour == "none" else "white"
+    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
+
+
+def sectors(panels: Mapping[str, Watched], *, title: str) -> Picture:
+    """Draw memory as matrices: what the first warp reads with its first instruction, and what comes along.
+
+    `panels` maps a name to an array of two dimensions. Numbers that were asked for are dark, the rest of
+    their sectors of 32 bytes is light. `title` holds the finding.
+    """
+    said = []
+    with canvas(8.4, 3.0, columns=len(panels)) as (figure, axes):
+        for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+            group = next(iter(watched.together()), [])
+            touched = {watched.sector(access.cell) for access in group}
+            shade = np.array(
+                [watched.sector(cell) in touched for cell in np.ndindex(*watched.shape)], dtype=float
+            ).reshape(watched.shape)
+            for access in group:
+                shade[access.cell] = 2
+            axis.imshow(_coloured(shade), interpolation="nearest")
+            axis.set_title(f"{name}: {len(touched)} sectors", fontsize=10, loc="left")
+            axis.set(xticks=[], yticks=[], anchor="W")
+            for edge in range(0, watched.shape[1], SECTOR // watched.array.itemsize):
+                axis.axvline(edge - 0.5, color="white", lw=1)  # where a sector begins
+            axis.grid(visible=False)
+            said.append(f"{name}: {len(group)} numbers in {len(touched)} sectors")
+        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
+        return finish(figure, f"Memory of {len(panels)} arrays. {title}. {'; '.join(said)}.")
+
+
+def _coloured(shade: np.ndarray) -> np.ndarray:
+    """0 nothing, 1 came along, 2 asked for -> RGB."""
+    table = np.array([[0.93, 0.93, 0.94], [0.97, 0.80, 0.62], [0.84, 0.37, 0.0]])
+    return table[shade.astype(int)]

@@ -1,0 +1,210 @@
+"""CUDA kernels in numba's simulator, with arrays that note which thread reads and writes what.
+
+The simulator runs each thread of a kernel in Python, so it needs no GPU and its times mean nothing. What
+it shows is exact: the cells that a thread touches, and in what order. No cache is modelled.
+
+Source of the 32-byte sectors and of the warp of 32 threads: NVIDIA, "CUDA C++ Best Practices Guide",
+coalesced access to global memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SECTOR = 32  # bytes: memory is read in pieces of this size
+WARP = 32  # threads that run the same instruction together
+_HEAD = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
+
+
+class Access(NamedTuple):
+    """One read or write of one thread. `turn` counts the thread's own, from 0."""
+
+    block: tuple[int, int]
+    thread: tuple[int, int]
+    warp: int
+    turn: int
+    cell: tuple[int, ...]
+
+
+@dataclass
+class Watched:
+    """An array for a kernel, which notes who reads and writes it.
+
+    `array` is what it holds, `width` the number of threads along x in a block. What lies outside can't be read or written: it is noted in `outside`. A GPU
+    wouldn't stop it either, and something else would be overwritten.
+
+    >>> watched = Watched(np.zeros(4, dtype=np.float32))
+    >>> watched.shape, watched.sectors
+    ((4,), 0)
+    """
+
+    array: np.ndarray
+    width: int = WARP
+    reads: list[Access] = field(default_factory=list)
+    writes: list[Access] = field(default_factory=list)
+    outside: list[Access] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, as a kernel asks for it."""
+        return self.array.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return self.array.size
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, cell: Any) -> Any:
+        where = self._noted(self.reads, cell)
+        return self.array[where] if where is not None else self.array.dtype.type(0)
+
+    def __setitem__(self, cell: Any, number: Any) -> None:
+        where = self._noted(self.writes, cell)
+        if where is not None:
+            self.array[where] = number
+
+    def together(self) -> list[list[Access]]:
+        """Return the reads, grouped by what a warp reads with one instruction."""
+        groups: dict[tuple, list[Access]] = {}
+        for access in self.reads:
+            groups.setdefault((access.block, access.warp, access.turn), []).append(access)
+        return list(groups.values())
+
+    @property
+    def sectors(self) -> int:
+        """How many pieces of 32 bytes all warps asked for."""
+        return sum(len({self.sector(access.cell) for access in group}) for group in self.together())
+
+    def sector(self, cell: tuple[int, ...]) -> int:
+        """Return the number of the sector that holds `cell`."""
+        return int(np.ravel_multi_index(cell, self.shape)) * self.array.itemsize // SECTOR
+
+    def _noted(self, book: list[Access], cell: Any) -> tuple[int, ...] | None:
+        """Where it is, or None if it lies outside."""
+        where = tuple(int(k) for k in (cell if isinstance(cell, tuple) else (cell,)))
+        if len(where) != self.array.ndim:
+            raise IndexError(f"{len(where)} indices for an array with {self.array.ndim} dimensions")
+        me: Any = threading.current_thread()  # the simulator gives each thread of a kernel one of these
+        thread, block, turns = me.threadIdx, me.blockIdx, me.__dict__.setdefault("turns", Counter())
+        warp = (thread.x + thread.y * self.width) // WARP
+        access = Access((block.x, block.y), (thread.x, thread.y), warp, turns[id(book)], where)
+        turns[id(book)] += 1
+        if any(not 0 <= k < n for k, n in zip(where, self.shape, strict=True)):
+            self.outside.append(access)
+            return None
+        book.append(access)
+        return where
+
+
+def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: Any) -> list[Any]:
+    """Run `kernel` in the simulator, and return its arguments: arrays as `Watched`.
+
+    `blocks` and `threads` (in each block) are numbers or pairs, as CUDA wants them. NumPy arrays among
+    `arrays` are watched and changed in place; other arguments go through as they are. Raises
+    `RuntimeError` if the simulator isn't on: the variable is read when numba is imported, and `TypeError`
+    for a kernel that is no function.
+    """
+    from numba import config, cuda
+
+    if not config.ENABLE_CUDASIM:
+        raise RuntimeError(
+            "numba's simulator is off. Set NUMBA_ENABLE_CUDASIM=1 before numba is imported: restart "
+            "the session, and run the cells from the top."
+        )
+    width = threads[0] if isinstance(threads, tuple) else threads
+    kernel = getattr(kernel, "fn", kernel)  # with cuda.jit before it, or without
+    if not inspect.isfunction(kernel):
+        raise TypeError("A kernel is a function, written with def.")
+    watched = [Watched(one, width) if isinstance(one, np.ndarray) else one for one in arrays]
+    lost: list[threading.ExceptHookArgs] = []
+    before, threading.excepthook = threading.excepthook, lost.append
+    try:
+        cuda.jit(kernel)[blocks, threads](*watched)
+    finally:
+        threading.excepthook = before
+    if lost:  # an error that the simulator couldn't pass on
+        raise RuntimeError(f"A thread stopped with {lost[0].exc_type.__name__}.")
+    return watched
+
+
+def find_triton() -> None:
+    """Let this process import Triton from where `make setup` has put it.
+
+    That's a folder of its own, because PyTorch imports Triton wherever it finds it, which takes a second
+    and changes what it compiles. On Colab's GPUs Triton is there anyway.
+    """
+    folder = Path(sys.prefix) / "triton"
+    if folder.is_dir() and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def traffic(watched: Sequence[Any]) -> int:
+    """Return the bytes that the reads of these arrays asked for, in whole sectors.
+
+    `watched` are results of `launch`.
+    """
+    return SECTOR * sum(one.sectors for one in watched if isinstance(one, Watched))
+
+
+def time_on_gpu(
+    kernels: Sequence[Callable], size: int, tile: int, timeout: float = 120
+) -> dict[str, float]:
+    """Return the seconds of each product of two matrices, on the GPU of this machine.
+
+    `kernels` take three (size, size) float32 arrays and run in blocks of `tile` × `tile` threads. They are
+    written into a script without the simulator, because one process can't have both; `TILE` is defined
+    there. Raises `RuntimeError` with the script's last words if it fails or takes longer than `timeout`
+    seconds.
+    """
+    parts = [_HEAD, f"TILE = {tile}\n"]
+    parts += [inspect.getsource(kernel) for kernel in kernels]
+    names = ", ".join(kernel.__name__ for kernel in kernels)
+    parts.append(f"kernels, size, tile = [{names}], {size}, {tile}\n{inspect.getsource(_time_all)}")
+    parts.append("print(json.dumps(_time_all(cuda, kernels, size, tile)))\n")
+    plain = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
+    command = [sys.executable, "-W", "ignore", "-c", "\n".join(parts)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=plain)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"The kernels took longer than {timeout:g} seconds.") from error
+    if done.returncode:
+        raise RuntimeError("\n".join(done.stderr.strip().splitlines()[-3:]))
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _time_all(cuda, kernels, size, tile):  # it runs in the script, too: no types, no names from here
+    import time
+
+    a, b = (
+        cuda.to_device(np.random.default_rng(k).random((size, size), dtype=np.float32))
+        for k in (0, 1)
+    )
+    c = cuda.device_array((size, size), dtype=np.float32)
+    blocks, seconds = (-(-size // tile), -(-size // tile)), {}
+    for kernel in kernels:
+        compiled = cuda.jit(kernel)
+        compiled[blocks, (tile, tile)](a, b, c)  # the first call compiles
+        cuda.synchronize()
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            compiled[blocks, (tile, tile)](a, b, c)
+            cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        seconds[kernel.__name__] = min(times)
+    return seconds
