@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SECTOR = 32  # bytes: memory is read in pieces of this size
+_SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 WARP = 32  # threads that run the same instruction together
 _HEAD = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
 
@@ -176,7 +177,7 @@ def time_on_gpu(
     names = ", ".join(kernel.__name__ for kernel in kernels)
     parts.append(f"kernels, size, tile = [{names}], {size}, {tile}\n{inspect.getsource(_time_all)}")
     parts.append("print(json.dumps(_time_all(cuda, kernels, size, tile)))\n")
-    plain = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
+    plain = {name: value for name, value in os.environ.items() if name != _SIMULATOR}
     command = [sys.executable, "-W", "ignore", "-c", "\n".join(parts)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=plain)
