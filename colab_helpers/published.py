@@ -19,6 +19,7 @@ from colab_helpers._dated import Dated
 #: Units as sources write them -> (factor, unit of the course).
 _UNITS = {
     "TFLOP/s": (1e12, "FLOP/s"),
+    "GFLOP/s": (1e9, "FLOP/s"),
     "GB/s": (1e9, "B/s"),
     "GB": (1e9, "B"),
     "GiB": (2**30, "B"),

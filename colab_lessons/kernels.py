@@ -9,14 +9,16 @@ coalesced access to global memory.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
+import math
 import os
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +29,10 @@ SECTOR = 32  # bytes: memory is read in pieces of this size
 _SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 WARP = 32  # threads that run the same instruction together
 _HEAD = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
+
+
+class Diverged(RuntimeError):
+    """Threads of one kernel reach different numbers of barriers."""
 
 
 class Access(NamedTuple):
@@ -43,8 +49,8 @@ class Access(NamedTuple):
 class Watched:
     """An array for a kernel, which notes who reads and writes it.
 
-    `array` is what it holds, `width` the number of threads along x in a block. What lies outside can't be read or written: it is noted in `outside`. A GPU
-    wouldn't stop it either, and something else would be overwritten.
+    `array` is what it holds. What lies outside can't be read or written: it is noted in `outside`. A GPU
+    wouldn't notice, and something else might be read or overwritten.
 
     >>> watched = Watched(np.zeros(4, dtype=np.float32))
     >>> watched.shape, watched.sectors
@@ -52,7 +58,6 @@ class Watched:
     """
 
     array: np.ndarray
-    width: int = WARP
     reads: list[Access] = field(default_factory=list)
     writes: list[Access] = field(default_factory=list)
     outside: list[Access] = field(default_factory=list)
@@ -61,6 +66,11 @@ class Watched:
     def shape(self) -> tuple[int, ...]:
         """Its shape, as a kernel asks for it."""
         return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return self.array.ndim
 
     @property
     def size(self) -> int:
@@ -79,17 +89,15 @@ class Watched:
         if where is not None:
             self.array[where] = number
 
-    def together(self) -> list[list[Access]]:
-        """Return the reads, grouped by what a warp reads with one instruction."""
-        groups: dict[tuple, list[Access]] = {}
-        for access in self.reads:
-            groups.setdefault((access.block, access.warp, access.turn), []).append(access)
-        return list(groups.values())
-
     @property
     def sectors(self) -> int:
         """How many pieces of 32 bytes all warps asked for."""
-        return sum(len({self.sector(access.cell) for access in group}) for group in self.together())
+        return self.sectors_of(self.reads)
+
+    def sectors_of(self, accesses: Sequence[Access]) -> int:
+        """Return how many pieces of 32 bytes these `accesses` need, if a warp's are carried out together."""
+        groups = together(accesses)
+        return sum(len({self.sector(access.cell) for access in group}) for group in groups)
 
     def sector(self, cell: tuple[int, ...]) -> int:
         """Return the number of the sector that holds `cell`."""
@@ -100,9 +108,11 @@ class Watched:
         where = tuple(int(k) for k in (cell if isinstance(cell, tuple) else (cell,)))
         if len(where) != self.array.ndim:
             raise IndexError(f"{len(where)} indices for an array with {self.array.ndim} dimensions")
-        me: Any = threading.current_thread()  # the simulator gives each thread of a kernel one of these
+        me: Any = (
+            threading.current_thread()
+        )  # the simulator gives each thread of a kernel one of these
         thread, block, turns = me.threadIdx, me.blockIdx, me.__dict__.setdefault("turns", Counter())
-        warp = (thread.x + thread.y * self.width) // WARP
+        warp = (thread.x + thread.y * me._manager._block_dim[0]) // WARP
         access = Access((block.x, block.y), (thread.x, thread.y), warp, turns[id(book)], where)
         turns[id(book)] += 1
         if any(not 0 <= k < n for k, n in zip(where, self.shape, strict=True)):
@@ -112,46 +122,110 @@ class Watched:
         return where
 
 
+def together(accesses: Sequence[Access]) -> list[list[Access]]:
+    """Return `accesses` in groups: what a warp does with one instruction, if its threads keep in step."""
+    groups: dict[tuple, list[Access]] = {}
+    for access in accesses:
+        groups.setdefault((access.block, access.warp, access.turn), []).append(access)
+    return list(groups.values())
+
+
+def watch(*arrays: np.ndarray) -> tuple[Watched, ...]:
+    """Return the arrays as a kernel's arguments that note who reads and writes them.
+
+    `arrays` are changed in place.
+    """
+    return tuple(map(Watched, arrays))
+
+
 def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: Any) -> list[Any]:
     """Run `kernel` in the simulator, and return its arguments: arrays as `Watched`.
 
     `blocks` and `threads` (in each block) are numbers or pairs, as CUDA wants them. NumPy arrays among
     `arrays` are watched and changed in place; other arguments go through as they are. Raises
-    `RuntimeError` if the simulator isn't on: the variable is read when numba is imported, and `TypeError`
-    for a kernel that is no function.
+    `RuntimeError` if the simulator isn't on: the variable is read when numba is imported, `TypeError` for a
+    kernel that is no function, and `Diverged` if not all threads reach all barriers.
     """
     from numba import config, cuda
 
-    if not config.ENABLE_CUDASIM:
+    if not getattr(config, "ENABLE_CUDASIM", 0):
         raise RuntimeError(
             "numba's simulator is off. Set NUMBA_ENABLE_CUDASIM=1 before numba is imported: restart "
             "the session, and run the cells from the top."
         )
-    width = threads[0] if isinstance(threads, tuple) else threads
     kernel = getattr(kernel, "fn", kernel)  # with cuda.jit before it, or without
     if not inspect.isfunction(kernel):
         raise TypeError("A kernel is a function, written with def.")
-    watched = [Watched(one, width) if isinstance(one, np.ndarray) else one for one in arrays]
+    watched = [Watched(one) if isinstance(one, np.ndarray) else one for one in arrays]
     lost: list[threading.ExceptHookArgs] = []
     before, threading.excepthook = threading.excepthook, lost.append
     try:
-        cuda.jit(kernel)[blocks, threads](*watched)
+        with _counted_barriers() as passed:
+            cuda.jit(kernel)[blocks, threads](*watched)
     finally:
         threading.excepthook = before
     if lost:  # an error that the simulator couldn't pass on
         raise RuntimeError(f"A thread stopped with {lost[0].exc_type.__name__}.")
+    started = math.prod(np.ravel(blocks)) * math.prod(np.ravel(threads))
+    counts = {*passed.values(), *([0] if len(passed) < started else [])}
+    if len(counts) > 1:
+        raise Diverged(
+            f"Some threads reach {max(counts)} barriers, others {min(counts)}. All threads of a block have "
+            "to reach each one: on a GPU the rest would wait for them, or go on too early."
+        )
     return watched
 
 
-def find_triton() -> None:
+@contextlib.contextmanager
+def _counted_barriers() -> Iterator[Counter]:
+    """Count the barriers that each thread passes."""
+    from numba.cuda.simulator import kernel as simulator
+
+    passed: Counter = Counter()
+    threads: Any = simulator.BlockThread
+    plain = threads.syncthreads
+
+    def counted(thread: Any) -> None:
+        passed[(*thread.blockIdx, *thread.threadIdx)] += 1
+        plain(thread)
+
+    threads.syncthreads = counted
+    try:
+        yield passed
+    finally:
+        threads.syncthreads = plain
+
+
+def find_triton(interpret: bool) -> None:
     """Let this process import Triton from where `make setup` has put it.
 
     That's a folder of its own, because PyTorch imports Triton wherever it finds it, which takes a second
-    and changes what it compiles. On Colab's GPUs Triton is there anyway.
+    and changes what it compiles. On Colab's GPUs Triton is there anyway. `interpret` says whether kernels
+    run in its interpreter, as they must without a GPU.
     """
     folder = Path(sys.prefix) / "triton"
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.append(str(folder))
+    os.environ["TRITON_INTERPRET"] = str(int(interpret))
+    os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # a multiplication and an addition become one fma
+
+
+def ptx(
+    kernel: Any, capability: int, types: Mapping[str, str], constants: Mapping[str, int]
+) -> str:
+    """Return what Triton makes of `kernel` for an NVIDIA chip, as PTX. It needs no GPU.
+
+    `capability` is the chip's, times ten: 75 for a T4, 80 for an A100. `types` maps arguments to Triton's
+    names, such as "*fp16" for a pointer, and `constants` those that are `tl.constexpr` to their values.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.runtime.jit import JITFunction
+
+    signature = {**types, **dict.fromkeys(constants, "constexpr")}
+    source = ASTSource(JITFunction(kernel.fn), signature, dict(constants))
+    return triton.compile(source, target=GPUTarget("cuda", capability, WARP)).asm["ptx"]
 
 
 def traffic(watched: Sequence[Any]) -> int:
@@ -173,8 +247,9 @@ def time_on_gpu(
     seconds.
     """
     parts = [_HEAD, f"TILE = {tile}\n"]
-    parts += [inspect.getsource(kernel) for kernel in kernels]
-    names = ", ".join(kernel.__name__ for kernel in kernels)
+    functions = [getattr(kernel, "fn", kernel) for kernel in kernels]
+    parts += [inspect.getsource(one).removeprefix("@cuda.jit\n") for one in functions]
+    names = ", ".join(one.__name__ for one in functions)
     parts.append(f"kernels, size, tile = [{names}], {size}, {tile}\n{inspect.getsource(_time_all)}")
     parts.append("print(json.dumps(_time_all(cuda, kernels, size, tile)))\n")
     plain = {name: value for name, value in os.environ.items() if name != _SIMULATOR}
@@ -188,7 +263,9 @@ def time_on_gpu(
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _time_all(cuda, kernels, size, tile):  # it runs in the script, too: no types, no names from here
+def _time_all(
+    cuda, kernels, size, tile
+):  # it runs in the script, too: no types, no names from here
     import time
 
     a, b = (

@@ -10,7 +10,9 @@ import pytest
 
 from course import table
 
-os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before anything imports numba: kernels run in its simulator
+os.environ["NUMBA_ENABLE_CUDASIM"] = (
+    "1"  # before anything imports numba: kernels run in its simulator
+)
 
 
 def pytest_sessionstart(session):

@@ -25,7 +25,9 @@ def fits(answer: Mapping[str, Any]) -> str:
     return "16 GB don't fit a T4, 4.25 do. The scales are a quarter GB of it."
 
 
-@exercise("12.chip", hint="When does the arithmetic take as long as reading 2 bytes for each weight?")
+@exercise(
+    "12.chip", hint="When does the arithmetic take as long as reading 2 bytes for each weight?"
+)
 def chip(answer: Mapping[str, Any]) -> str:
     """The rows up to which an L4 waits for 16-bit weights, and its tokens a second."""
     rows, tokens = (number(field(answer, key)) for key in ("rows", "tokens"))
@@ -34,10 +36,14 @@ def chip(answer: Mapping[str, Any]) -> str:
     if close(rows, 800):
         raise NotYet("16 bits are 2 bytes for each weight, not 1 or 4.")
     if not close(rows, 400):
-        raise NotYet("2 FLOP for each row and weight, 2 bytes for each weight: divide the two rates.")
+        raise NotYet(
+            "2 FLOP for each row and weight, 2 bytes for each weight: divide the two rates."
+        )
     if not close(tokens, 37.5):
         raise NotYet("Each token reads the whole model once. How often do 8 GB fit into a second?")
-    return "400 rows, because an L4 has more arithmetic for each byte than a T4; 37.5 tokens a second."
+    return (
+        "400 rows, because an L4 has more arithmetic for each byte than a T4; 37.5 tokens a second."
+    )
 
 
 @exercise("12.positive", hint="The scale is the largest number divided by 255.")

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
-from colab_lessons.kernels import SECTOR, Watched
+from colab_lessons.kernels import SECTOR, Watched, together
 
 _WRONG = "#c0392b"
 
@@ -22,7 +22,7 @@ def writers(watched: Watched, *, title: str) -> Picture:
     `title` holds the finding.
     """
     rows, columns = (1, *watched.shape)[-2:]
-    written: dict[tuple[int, int], list] = {}
+    written: dict[tuple[int, ...], list] = {}
     for access in watched.writes:
         written.setdefault((0, *access.cell)[-2:], []).append(access)
     lost = {(0, *access.cell)[-2:]: access for access in watched.outside}
@@ -33,9 +33,7 @@ def writers(watched: Watched, *, title: str) -> Picture:
         for row in range(rows):
             for column in range(columns):
                 made = written.get((row, column), [])
-                colour = (
-                    COLOURS[blocks.index(made[0].block) % len(COLOURS)] if made else "none"
-                )
+                colour = COLOURS[blocks.index(made[0].block) % len(COLOURS)] if made else "none"
                 text = "" if not made else _name(made[0]) if len(made) == 1 else f"{len(made)} ×"
                 _cell(axes, row, column, text, colour)
         for (row, column), access in lost.items():
@@ -71,18 +69,22 @@ def sectors(panels: Mapping[str, Watched], *, title: str) -> Picture:
     their sectors of 32 bytes is light. `title` holds the finding.
     """
     said = []
-    with canvas(8.4, 3.0, columns=len(panels)) as (figure, axes):
+    with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels)) as (figure, axes):
         for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-            group = next(iter(watched.together()), [])
+            group = next(iter(together(watched.reads)), [])
             touched = {watched.sector(access.cell) for access in group}
             shade = np.array(
-                [watched.sector(cell) in touched for cell in np.ndindex(*watched.shape)], dtype=float
+                [watched.sector(cell) in touched for cell in np.ndindex(*watched.shape)],
+                dtype=float,
             ).reshape(watched.shape)
             for access in group:
                 shade[access.cell] = 2
             axis.imshow(_coloured(shade), interpolation="nearest")
-            axis.set_title(f"{name}: {len(touched)} sectors", fontsize=10, loc="left")
+            axis.set_title(name, fontsize=10, loc="left")
+            axis.set_xlabel(f"{len(touched)} sector{'s' if len(touched) != 1 else ''}", loc="left")
             axis.set(xticks=[], yticks=[], anchor="W")
+            for edge in range(watched.shape[0]):
+                axis.axhline(edge - 0.5, color="white", lw=0.4)
             for edge in range(0, watched.shape[1], SECTOR // watched.array.itemsize):
                 axis.axvline(edge - 0.5, color="white", lw=1)  # where a sector begins
             axis.grid(visible=False)

@@ -64,70 +64,154 @@ def transposed(x, out):
     out[j, i] = x[i, j]
 
 
-def largest(x, out):
-    i = cuda.threadIdx.x
-    shared = cuda.shared.array(64, float32)
-    shared[i] = x[i]
-    cuda.syncthreads()
-    step = 32
-    while step > 0:
-        if i < step:
-            shared[i] = max(shared[i], shared[i + step])
+def tiled(a, b, c):
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    n, total = a.shape[0], float32(0)
+    for start in range(0, n, 8):
+        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
+        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
         cuda.syncthreads()
-        step //= 2
-    if i == 0:
-        out[0] = shared[0]
+        for k in range(8):
+            total += x[ti, k] * y[k, tj]
+        cuda.syncthreads()
+    if i < n and j < n:
+        c[i, j] = total
 
 
-def racing(x, out):
-    i = cuda.threadIdx.x
-    shared = cuda.shared.array(64, float32)
-    shared[i] = x[i]
+def without_guard(a, b, c):
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    total = float32(0)
+    for start in range(0, a.shape[0], 8):
+        x[ti, tj] = a[i, start + tj]
+        y[ti, tj] = b[start + ti, j]
+        cuda.syncthreads()
+        for k in range(8):
+            total += x[ti, k] * y[k, tj]
+        cuda.syncthreads()
+    c[i, j] = total
+
+
+def with_holes(a, b, c):
+    """Threads without a number of their own don't load, so the tile keeps what was there before."""
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    n, total = a.shape[0], float32(0)
+    for start in range(0, n, 8):
+        if i < n and start + tj < n:
+            x[ti, tj] = a[i, start + tj]
+        if j < n and start + ti < n:
+            y[ti, tj] = b[start + ti, j]
+        cuda.syncthreads()
+        for k in range(8):
+            total += x[ti, k] * y[k, tj]
+        cuda.syncthreads()
+    if i < n and j < n:
+        c[i, j] = total
+
+
+def without_barriers(a, b, c):
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    n, total = a.shape[0], float32(0)
+    for start in range(0, n, 8):
+        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
+        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
+        for k in range(8):
+            total += x[ti, k] * y[k, tj]
+    if i < n and j < n:
+        c[i, j] = total
+
+
+def from_memory(a, b, c):
+    j, i = cuda.grid(2)
+    if i < c.shape[0] and j < c.shape[1]:
+        total = 0.0
+        for k in range(a.shape[1]):
+            total += a[i, k] * b[k, j]
+        c[i, j] = total
+
+
+def waiting_in_a_branch(a, b, c):
+    """Threads without a number of their own never wait."""
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    n, total = a.shape[0], float32(0)
+    for start in range(0, n, 8):
+        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
+        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
+        if i < n and j < n:
+            cuda.syncthreads()
+            for k in range(8):
+                total += x[ti, k] * y[k, tj]
+            cuda.syncthreads()
+    if i < n and j < n:
+        c[i, j] = total
+
+
+def one_barrier(a, b, c):
+    x = cuda.shared.array((8, 8), float32)
+    y = cuda.shared.array((8, 8), float32)
+    j, i = cuda.grid(2)
+    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
+    n, total = a.shape[0], float32(0)
+    for start in range(0, n, 8):
+        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
+        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
+        cuda.syncthreads()
+        for k in range(8):
+            total += x[ti, k] * y[k, tj]
+    if i < n and j < n:
+        c[i, j] = total
+
+
+def read_first(x, out):
+    j, i = cuda.grid(2)
+    found = x[i, j]
+    if i < out.shape[0] and j < out.shape[1]:
+        out[i, j] = found + 1
+
+
+def one_writes_all(x, out):
+    j, i = cuda.grid(2)
+    if i == 0 and j == 0:
+        for k in range(30):
+            out[k // 6, k % 6] = x[k // 6, k % 6] + 1
+
+
+def written_down(x, out):
+    """Reads a row, and writes it as a column's part through shared memory."""
+    row = cuda.shared.array(32, float32)
+    i, j = cuda.blockIdx.x, cuda.threadIdx.x
+    row[j] = x[i, j]
     cuda.syncthreads()
-    step = 32
-    while step > 0:
-        if i < step:
-            shared[i] = max(shared[i], shared[i + step])
-        step //= 2
-    if i == 0:
-        out[0] = shared[0]
+    for k in range(32):
+        if j == 0:
+            out[i, k] = row[k]
 
 
-def smallest(x, out):
-    i = cuda.threadIdx.x
-    shared = cuda.shared.array(64, float32)
-    shared[i] = x[i]
-    cuda.syncthreads()
-    if i == 0:
-        found = shared[0]
-        for k in range(64):
-            found = min(found, shared[k])
-        out[0] = found
+def inverse(largest, total, block):
+    new = max(largest, block.max())
+    factor = np.exp(new - largest) if np.isfinite(largest) else 1.0
+    return new, total * factor + np.exp(block - new).sum()
 
 
-def from_zero(x, out):
-    i = cuda.threadIdx.x
-    shared = cuda.shared.array(64, float32)
-    shared[i] = x[i]
-    cuda.syncthreads()
-    if i == 0:
-        found = 0.0
-        for k in range(64):
-            found = max(found, shared[k])
-        out[0] = found
-
-
-def from_memory(x, out):
-    if cuda.threadIdx.x == 0:
-        found = x[0]
-        for k in range(64):
-            found = max(found, x[k])
-        out[0] = found
-
-
-def beyond(x, out):
-    i = cuda.threadIdx.x
-    out[i] = x[i]
+def exp_above_zero(largest, total, block):
+    new = max(largest, block.max())
+    if not np.isfinite(largest):
+        return new, np.exp(block - new).sum()
+    return new, (total + np.exp(block - largest).sum()) * np.exp(largest - new)
 
 
 def one_pass(largest, total, block):

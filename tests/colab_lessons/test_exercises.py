@@ -57,7 +57,9 @@ def not_yet(starts):
     return ...
 
 
-UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(32, 64)
+UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(
+    32, 64
+)
 PIECES = [torch.full((16,), float(i)) for i in range(500)]
 
 
@@ -534,24 +536,28 @@ CASES = {
         {}, puzzles.nothing, puzzles.guarded,
         [(puzzles.unguarded, "writes to (5, 0), and there are 5 rows"),
          (puzzles.half_guarded, "Guard both"), (puzzles.too_guarded, "keep out too many"),
-         (puzzles.below_each_other, "below each other"), (puzzles.all_of_them, "same cell"),
-         (puzzles.doubled, "larger by 1")],
+         (puzzles.below_each_other, "below each other"), (puzzles.all_of_them, "several cells"),
+         (puzzles.doubled, "larger by 1"), (puzzles.read_first, "before anything else"),
+         (puzzles.one_writes_all, "write to several cells")],
     ),
     "13.copy": (
         {}, puzzles.nothing, puzzles.along_rows,
-        [(puzzles.transposed, "isn't a copy"),
+        [(puzzles.transposed, "isn't a copy"), (puzzles.unguarded, "goes to (0, 32)"),
+         (puzzles.written_down, "writes 32 sectors"),
          (puzzles.down_columns, "32 sectors")],
     ),
-    "13.largest": (
-        {}, puzzles.nothing, puzzles.largest,
-        [(puzzles.racing, "race"), (puzzles.smallest, "Wrong in all 6"),
-         (puzzles.from_zero, "below zero"), (puzzles.from_memory, "read x again"),
-         (puzzles.beyond, "goes outside an array, to 1")],
+    "13.tiles": (
+        {}, puzzles.nothing, puzzles.tiled,
+        [(puzzles.without_guard, "goes outside a"), (puzzles.with_holes, "with 0 if need be"),
+         (puzzles.without_barriers, "wait twice"), (puzzles.one_barrier, "wait twice"),
+         (puzzles.waiting_in_a_branch, "reach 6 barriers, others 0"),
+         (puzzles.from_memory, "reads a matrix 8,000 times")],
     ),
     "13.softmax": (
         {}, lambda largest, total, block: ..., puzzles.one_pass,
         [(puzzles.uncorrected, "still refers to the old"), (puzzles.overflowing, "overflows"),
-         (puzzles.last_block, "Compare old and new"), (puzzles.forgetting, "should be 1.553"),
+         (puzzles.last_block, "Compare old and new"), (puzzles.inverse, "exp(old - new)"),
+         (puzzles.exp_above_zero, "overflows"), (puzzles.forgetting, "should be 1.553"),
          (lambda largest, total, block: 3, "Return two numbers"), (3, "cannot be read")],
     ),
 }  # fmt: skip

@@ -67,7 +67,7 @@ def test_tiles_read_each_number_once_for_a_block():
 
 
 def test_what_lies_outside_is_noted_and_nothing_else_changes():
-    x, out = kernels.launch(
+    _, out = kernels.launch(
         puzzles.unguarded, (2, 2), (4, 4), np.ones((5, 6), np.float32), np.zeros((5, 6), np.float32)
     )
     assert len(out.outside) == 64 - 30 and out.array.sum() == 60
@@ -150,4 +150,7 @@ def test_sectors_tell_what_came_along():
 
 def test_levels_tell_how_many_lie_in_the_middle():
     picture = figures.levels([-0.9, 0.1, 0.2, 0.4], {"a": [-1, 0, 1]}, title="T", xlabel="x")
-    assert picture.alt == "Histogram, 75% of it within a half. T. a: 3 levels, 1 of them within a half."
+    assert (
+        picture.alt
+        == "Histogram, 75% of it within a half. T. a: 3 levels, 1 of them within a half."
+    )
