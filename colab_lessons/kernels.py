@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class Access(NamedTuple):
     cell: tuple[int, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Watched:
     """An array for a kernel, which notes who reads and writes it.
 
@@ -208,24 +208,6 @@ def find_triton(interpret: bool) -> None:
         sys.path.append(str(folder))
     os.environ["TRITON_INTERPRET"] = str(int(interpret))
     os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # a multiplication and an addition become one fma
-
-
-def ptx(
-    kernel: Any, capability: int, types: Mapping[str, str], constants: Mapping[str, int]
-) -> str:
-    """Return what Triton makes of `kernel` for an NVIDIA chip, as PTX. It needs no GPU.
-
-    `capability` is the chip's, times ten: 75 for a T4, 80 for an A100. `types` maps arguments to Triton's
-    names, such as "*fp16" for a pointer, and `constants` those that are `tl.constexpr` to their values.
-    """
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-    from triton.runtime.jit import JITFunction
-
-    signature = {**types, **dict.fromkeys(constants, "constexpr")}
-    source = ASTSource(JITFunction(kernel.fn), signature, dict(constants))
-    return triton.compile(source, target=GPUTarget("cuda", capability, WARP)).asm["ptx"]
 
 
 def traffic(watched: Sequence[Any]) -> int:

@@ -37,7 +37,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 # %% [markdown] tags=["minutes-5"]
 # ## A network that adds
 #
-# You need a network that you can break. This one reads `47+38=` and writes `580`, the sum with its last digit first, because that's the order in which one adds. It's a GPT with two layers and 100,000 weights. We train three of them, each from other random weights, so that nothing below is one network's luck.
+# You need a network that you can break. This one reads `47+38=` and writes `580`, the sum with its last digit first, because that's the order in which one adds. It's a GPT with two layers and 100,000 weights. We train three of them, each from other random weights, on nine tenths of all sums of two numbers up to 99.
 
 # %%
 sums = data.sums()
@@ -46,7 +46,7 @@ train, test = (torch.tensor(part, device=device) for part in (sums.train, sums.t
 
 def trained(seed):
     torch.manual_seed(seed)
-    model = models.GPT(models.GPTConfig(vocab_size=12, block_size=8, n_embd=64, n_head=16, n_layer=2)).to(device)
+    model = models.GPT(models.GPTConfig(vocab_size=12, block_size=8, n_embd=64, n_head=16, n_layer=2)).to(device)  # many small heads learn this fastest
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=8e-3, total_steps=STEPS)
     for _ in range(STEPS):
@@ -148,21 +148,22 @@ for bits in (32, *BITS):
     model = networks[0] if bits == 32 else changed(networks[0], lambda w: rounded(w, bits, w.numel()))
     said = [data.spell(row) for row in answers(model, asked).cpu().numpy()]
     print(f"{bits:2} bits:", *(f"{text[:6]}{text[:5:-1]}" for text in said), sep="   ")
-print(f"with 4 bits for each weight, scales of 16 bits counted: the matrix {middle['the matrix'][4]:.0f} %, or 3 bits in groups of 16 {middle['16 weights'][3]:.0f} %")
-print(f"with 4.25: 4 bits and a scale for a row {middle['a row'][4]:.0f} %")
+print("\nwith scales of 16 bits counted:")
+for way, bits, each in (("the matrix", 4, 4), ("16 weights", 3, 3 + 16 / 16), ("a row", 4, 4 + 16 / 64)):
+    print(f"   {bits} bits and a scale for {way:>10}: up to {each:.2f} bits for each weight, {middle[way][bits]:5.1f} % right")
 
 # %%
 # @title Draw the cliff { display-mode: "form" }
 guess = f" (you said {breaks_at})" if breaks_at else ""
 figures.panels(
     {"as trained": {f"a scale for {way}": row for way, row in cliff.items()}}, [str(bits) for bits in BITS],
-    title=f"Nothing happens, and then it falls: a scale for the matrix, below 50 % at {broke} bits{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
+    title=f"With one scale for the matrix, the networks break at {broke} bits{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
 )
 
 # %% [markdown]
-# From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. The last answers even contain a `=`, which is one of the twelve signs it knows. It's a cliff because a sum is only right if all three digits are.
+# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others. With 2 bits the networks even answer `=`, which is one of the twelve signs they know.
 #
-# Smaller groups move the cliff to the right. They aren't free, because each scale takes 16 bits in practice. For 16 weights that's one more bit for each, and at equal cost the small groups are no better here than the plain matrix with 4 bits. A row of 64 weights pays a quarter of a bit, and that's the best buy.
+# Smaller groups move the cliff to the right, but they aren't free. For 16 weights a scale of 16 bits is one more bit for each, and at equal cost these groups do no better here than the plain matrix. A scale for a row is nearly free and saves the most.
 #
 # Why do they help? A scale is set by the largest weight in its group. So what if one weight is very large?
 #
@@ -192,7 +193,8 @@ spoiled = [with_a_large_column(network) for network in networks]
 same = statistics.median(right(network) for network in spoiled)
 outlier = scores(spoiled)
 left = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in outlier.items()}
-print(f"not rounded: {same:.1f} % right, as before")
+zeros = (quantise(spoiled[0].blocks[0].expand.weight.detach(), 8, 64 * 256)[0] == 0).float().mean().item()
+print(f"not rounded: {same:.1f} % right, as before. With a scale for the matrix, {zeros:.0%} of the 8-bit codes are 0")
 print(*(f"a scale for {way}: {found[8]:.1f} % with 8 bits, {found[6]:.1f} % with 6" for way, found in left.items()), sep="\n")
 
 # %%
@@ -205,11 +207,13 @@ figures.panels(
 )
 
 # %% [markdown]
-# It's the same function, and 8 bits aren't enough any more. The large column sets the scale. Most other weights become 0, and the rest are a few units. One outlier spends everybody's bits.
+# It's the same function, and 8 bits aren't enough any more. The large column sets the scale, and most other weights are rounded to 0 or a step beside it. One outlier spends everybody's bits.
 #
-# A scale for each row rescues most of it at 8 bits, and nothing at 6, because the column goes through all rows. Groups of 16 confine the damage to one group in four. A scale for each column undoes it completely. So a scale per channel helps if the outlier lies along that channel.
+# Each row contains one large weight, so a scale for each row is spoiled, too. With 8 bits there are still enough codes left, with 6 there aren't. Groups of 16 confine the damage to one group in four. A scale for each column undoes it completely.
 #
-# We made this column by hand. In real language models the large numbers are in the activations, and [from 6.7 billion parameters on they're in every layer](https://arxiv.org/abs/2208.07339). Activations change with each text, and a scale for each of their columns can't be pulled out of an integer product. So *SmoothQuant* makes our move on purpose: it takes part of the factor out of the activations and puts it into the weights. Now you know what that costs.
+# So why doesn't everybody use columns? An integer product adds up over the columns. A scale for a row can be multiplied in at the end, once. A scale for a column would have to come before the sum, when the numbers aren't integers any more.
+#
+# We made this column by hand. In real language models the large numbers are in the activations. [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in all layers from 6.7 billion parameters on. *SmoothQuant* makes our move on purpose: it takes a part of the factor out of the activations and puts it into the weights. Now you know what that costs.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, where the weights are
@@ -261,7 +265,7 @@ for name, change in FORMATS.items():
 blocks = torch.cat([layer.weight.detach().flatten() for layer in networks[0].modules() if isinstance(layer, nn.Linear)]).reshape(-1, 64)
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
 figures.levels(
-    shares.numpy(), {"evenly": [k / 7 for k in range(-7, 8)], "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
+    shares.numpy(), {"evenly": [k / 7 for k in range(-7, 8)], "evenly, all": EVEN.tolist(), "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
     xlabel="weights of a network that adds, divided by the largest of the 64 that share a scale",
 )
 
@@ -296,7 +300,7 @@ errors = [((found - w).norm() / w.norm()).item() for found in (theirs.blocks[0].
 print(f"torchao, 8 bits: error {errors[0]:.2%}, and ours {errors[1]:.2%}")
 
 # %% [markdown]
-# Our lines make the same bytes as bitsandbytes. The scales cost half a bit for each weight here. bitsandbytes can round them as well, and then needs 4.13 bits in all.
+# Our lines make the same bytes as bitsandbytes. The scales have 32 bits here and cost half a bit for each weight. bitsandbytes can round them as well, and then needs 4.13 bits in all.
 #
 # You store a seventh of the bytes. Is it faster, too?
 #
@@ -316,14 +320,14 @@ for rows in (1, 64):
     x = torch.randn(rows, WIDE, device=device)
     ways = {"32 bits": lambda: x @ w.T, "8 bits": lambda: x @ (codes * scale).T, "multiplying back alone": lambda: codes * scale}
     times = benchmark.compare(ways, budget=SECONDS)
-    gains[rows] = benchmark.faster(times["32 bits"], times["8 bits"])
+    gains[rows] = times["32 bits"].median / times["8 bits"].median
     print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.1f} ms" for name, found in times.items()))
 t4 = expected.rates("T4")  # as others measured it
 memory, multiply = t4["memory"].value, t4["fp16"].value
 print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
 
 # %% [markdown]
-# It's slower, and nearly all of the time is the multiplying back. It converts each weight and writes a whole matrix to memory before the product may read it. You saved memory and paid with time.
+# It's slower, and nearly all of the time goes into multiplying back. The bytes alone would make it two or three times slower. The rest is how slowly PyTorch converts integers on this CPU. You saved memory and paid with time.
 #
 # A *fused* kernel does better. It converts each weight in a register, right before the multiplication, so only the small weights travel. With few rows, bytes are what decides. Let's calculate it for a T4, from the two numbers above.
 #
@@ -333,7 +337,7 @@ print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply /
 gains_up_to = None  # @param {type:"integer"}
 
 # %%
-many = [2**k for k in range(11)]  # rows
+many = [round(2 ** (k / 4)) for k in range(41)]  # rows
 
 
 def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
@@ -349,18 +353,18 @@ at_most = on_t4["16 bits"][0] / on_t4["4 bits, fused"][0]
 print(f"one row: 4 bits are {at_most:.1f} times as fast at most; from {last:.0f} rows on no faster than 16 bits")
 for name, seconds in on_t4.items():
     print(f"a model of 6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most")
-print(f"bitsandbytes' authors expected {published.get('nf4-turing').value} times as fast on a T4, for one row, in 2023")
+print(f"bitsandbytes' authors expected {published.get('nf4-turing').value} times as fast on a T4, for one row, from their first kernel (2023)")
 
 # %%
 # @title Draw the T4 { display-mode: "form" }
 guess = f" (you said {gains_up_to:,})" if gains_up_to else ""
 figures.lines(
     many, on_t4, title=f"At best, fewer bytes help a T4 up to {last:.0f} rows{guess}",
-    xlabel="rows (a model)", ylabel="time of a layer of 4,096 × 4,096", log=True, units=("", "s"),
+    xlabel="rows in the batch", ylabel="time of a layer of 4,096 × 4,096", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. Which of them you get is the library's choice. bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
+# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. These are upper bounds, and real kernels stay below them. Which line you get is the library's choice: in its code, bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
 #
 # A chatbot that answers one person works at the far left. It reads all weights for each token, so the bytes are its speed. Training works far on the right. There 4 bits save memory and cost time, and that's still what makes QLoRA possible on a T4.
 
@@ -381,7 +385,7 @@ exercises.check("12.fits", fits)
 # %% [markdown]
 # ### 2 · Another chip
 #
-# An L4 moves 300 GB/s and multiplies fp16 with 120 TFLOP/s, by its data sheet. Up to how many rows can fewer bytes help there? And how many tokens a second can a model of 8 GB write for one person at most?
+# By its data sheet, which is always an optimist, an L4 moves 300 GB/s and multiplies fp16 with 120 TFLOP/s. Up to how many rows can fewer bytes help there? And how many tokens a second can a model of 8 GB write for one person at most?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -429,7 +433,7 @@ exercises.check("12.mine", factor, weight=mine)
 takeaways = {
     "It's a cliff": f"with 5 bits the networks got {middle['the matrix'][5]:.1f} % of the sums right, with 3 bits {middle['the matrix'][3]:.1f} %.",
     "One outlier spends everybody's bits": f"one large column, and 8 bits left {matrix:.1f} %. A scale for each column left {left['a column'][8]:.1f} %.",
-    "Fewer bytes are faster only where bytes decide": f"here 8 bits were {gains[1]} as fast as 32, since they were unpacked first. A T4 can gain up to {last:.0f} rows.",
+    "Fewer bytes are faster only where bytes decide": f"here a layer of 8 bits had {gains[1]:.2f}× the speed of 32 bits, since multiplying back took the time. A T4 can gain up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -441,7 +445,7 @@ reference.record(
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, matrix),
-        "faster_here": guess(faster_here, gains[1].value),
+        "faster_here": guess(faster_here, gains[1]),
         "gains_up_to": guess(gains_up_to, last),
     },
     untouched=value(untouched, "%", "sums right in 32 bits"),
@@ -455,7 +459,7 @@ reference.record(
     even_error=value(off["15 levels, evenly"], "%", "error of 15 even levels"),
     nf4_error=value(off["NF4"], "%", "error of NF4"),
     nf4_right=value(sums_right["NF4"], "%", "sums right in NF4"),
-    unpacked_one=value(gains[1].value, "×", "8 bits unpacked first against 32, one row"),
+    unpacked_one=value(gains[1], "×", "8 bits unpacked first against 32, one row"),
     rows_t4=value(last, "", "rows up to which a T4 gains, reckoned"),
 )
 
@@ -472,7 +476,7 @@ reference.record(
 #     bnb_4bit_use_double_quant=True,  # the scales are rounded, too
 #     bnb_4bit_compute_dtype=torch.float16,  # a T4 has no fast bfloat16
 # )
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-1.7B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
 # ```
 #
 # You can find out now how few bits your network needs, and what they cost.

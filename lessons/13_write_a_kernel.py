@@ -24,8 +24,8 @@ TOKENS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-TILE = TILE or (8 if FAST else 16)  # threads along each side of a block
-SIZE = SIZE or (16 if FAST else 32)  # of matrices that the simulator multiplies
+TILE = TILE or (8 if FAST else 32)  # threads along each side of a block
+SIZE = SIZE or (16 if FAST else 64)  # of matrices that the simulator multiplies
 TOKENS = TOKENS or (512 if FAST else 2048)  # that attend to each other
 
 # %%
@@ -122,7 +122,7 @@ guess = f" (you said {sectors_for_a_column})" if sectors_for_a_column else ""
 figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but the column takes {needed['a column']} sectors{guess}")
 
 # %% [markdown]
-# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU that waits for memory is then up to eight times slower. Which thread reads which number is your choice, and it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that *coalesced*.
+# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU that waits for memory is then up to eight times slower. Which thread reads which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that *coalesced*.
 
 # %% [markdown] tags=["minutes-10", "short-8"]
 # ## Wait for each other
@@ -178,13 +178,14 @@ raced = []
 for _ in range(5):
     add_up_racing[1, 256](numbers, out)
     raced.append(float(out[0]))
-print(*(f"{one:,.0f}" for one in raced), sep="   ")
 outcome = "the right sum" if set(raced) == {numbers.sum()} else "the same wrong sum each time" if len(set(raced)) == 1 else "wrong sums that differ"
+print(*(f"{one:,.0f}" for one in raced), sep="   ")
+print(f"{outcome}{f' (you said {without_barrier})' if without_barrier else ''}")
 
 # %% [markdown]
 # Some threads were already in the next step while others hadn't finished this one. Who comes first is luck, so the answer is luck too, and no error tells you. That's a *race*.
 #
-# The simulator mixes threads more than a GPU does. There the 32 threads of a warp keep together, and only the eight warps overtake each other. So it's often right, and that's worse: a race that's wrong once in a thousand runs passes your tests. `compute-sanitizer --tool racecheck` finds it.
+# The simulator mixes threads more than a GPU does. There the 32 threads of a warp mostly keep together, though nothing guarantees it, and warps overtake each other. So it may be right many times before it's wrong, and that's worse: then it passes your tests. `compute-sanitizer --tool racecheck` finds it.
 
 # %% [markdown] tags=["minutes-12", "short-10"]
 # ## A product in tiles
@@ -243,17 +244,17 @@ def run(kernel, n):
     return a, b
 
 
-asked = {kernel.py_func.__name__ if hasattr(kernel, "py_func") else kernel.__name__: run(kernel, SIZE) for kernel in (across, along, tiled)}
+asked = {name: run(kernel, SIZE) for name, kernel in {"across": across, "along": along, "tiled": tiled}.items()}
 
 # %%
 # @title Draw the first read of a warp { display-mode: "form" }
 # needs: numba
-figures.sectors({f"{name}, {matrix}": array for name, pair in asked.items() for matrix, array in zip("ab", pair)}, title="What one warp reads first, in a and in b")
+figures.sectors({f"{name}, {matrix}": array for name in ("across", "along") for matrix, array in zip("ab", asked[name])}, title="What one warp reads in each step, in a and in b")
 
 # %% [markdown]
-# With 16 × 16 threads in a block, a warp is two rows of 16. In `across` its threads lie below each other, so they need 16 sectors of `a`, and of `b` one sector that all share. In `along` it's two and two. Both need that for *each* step of their loop. In `tiled` it's four and four, but only once for 16 steps.
+# With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one of `b`, which all share. In `along` it's one and four. Both need that for *each* step of their loop. In `tiled` it's four and four, but only once for 32 steps.
 #
-# **Predict.** How many times fewer bytes does `tiled` ask for than `across`, with tiles of 16?
+# **Predict.** How many times fewer bytes does `tiled` ask for than `across`?
 
 # %%
 fewer_bytes = None  # @param {type:"number"}
@@ -269,7 +270,7 @@ guess = f" (you said {fewer_bytes:g})" if fewer_bytes else ""
 print(f"tiles: {fewer:.0f} times fewer{guess}")
 
 # %% [markdown]
-# One line is a factor of about four, and tiles are another eight. The multiplications are the same. How much faster is that on a GPU? [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, on an A6000.
+# Swapping two letters is a factor of nearly seven, and tiles are another twenty. The multiplications are the same. How much faster is that on a GPU? [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, with the same 32 × 32 threads, on an A6000.
 
 # %%
 # @title What others measured { display-mode: "form" }
@@ -278,13 +279,15 @@ names = ("across", "along", "tiled", "NVIDIA's library")
 figures.bars(dict(zip(names, boehm.y)), unit="FLOP/s", title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022")
 
 # %% [markdown]
-# The order is right. The factors aren't: 6.4 instead of 4, and 1.5 instead of 8. We counted what threads *ask* for, and caches answer many of the repeated requests, so tiles save less than it seems. The library is eight times faster still. There each thread computes many numbers of the result, from tiles that it keeps in registers. It's the same idea once more: fetch a number once, and use it often.
+# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. That's as good as a prediction gets. From `along` to `tiled` we count twenty, and he measured 1.5.
+#
+# What went wrong? We count what threads *ask* for. When neighbors ask for the same row again in the next step, a cache answers, so memory wasn't the limit of `along` any more. And each multiplication in `tiled` still has to read two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
 
 # %%
 # @title On your GPU: the same three kernels, compiled and timed { display-mode: "form" }
 if gpu and "cuda" in globals():
     try:
-        for name, duration in kernels.time_on_gpu([across, along, tiled], size=4096, tile=16).items():
+        for name, duration in kernels.time_on_gpu([across, along, tiled], size=4096, tile=32).items():
             print(f"{name:>7}: {2e-9 * 4096**3 / duration:,.0f} GFLOP/s on your GPU")
     except RuntimeError as error:
         print(f"numba couldn't compile for this GPU: {error}")
@@ -296,7 +299,7 @@ else:
 # %% [markdown] tags=["minutes-13", "short-9"]
 # ## The same in Triton
 #
-# Barriers, shared memory and who reads what are work for a compiler. In Triton you write what a *block* does, with whole tiles as values. `tl.program_id` says which tile of the result is yours. `tl.arange` is all row numbers at once, `[:, None]` makes a column of them, and a pointer plus numbers is a tile of addresses. What has to be known when it's compiled is a `tl.constexpr`.
+# A compiler can place the barriers, fill shared memory, and decide which thread reads what. In Triton you write what a *block* does, with whole tiles as values. `tl.program_id` says which tile of the result is yours. `tl.arange(0, tile)` is 0, 1, 2 and so on, all at once. `[:, None]` makes a column of it and `[None, :]` a row, and a pointer plus both is a whole tile of addresses. What has to be known when it's compiled is a `tl.constexpr`.
 
 # %%
 # needs: triton
@@ -332,23 +335,37 @@ tensor_cores = None  # @param ["both", "only the A100", "only the T4", "neither"
 
 # %%
 # needs: triton
-types = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+
+def ptx(capability):
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "n": "constexpr", "tile": "constexpr"}
+    source = ASTSource(JITFunction(multiply.fn), types, {"n": 128, "tile": 32})
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["ptx"]  # 32 threads in a warp
+
+
+# %%
+# needs: triton
 found = {}
 for chip, capability in {"T4": 75, "A100": 80}.items():
-    lines = kernels.ptx(multiply, capability, types, {"n": 128, "tile": 32}).splitlines()
-    found[chip] = {word: [line.strip() for line in lines if line.strip().startswith(word)] for word in ("mma.sync", "fma.rn.f32")}
+    lines = [line.strip() for line in ptx(capability).splitlines()]
+    found[chip] = {word: [line for line in lines if line.startswith(word)] for word in ("mma.sync", "fma.rn.f32")}
     print(f"{chip}: {len(found[chip]['mma.sync'])} mma, {len(found[chip]['fma.rn.f32'])} fma in the loop, for example")
     print("   ", re.sub(r"\s+", " ", max(found[chip].values(), key=len)[0]))
 uses = [chip for chip, words in found.items() if words["mma.sync"]]
+answer = {2: "both", 0: "neither"}.get(len(uses), f"only the {uses[0]}" if uses else "")
+print(f"tensor cores: {answer}{f' (you said {tensor_cores})' if tensor_cores else ''}")
 t4 = expected.rates("T4")  # as others measured it
 print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]
-# A warp carries out both. An `mma` makes 2,048 multiplications at once, an `fma` 32. The A100's loop has 4 `mma` where the T4's has 256 `fma`, although a T4's tensor cores can do fp16. [Triton dropped them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024.
+# A warp carries out both. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in the A100's loop do what 256 `fma` do for the T4, although a T4's tensor cores can do fp16, too. [Triton dropped them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024, and promises to support only those from the A100 on.
 #
-# PyTorch's own products come from NVIDIA's cuBLAS, which uses them. So on your T4, expect a Triton kernel with a product in it to be several times slower than the plain call. A kernel that only adds or scales loses nothing. Such a look takes a minute, and no GPU.
+# PyTorch's own products come from NVIDIA's cuBLAS, which uses them. So on your T4, expect a Triton kernel with a product in it to be several times slower than the plain call. A kernel that only adds or scales loses nothing. Checking it takes a minute and needs no GPU.
 #
-# TPUs have a language like this, too. *Pallas* describes which tile each step of a grid sees. Its interpreter runs here.
+# For TPUs there's *Pallas*. It describes which tile each step of a grid sees. Its interpreter runs here.
 
 # %%
 # needs: jax
@@ -375,7 +392,7 @@ print(f"four tiles of the result; largest difference to jnp: {jnp.abs(by_pallas(
 # %% [markdown] tags=["minutes-10", "short-0"]
 # ## Attention without its table
 #
-# Why write kernels at all, if libraries have them? Because the largest gain comes from not writing something down. Attention compares all tokens with all tokens, and the table of scores has n² entries. The softmax needs a whole row of it, first the largest, then the sum. Or does it?
+# Why write kernels at all, if libraries have them? Because a large gain can come from not writing something down. Attention compares all tokens with all tokens, and the table of scores has n² entries. The softmax needs a whole row of it, first the largest, then the sum. Or does it?
 #
 # Read the row in blocks. Keep the largest number so far, and the sum of `exp(x - largest)`. When a larger one comes, the old sum is too large by a known factor. Multiply it, and go on. The same factor corrects the result so far. So one pass is enough, and no row is ever complete.
 
@@ -407,15 +424,15 @@ for name, way in {"with the table": with_table, "without it": attend}.items():
     print(f"{name:>14}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.0f} ms")
 table_gap = (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0]).abs().max().item()
 smaller = peaks["with the table"] / peaks["without it"]
-print(f"{smaller:.0f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
+print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
 
 # %% [markdown]
-# That's *FlashAttention*. As a kernel it keeps each block of scores on the chip, and the table never reaches the GPU's memory. There it's also faster, because it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory.
+# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory, and you gain memory only.
 
 # %% [markdown] tags=["minutes-11", "short-3"]
 # ## Puzzles
 #
-# Three kernels and a formula to write. The simulator runs the kernels, and figures show what your threads did.
+# Three kernels and a formula to write. The simulator runs the kernels. If you like these, Sasha Rush's [GPU Puzzles](https://github.com/srush/GPU-Puzzles) has fourteen more.
 #
 # ### 1 · A matrix and a guard
 #
@@ -446,41 +463,44 @@ figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 # %% [markdown]
 # ### 2 · Turn it round
 #
-# `slow_copy` copies a matrix of 32 × 32 with 32 blocks of one warp. Each warp asks for 32 sectors. Write `copy` so that 4 are enough. Your kernels may have `@cuda.jit` above them, or not.
+# `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it reads rows *and* writes rows. Shared memory may be read in any direction. `@cuda.jit` above your kernel isn't needed.
 
 # %%
 # needs: numba
-def slow_copy(x, out):
-    i, j = cuda.threadIdx.x, cuda.blockIdx.x
-    out[i, j] = x[i, j]
+def slow_transpose(x, out):
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    out[j, i] = x[i, j]
 
 
 # %% tags=["exercise"]
 # needs: numba
-def copy(x, out):
+def transpose(x, out):
     return ...
 
 
 ### BEGIN SOLUTION
-def copy(x, out):
-    i, j = cuda.blockIdx.x, cuda.threadIdx.x
-    out[i, j] = x[i, j]
+def transpose(x, out):
+    shared = cuda.shared.array((32, 32), float32)
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    shared[i, j] = x[i, j]
+    cuda.syncthreads()
+    out[i, j] = shared[j, i]
 
 
 ### END SOLUTION
-exercises.check("13.copy", copy)
+exercises.check("13.transpose", transpose)
 
 # %%
-# @title Draw what your first warp reads { display-mode: "form" }
+# @title Draw what your first warp writes { display-mode: "form" }
 # needs: numba
-ways = {"slow_copy": slow_copy, "your copy": copy}
-read = {name: kernels.launch(way, 32, 32, np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32))[0] for name, way in ways.items()}
-figures.sectors(read, title="Puzzle 2: one warp's first read")
+ways = {"slow_transpose": slow_transpose, "your transpose": transpose}
+written = {name: kernels.launch(way, 1, (32, 32), np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32))[1] for name, way in ways.items()}
+figures.sectors(written, book="writes", title="Puzzle 2: one warp's first write")
 
 # %% [markdown]
 # ### 3 · Tiles with a guard
 #
-# Make `tiled` work for matrices of any size. The check multiplies 20 × 20 with blocks of 8 × 8 threads, so some threads have no number of their own. They still have to load, or the tiles have holes, and they have to reach each barrier.
+# Make `tiled` work for square matrices of any size. The check multiplies 20 × 20 with blocks of 8 × 8 threads, so some threads have no number of their own. They still have to load, or the tiles have holes, and they have to reach each barrier.
 
 # %% tags=["exercise"]
 # needs: numba
@@ -551,9 +571,9 @@ if "per_step" in globals():
         "row": value(needed["a row"], "", "sectors for a row of 32"),
         "column": value(needed["a column"], "", "sectors for a column of 32"),
         "raced": value(sum(one == numbers.sum() for one in raced), "", "sums right of 5, without a barrier"),
-        "across": value(per_step["across"], "B", "asked for by each multiplication, neighbors in a column"),
-        "along": value(per_step["along"], "B", "… neighbors in a row"),
-        "tiled": value(per_step["tiled"], "B", "… in tiles"),
+        "across": value(per_step["across"], "", "bytes asked for by each multiplication, neighbors in a column"),
+        "along": value(per_step["along"], "", "… neighbors in a row"),
+        "tiled": value(per_step["tiled"], "", "… in tiles"),
     }
     guesses |= {
         "sectors_for_a_column": guess(sectors_for_a_column, needed["a column"]),
@@ -562,7 +582,7 @@ if "per_step" in globals():
     }
 if "uses" in globals():
     values |= {f"mma_{chip.lower()}": value(len(words["mma.sync"]), "", f"tensor core instructions for {chip}") for chip, words in found.items()}
-    guesses["tensor_cores"] = guess(tensor_cores, {2: "both", 0: "neither"}.get(len(uses), f"only the {uses[0]}" if uses else ""))
+    guesses["tensor_cores"] = guess(tensor_cores, answer)
 reference.record("13_write_a_kernel", FAST, device=inventory.main, predicted=guesses, **values)
 
 # %% [markdown] tags=["minutes-0"]

@@ -45,20 +45,30 @@ def guard(answer: Callable) -> str:
     return "30 cells, each written once, and nothing outside."
 
 
-@exercise("13.copy", hint="Threads of a warp differ in threadIdx. Which index should it be?")
-def copy(answer: Callable) -> str:
-    """Whether a copy is right, and its warps read and write along rows."""
-    x = np.random.default_rng(0).random((32, 32), dtype=np.float32)
-    read, out = _launched(answer, 32, 32, x.copy(), np.zeros((32, 32), np.float32))
-    if read.outside or out.outside:
-        access = (read.outside or out.outside)[0]
-        raise NotYet(f"Thread {access.thread[0]} of block {access.block[0]} goes to {access.cell}.")
-    if not np.array_equal(out.array, x):
-        raise NotYet("It isn't a copy any more. Only change which index is which.")
-    for verb, sectors in {"reads": read.sectors, "writes": out.sectors_of(out.writes)}.items():
-        if sectors > 4 * 32:
-            raise NotYet(f"A copy, but a warp {verb} {sectors / 32:.0f} sectors on average, not 4.")
-    return "4 sectors for each warp, instead of 32."
+@exercise("13.transpose", hint="Leave the rows in shared memory, wait, and take a column from there.")
+def transpose(answer: Callable) -> str:
+    """Whether a matrix is turned round, and warps read and write along rows."""
+    random, right = np.random.default_rng(0), 0
+    for _ in range(_RUNS):
+        x = random.random((32, 32), dtype=np.float32)
+        read, out = _launched(answer, 1, (32, 32), x.copy(), np.zeros((32, 32), np.float32))
+        if not out.writes and not out.outside:
+            raise NotYet("Nobody has written anything.")
+        if read.outside or out.outside:
+            access = (read.outside or out.outside)[0]
+            raise NotYet(f"Thread {access.thread} goes to {access.cell}, outside of the matrix.")
+        if np.array_equal(out.array, x):
+            raise NotYet("That's a copy. out[i, j] should be x[j, i].")
+        for verb, sectors in {"reads": read.sectors, "writes": out.sectors_of(out.writes)}.items():
+            if sectors > 4 * 32:
+                raise NotYet(f"A warp {verb} {sectors / 32:.0f} sectors on average. Rows take 4.")
+        right += np.array_equal(out.array, x.T)
+    if right == _RUNS:
+        return f"Right in {_RUNS} runs, with 4 sectors for each warp, in and out."
+    raise NotYet(
+        f"Right in {right} of {_RUNS} runs. Does anybody read before others have written, or is an index "
+        "the wrong way round?"
+    )
 
 
 @exercise(

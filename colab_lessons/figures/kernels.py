@@ -62,16 +62,18 @@ def _cell(axes: Axes, row: int, column: int, text: str, colour: str, edge: str =
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
 
 
-def sectors(panels: Mapping[str, Watched], *, title: str) -> Picture:
-    """Draw memory as matrices: what the first warp reads with its first instruction, and what comes along.
+def sectors(
+    panels: Mapping[str, Watched], *, title: str, book: str = "reads"
+) -> Picture:
+    """Draw memory as matrices: what the first warp touches with its first instruction, and what comes along.
 
     `panels` maps a name to an array of two dimensions. Numbers that were asked for are dark, the rest of
-    their sectors of 32 bytes is light. `title` holds the finding.
+    their sectors of 32 bytes is light. `book` is "reads" or "writes"; `title` holds the finding.
     """
     said = []
     with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels)) as (figure, axes):
         for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-            group = next(iter(together(watched.reads)), [])
+            group = next(iter(together(getattr(watched, book))), [])
             touched = {watched.sector(access.cell) for access in group}
             shade = np.array(
                 [watched.sector(cell) in touched for cell in np.ndindex(*watched.shape)],
@@ -88,7 +90,8 @@ def sectors(panels: Mapping[str, Watched], *, title: str) -> Picture:
             for edge in range(0, watched.shape[1], SECTOR // watched.array.itemsize):
                 axis.axvline(edge - 0.5, color="white", lw=1)  # where a sector begins
             axis.grid(visible=False)
-            said.append(f"{name}: {len(group)} numbers in {len(touched)} sectors")
+            numbers = len({access.cell for access in group})
+            said.append(f"{name}: {numbers} numbers in {len(touched)} sectors")
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         return finish(figure, f"Memory of {len(panels)} arrays. {title}. {'; '.join(said)}.")
 

@@ -60,8 +60,38 @@ def down_columns(x, out):
 
 
 def transposed(x, out):
-    i, j = cuda.blockIdx.x, cuda.threadIdx.x
+    shared = cuda.shared.array((32, 32), float32)
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    shared[i, j] = x[i, j]
+    cuda.syncthreads()
+    out[i, j] = shared[j, i]
+
+
+def transposed_slowly(x, out):
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
     out[j, i] = x[i, j]
+
+
+def transposed_from_columns(x, out):
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    out[i, j] = x[j, i]
+
+
+def transposed_racing(x, out):
+    shared = cuda.shared.array((32, 32), float32)
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    shared[i, j] = x[i, j]
+    out[i, j] = shared[j, i]
+
+
+def copied(x, out):
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    out[i, j] = x[i, j]
+
+
+def transposed_beyond(x, out):
+    j, i = cuda.threadIdx.x, cuda.threadIdx.y
+    out[i + 1, j] = x[i, j]
 
 
 def tiled(a, b, c):
@@ -188,17 +218,6 @@ def one_writes_all(x, out):
     if i == 0 and j == 0:
         for k in range(30):
             out[k // 6, k % 6] = x[k // 6, k % 6] + 1
-
-
-def written_down(x, out):
-    """Reads a row, and writes it as a column's part through shared memory."""
-    row = cuda.shared.array(32, float32)
-    i, j = cuda.blockIdx.x, cuda.threadIdx.x
-    row[j] = x[i, j]
-    cuda.syncthreads()
-    for k in range(32):
-        if j == 0:
-            out[i, k] = row[k]
 
 
 def inverse(largest, total, block):

@@ -540,11 +540,12 @@ CASES = {
          (puzzles.doubled, "larger by 1"), (puzzles.read_first, "before anything else"),
          (puzzles.one_writes_all, "write to several cells")],
     ),
-    "13.copy": (
-        {}, puzzles.nothing, puzzles.along_rows,
-        [(puzzles.transposed, "isn't a copy"), (puzzles.unguarded, "goes to (0, 32)"),
-         (puzzles.written_down, "writes 32 sectors"),
-         (puzzles.down_columns, "32 sectors")],
+    "13.transpose": (
+        {}, puzzles.nothing, puzzles.transposed,
+        [(puzzles.transposed_slowly, "writes 32 sectors"),
+         (puzzles.transposed_from_columns, "reads 32 sectors"),
+         (puzzles.transposed_racing, "before others have written"), (puzzles.copied, "a copy"),
+         (puzzles.transposed_beyond, "outside of the matrix")],
     ),
     "13.tiles": (
         {}, puzzles.nothing, puzzles.tiled,
