@@ -45,7 +45,9 @@ def guard(answer: Callable) -> str:
     return "30 cells, each written once, and nothing outside."
 
 
-@exercise("13.transpose", hint="Leave the rows in shared memory, wait, and take a column from there.")
+@exercise(
+    "13.transpose", hint="Leave the rows in shared memory, wait, and take a column from there."
+)
 def transpose(answer: Callable) -> str:
     """Whether a matrix is turned round, and warps read and write along rows."""
     random, right = np.random.default_rng(0), 0

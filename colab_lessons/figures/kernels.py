@@ -12,6 +12,7 @@ from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
 from colab_lessons.kernels import SECTOR, Watched, together
 
 _WRONG = "#c0392b"
+_SHOWN = 32  # rows and columns of a large matrix
 
 
 def writers(watched: Watched, *, title: str) -> Picture:
@@ -62,13 +63,12 @@ def _cell(axes: Axes, row: int, column: int, text: str, colour: str, edge: str =
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
 
 
-def sectors(
-    panels: Mapping[str, Watched], *, title: str, book: str = "reads"
-) -> Picture:
+def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -> Picture:
     """Draw memory as matrices: what the first warp touches with its first instruction, and what comes along.
 
     `panels` maps a name to an array of two dimensions. Numbers that were asked for are dark, the rest of
-    their sectors of 32 bytes is light. `book` is "reads" or "writes"; `title` holds the finding.
+    their sectors of 32 bytes is light. Of a large matrix the
+    upper left corner is shown. `book` is "reads" or "writes"; `title` holds the finding.
     """
     said = []
     with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels)) as (figure, axes):
@@ -81,13 +81,14 @@ def sectors(
             ).reshape(watched.shape)
             for access in group:
                 shade[access.cell] = 2
+            shade = shade[:_SHOWN, :_SHOWN]
             axis.imshow(_coloured(shade), interpolation="nearest")
             axis.set_title(name, fontsize=10, loc="left")
             axis.set_xlabel(f"{len(touched)} sector{'s' if len(touched) != 1 else ''}", loc="left")
             axis.set(xticks=[], yticks=[], anchor="W")
-            for edge in range(watched.shape[0]):
+            for edge in range(shade.shape[0]):
                 axis.axhline(edge - 0.5, color="white", lw=0.4)
-            for edge in range(0, watched.shape[1], SECTOR // watched.array.itemsize):
+            for edge in range(0, shade.shape[1], SECTOR // watched.array.itemsize):
                 axis.axvline(edge - 0.5, color="white", lw=1)  # where a sector begins
             axis.grid(visible=False)
             numbers = len({access.cell for access in group})
