@@ -37,13 +37,14 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 # %% [markdown] tags=["minutes-5"]
 # ## A network that adds
 #
-# You need a network that you can break. This one reads `47+38=` and writes `580`, the sum with its last digit first, because that's the order in which one adds. It's a GPT with two layers and 100,000 weights. We train three of them, each from other random weights, on nine tenths of all sums of two numbers up to 99.
+# You need a network that you can break. This one reads `47+38=` and writes `580`, the sum with its last digit first, because that's the order in which one adds. It's a GPT with two layers and 100,000 weights. We train three of them, each from other random weights, on nine tenths of all sums of two numbers up to 99. If 47+38 is a test, 38+47 is one, too.
 
 # %%
 sums = data.sums()
 train, test = (torch.tensor(part, device=device) for part in (sums.train, sums.test))
 
 
+# %%
 def trained(seed):
     torch.manual_seed(seed)
     model = models.GPT(models.GPTConfig(vocab_size=12, block_size=8, n_embd=64, n_head=16, n_layer=2)).to(device)  # many small heads learn this fastest
@@ -126,6 +127,7 @@ def changed(model, change):
     return model
 
 
+# %%
 WAYS = {
     "the matrix": lambda w, bits: rounded(w, bits, w.numel()),
     "a row": lambda w, bits: rounded(w, bits, w.shape[1]),
@@ -161,13 +163,13 @@ figures.panels(
 )
 
 # %% [markdown]
-# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others. With 2 bits the networks even answer `=`, which is one of the twelve signs they know.
+# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less at least doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others. With 2 bits the networks even answer `=`, which is one of the twelve signs they know.
 #
-# Smaller groups move the cliff to the right, but they aren't free. For 16 weights a scale of 16 bits is one more bit for each, and at equal cost these groups do no better here than the plain matrix. A scale for a row is nearly free and saves the most.
+# Smaller groups move the cliff to the right, but they aren't free. A 16-bit scale for 16 weights adds one bit to each. At 4 bits in all, that does about as well here as one scale for the matrix. A scale for a row costs a quarter of a bit, and with it 4 bits lose next to nothing.
 #
 # Why do they help? A scale is set by the largest weight in its group. So what if one weight is very large?
 #
-# **Predict.** Take column 3 of a layer's weights times 100, and divide the number that it's multiplied with by 100. The network computes the same as before. Now round to 8 bits, with one scale for each matrix. What percentage of sums is right?
+# **Predict.** In each layer behind a norm, multiply column 3 of the weights by 100, and divide the matching input by 100. The network computes the same as before. Now round to 8 bits, with one scale for each matrix. What percentage of sums is right?
 
 # %%
 with_outlier = None  # @param {type:"number"}
@@ -189,6 +191,7 @@ def with_a_large_column(model, times=100, column=3):
     return model
 
 
+# %%
 spoiled = [with_a_large_column(network) for network in networks]
 same = statistics.median(right(network) for network in spoiled)
 outlier = scores(spoiled)
@@ -207,18 +210,18 @@ figures.panels(
 )
 
 # %% [markdown]
-# It's the same function, and 8 bits aren't enough any more. The large column sets the scale, and most other weights are rounded to 0 or a step beside it. One outlier spends everybody's bits.
+# It's the same function, and with one scale for the matrix 8 bits aren't enough any more. The large column sets the scale, and most other weights are rounded to 0 or a step beside it. One outlier spends everybody's bits.
 #
 # Each row contains one large weight, so a scale for each row is spoiled, too. With 8 bits there are still enough codes left, with 6 there aren't. Groups of 16 confine the damage to one group in four. A scale for each column undoes it completely.
 #
-# So why doesn't everybody use columns? An integer product adds up over the columns. A scale for a row can be multiplied in at the end, once. A scale for a column would have to come before the sum, when the numbers aren't integers any more.
+# So why doesn't everybody use columns? Where activations are integers as well, the product adds up integers, column by column. A scale for a row can wait until the sum is complete. Column scales differ from term to term, so they can't be factored out.
 #
 # We made this column by hand. In real language models the large numbers are in the activations. [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in all layers from 6.7 billion parameters on. *SmoothQuant* makes our move on purpose: it takes a part of the factor out of the activations and puts it into the weights. Now you know what that costs.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, where the weights are
 #
-# Four bits have 16 codes, and `quantise` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: for a normal distribution each would stand for about the same share of the weights. Here are its 16 levels.
+# Four bits have 16 codes, and `quantise` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: if weights are normally distributed, each level is used about equally often. Here are its 16 levels.
 
 # %%
 def levels(count):  # from the middle outwards, each as likely as the next
@@ -245,6 +248,7 @@ def decode(codes, scale, levels, shape):
     return (levels[codes] * scale).reshape(shape)
 
 
+# %%
 FORMATS = {
     "15 levels, evenly": lambda w: rounded(w, 4, 64),
     "16 levels, evenly": lambda w: decode(*encode(w, EVEN, signed=True), EVEN, w.shape),
@@ -327,7 +331,7 @@ memory, multiply = t4["memory"].value, t4["fp16"].value
 print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
 
 # %% [markdown]
-# It's slower, and nearly all of the time goes into multiplying back. The bytes alone would make it two or three times slower. The rest is how slowly PyTorch converts integers on this CPU. You saved memory and paid with time.
+# It's slower. On a CPU nearly all of the time goes into multiplying back, and much more of it than the bytes explain. On a GPU it's slower as well: by its bytes, a T4 would need a bit more than twice the time of 32 bits. You saved memory and paid with time.
 #
 # A *fused* kernel does better. It converts each weight in a register, right before the multiplication, so only the small weights travel. With few rows, bytes are what decides. Let's calculate it for a T4, from the two numbers above.
 #
@@ -344,13 +348,14 @@ def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
     return max(moved / memory, 2 * rows * 4096**2 / multiply)
 
 
+# %%
 BYTES = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
 on_t4 = {name: [took(rows, moved) for rows in many] for name, moved in BYTES.items()}
 unpack = (BYTES["4 bits, fused"] + BYTES["16 bits"]) / memory  # read the small ones, write the large ones, and then multiply
 on_t4["4 bits, unpacked first"] = [unpack + took(rows, BYTES["16 bits"]) for rows in many]
 last = multiply / memory  # rows for which arithmetic takes as long as reading 16 bits
 at_most = on_t4["16 bits"][0] / on_t4["4 bits, fused"][0]
-print(f"one row: 4 bits are {at_most:.1f} times as fast at most; from {last:.0f} rows on no faster than 16 bits")
+print(f"4 bits are {at_most:.1f} times as fast at most, up to {last * BYTES['4 bits, fused'] / BYTES['16 bits']:.0f} rows; from {last:.0f} rows on no faster than 16 bits")
 for name, seconds in on_t4.items():
     print(f"a model of 6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most")
 print(f"bitsandbytes' authors expected {published.get('nf4-turing').value} times as fast on a T4, for one row, from their first kernel (2023)")
@@ -364,7 +369,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. These are upper bounds, and real kernels stay below them. Which line you get is the library's choice: in its code, bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
+# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. Real kernels take longer than these lines. Which line you get is the library's choice: in its code, bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
 #
 # A chatbot that answers one person works at the far left. It reads all weights for each token, so the bytes are its speed. Training works far on the right. There 4 bits save memory and cost time, and that's still what makes QLoRA possible on a T4.
 
@@ -432,8 +437,8 @@ exercises.check("12.mine", factor, weight=mine)
 # %%
 takeaways = {
     "It's a cliff": f"with 5 bits the networks got {middle['the matrix'][5]:.1f} % of the sums right, with 3 bits {middle['the matrix'][3]:.1f} %.",
-    "One outlier spends everybody's bits": f"one large column, and 8 bits left {matrix:.1f} %. A scale for each column left {left['a column'][8]:.1f} %.",
-    "Fewer bytes are faster only where bytes decide": f"here a layer of 8 bits had {gains[1]:.2f}× the speed of 32 bits, since multiplying back took the time. A T4 can gain up to {last:.0f} rows.",
+    "One outlier spends everybody's bits": f"one large column in some layers, and 8 bits left {matrix:.1f} %. A scale for each column left {left['a column'][8]:.1f} %.",
+    "Fewer bytes are faster only where bytes decide": f"here a layer of 8 bits had {gains[1]:.2f}× the speed of 32 bits, since multiplying back took the time. At best, a T4 gains up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -479,4 +484,4 @@ reference.record(
 # model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
 # ```
 #
-# You can find out now how few bits your network needs, and what they cost.
+# Now you can find out how few bits your network needs, and what they cost.

@@ -53,6 +53,8 @@ def double(x, out):
     out[i] = 2 * x[i]
 
 
+# %%
+# needs: numba
 x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
 double[3, 4](x, out)  # 3 blocks of 4 threads
 print(out.array)
@@ -76,6 +78,8 @@ def double(x, out):
         out[i] = 2 * x[i]
 
 
+# %%
+# needs: numba
 x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
 double[3, 4](x, out)
 print(len(out.outside), "writes outside")
@@ -83,7 +87,7 @@ print(len(out.outside), "writes outside")
 # %% [markdown] tags=["minutes-9", "short-7"]
 # ## Neighbors read neighbors
 #
-# Threads don't run alone. 32 of them form a *warp*, which carries out each instruction together. When they read, memory answers in pieces of 32 bytes, called *sectors*. That's eight numbers of 4 bytes.
+# Threads don't run alone. 32 of them form a *warp*, and they normally carry out each instruction together. When they read, memory answers in pieces of 32 bytes, called *sectors*. That's eight numbers of 4 bytes.
 #
 # Here a warp reads one row of a 32 × 32 matrix, and then one column.
 #
@@ -106,6 +110,8 @@ def read_a_column(a, out):
     out[k] = a[k, 5]
 
 
+# %%
+# needs: numba
 row, column, out = kernels.watch(np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), np.zeros(32, np.float32))
 read_a_row[1, 32](row, out)
 read_a_column[1, 32](column, out)
@@ -127,7 +133,7 @@ figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but
 # %% [markdown] tags=["minutes-10", "short-8"]
 # ## Wait for each other
 #
-# How do 256 threads add up 256 numbers? In pairs. 128 threads add one number each to their own, then 64 do, then 32, and after eight steps the sum is there. For this they need a place where all can read and write: *shared memory*, a small and fast store that each block has for itself. And they have to wait, since a thread may only read what another one has already written. `cuda.syncthreads()` is that barrier.
+# How do 256 threads add up 256 numbers? In pairs. 128 threads add one number each to their own, then 64 do, then 32, and after eight steps the sum is there. For this they need a place where all can read and write: *shared memory*, a small and fast store that each block has for itself. And they have to wait, since no thread may read a number before another one has written it. `cuda.syncthreads()` is that barrier.
 
 # %%
 # needs: numba
@@ -147,6 +153,8 @@ def add_up(x, out):
         out[0] = shared[0]
 
 
+# %%
+# needs: numba
 numbers, out = np.arange(256, dtype=np.float32), np.zeros(1, np.float32)
 add_up[1, 256](numbers, out)
 print(f"{out[0]:,.0f}, and NumPy says {numbers.sum():,.0f}")
@@ -174,6 +182,8 @@ def add_up_racing(x, out):
         out[0] = shared[0]
 
 
+# %%
+# needs: numba
 raced = []
 for _ in range(5):
     add_up_racing[1, 256](numbers, out)
@@ -196,7 +206,7 @@ print(f"{outcome}{f' (you said {without_barrier})' if without_barrier else ''}")
 # needs: numba
 @cuda.jit
 def across(a, b, c):
-    i, j = cuda.grid(2)  # neighboring threads: neighboring rows
+    i, j = cuda.grid(2)  # the first number differs between neighbors: here the row
     total = float32(0)
     for k in range(a.shape[1]):
         total += a[i, k] * b[k, j]
@@ -205,7 +215,7 @@ def across(a, b, c):
 
 @cuda.jit
 def along(a, b, c):
-    j, i = cuda.grid(2)  # neighboring threads: neighboring columns
+    j, i = cuda.grid(2)  # here the column
     total = float32(0)
     for k in range(a.shape[1]):
         total += a[i, k] * b[k, j]
@@ -249,10 +259,10 @@ asked = {name: run(kernel, SIZE) for name, kernel in {"across": across, "along":
 # %%
 # @title Draw the first read of a warp { display-mode: "form" }
 # needs: numba
-figures.sectors({f"{name}, {matrix}": array for name in ("across", "along") for matrix, array in zip("ab", asked[name])}, title="What one warp reads in each step, in a and in b")
+figures.sectors({f"{name}, {matrix}": array for name in ("across", "along") for matrix, array in zip("ab", asked[name])}, title="A warp's first read: the corner of a, and of b")
 
 # %% [markdown]
-# With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one of `b`, which all share. In `along` it's one and four. Both need that for *each* step of their loop. In `tiled` it's four and four, but only once for 32 steps.
+# With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one of `b`, which all share. `along` needs one sector of `a` and four of `b`. Both need that in *each* step of their loop. `tiled` needs four and four, but only once for 32 steps.
 #
 # **Predict.** How many times fewer bytes does `tiled` ask for than `across`?
 
@@ -265,7 +275,7 @@ moved = {name: kernels.traffic(pair) for name, pair in asked.items()}
 per_step = {name: count / SIZE**3 for name, count in moved.items()}  # bytes for each of n³ multiplications
 fewer = per_step["across"] / per_step["tiled"]
 for name, count in moved.items():
-    print(f"{name:>7}: {count:,} bytes, that's {per_step[name]:g} for each multiplication")
+    print(f"{name:>7}: {count:,} bytes read, that's {per_step[name]:g} for each multiplication")
 guess = f" (you said {fewer_bytes:g})" if fewer_bytes else ""
 print(f"tiles: {fewer:.0f} times fewer{guess}")
 
@@ -279,9 +289,16 @@ names = ("across", "along", "tiled", "NVIDIA's library")
 figures.bars(dict(zip(names, boehm.y)), unit="FLOP/s", title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022")
 
 # %% [markdown]
-# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. That's as good as a prediction gets. From `along` to `tiled` we count twenty, and he measured 1.5.
+# %%
+# needs: numba
+for name, speed in zip(("across", "along", "tiled"), boehm.y):
+    seconds = 2 * 4092**3 / speed
+    print(f"{name:>7}: {1e3 * seconds:3.0f} ms, and asks for {per_step[name] * 4092**3 / seconds / 1e12:.1f} TB in a second")
+
+# %% [markdown]
+# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. The last lines say why: both get 5 TB/s. An A6000's memory delivers 0.77 by its data sheet, so caches answered most requests. How fast they answer was the limit of both.
 #
-# What went wrong? We count what threads *ask* for. When neighbors ask for the same row again in the next step, a cache answers, so memory wasn't the limit of `along` any more. And each multiplication in `tiled` still has to read two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
+# From `along` to `tiled` we count twenty times fewer, and he measured 1.5 times the speed. So requests aren't the limit of `tiled`. Each multiplication still reads two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
 
 # %%
 # @title On your GPU: the same three kernels, compiled and timed { display-mode: "form" }
@@ -320,6 +337,8 @@ def multiply(a, b, c, n: tl.constexpr, tile: tl.constexpr):
     tl.store(c + rows[:, None] * n + columns[None, :], total)
 
 
+# %%
+# needs: triton
 a, b = torch.rand(2, 128, 128, device=device)
 c = torch.empty(128, 128, device=device)
 multiply[(4, 4)](a, b, c, n=128, tile=32)  # 4 × 4 blocks
@@ -361,11 +380,11 @@ t4 = expected.rates("T4")  # as others measured it
 print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]
-# A warp carries out both. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in the A100's loop do what 256 `fma` do for the T4, although a T4's tensor cores can do fp16, too. [Triton dropped them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024, and promises to support only those from the A100 on.
+# A warp carries out both. Each of the block's four warps runs these. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in the A100's loop do what 256 `fma` do for the T4, although a T4's tensor cores can do fp16, too. [Triton dropped them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024, and promises to support only those from the A100 on.
 #
-# PyTorch's own products come from NVIDIA's cuBLAS, which uses them. So on your T4, expect a Triton kernel with a product in it to be several times slower than the plain call. A kernel that only adds or scales loses nothing. Checking it takes a minute and needs no GPU.
+# PyTorch's own products come from NVIDIA's cuBLAS, which uses them. So on your T4, expect a Triton kernel with an fp16 product in it to be several times slower than the plain call. One that only adds or scales loses nothing. Checking it takes a minute and needs no GPU.
 #
-# For TPUs there's *Pallas*. It describes which tile each step of a grid sees. Its interpreter runs here.
+# For TPUs there's *Pallas*. You declare which tile each step of a grid receives. Its interpreter runs here.
 
 # %%
 # needs: jax
@@ -374,6 +393,8 @@ from jax import numpy as jnp
 from jax.experimental import pallas as pl
 
 
+# %%
+# needs: jax
 def tile_product(x, y, out):  # (128, 256) and (256, 128) -> (128, 128)
     out[...] = x[...] @ y[...]
 
@@ -387,12 +408,12 @@ by_pallas = pl.pallas_call(
     interpret=True,
 )
 p, q = jax.random.uniform(jax.random.key(0), (2, 256, 256))
-print(f"four tiles of the result; largest difference to jnp: {jnp.abs(by_pallas(p, q) - p @ q).max():.0e} of {(p @ q).max():.0f}")
+print(f"four tiles of the result, equal to jnp's: {bool(jnp.allclose(by_pallas(p, q), p @ q))}")
 
 # %% [markdown] tags=["minutes-10", "short-0"]
 # ## Attention without its table
 #
-# Why write kernels at all, if libraries have them? Because a large gain can come from not writing something down. Attention compares all tokens with all tokens, and the table of scores has n² entries. The softmax needs a whole row of it, first the largest, then the sum. Or does it?
+# Why write kernels at all, if libraries have them? Because some of the largest gains come from never storing a result in between. Attention compares all tokens with all tokens, and the table of scores has n² entries. The softmax needs a whole row of it, first the largest, then the sum. Or does it?
 #
 # Read the row in blocks. Keep the largest number so far, and the sum of `exp(x - largest)`. When a larger one comes, the old sum is too large by a known factor. Multiply it, and go on. The same factor corrects the result so far. So one pass is enough, and no row is ever complete.
 
@@ -411,10 +432,12 @@ def attend(q, k, v, block=64):
     return out / total
 
 
+# %%
 def with_table(q, k, v):
     return (q @ k.T / q.shape[1] ** 0.5).softmax(1) @ v  # (queries, keys) in between
 
 
+# %%
 q, k, v = torch.randn(3, TOKENS, 64, device=device)
 peaks, seconds = {}, {}
 for name, way in {"with the table": with_table, "without it": attend}.items():
@@ -427,12 +450,12 @@ smaller = peaks["with the table"] / peaks["without it"]
 print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
 
 # %% [markdown]
-# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory, and you gain memory only.
+# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory, and you gain memory, but no time.
 
 # %% [markdown] tags=["minutes-11", "short-3"]
 # ## Puzzles
 #
-# Three kernels and a formula to write. The simulator runs the kernels. If you like these, Sasha Rush's [GPU Puzzles](https://github.com/srush/GPU-Puzzles) has fourteen more.
+# Three kernels and a formula to write. The simulator runs the kernels, with `@cuda.jit` above them or without. If you like these, Sasha Rush's [GPU Puzzles](https://github.com/srush/GPU-Puzzles) has fourteen more.
 #
 # ### 1 · A matrix and a guard
 #
@@ -463,7 +486,7 @@ figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 # %% [markdown]
 # ### 2 · Turn it round
 #
-# `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it reads rows *and* writes rows. Shared memory may be read in any direction. `@cuda.jit` above your kernel isn't needed.
+# `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it reads rows *and* writes rows. Shared memory has no sectors, but on a GPU give each of its rows 33 places instead of 32. Then the numbers of a column lie in different *banks* and can be read at once.
 
 # %%
 # needs: numba
@@ -480,7 +503,7 @@ def transpose(x, out):
 
 ### BEGIN SOLUTION
 def transpose(x, out):
-    shared = cuda.shared.array((32, 32), float32)
+    shared = cuda.shared.array((32, 33), float32)  # 33: no two numbers of a column share a bank
     j, i = cuda.threadIdx.x, cuda.threadIdx.y
     shared[i, j] = x[i, j]
     cuda.syncthreads()
@@ -555,7 +578,7 @@ exercises.check("13.softmax", update)
 takeaways = {"Write less down": f"attention without its table took {smaller:.0f} times less memory, with the same result."}
 if "per_step" in globals():
     takeaways["Neighbors read neighbors"] = f"a row of 32 numbers takes {needed['a row']} sectors, a column {needed['a column']}."
-    takeaways["Wait before you read"] = f"one missing barrier, and 0 + 1 + … + 255 was {', '.join(f'{one:,.0f}' for one in raced)}."
+    takeaways["Wait before you read"] = f"one missing barrier, and in the simulator 0 + 1 + … + 255 was {', '.join(f'{one:,.0f}' for one in raced)}."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%

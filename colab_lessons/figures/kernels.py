@@ -84,7 +84,9 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
             shade = shade[:_SHOWN, :_SHOWN]
             axis.imshow(_coloured(shade), interpolation="nearest")
             axis.set_title(name, fontsize=10, loc="left")
-            axis.set_xlabel(f"{len(touched)} sector{'s' if len(touched) != 1 else ''}", loc="left")
+            plural = "s" if len(touched) != 1 else ""
+            label = f"{len(touched)} sector{plural}" if group else "nothing yet"
+            axis.set_xlabel(label, loc="left")
             axis.set(xticks=[], yticks=[], anchor="W")
             for edge in range(shade.shape[0]):
                 axis.axhline(edge - 0.5, color="white", lw=0.4)
