@@ -5,6 +5,9 @@ import copy
 import importlib
 import itertools
 import pkgutil
+import shutil
+import subprocess
+import sys
 import time
 import types
 
@@ -60,6 +63,14 @@ def not_yet(starts):
 UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(
     32, 64
 )
+
+
+def started(command, seconds):
+    limit = "import subprocess, sys; subprocess.run(sys.argv[2:], timeout=float(sys.argv[1]))"
+    limited = [sys.executable, "-c", limit, str(seconds), *command]
+    return subprocess.Popen(limited, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
 PIECES = [torch.full((16,), float(i)) for i in range(500)]
 
 
@@ -560,6 +571,25 @@ CASES = {
          (puzzles.last_block, "Compare old and new"), (puzzles.inverse, "exp(old - new)"),
          (puzzles.exp_above_zero, "overflows"), (puzzles.forgetting, "should be 1.553"),
          (lambda largest, total, block: 3, "Return two numbers"), (3, "cannot be read")],
+    ),
+    "14.costs": (
+        {}, {"H100": ..., "A100": ...}, {"H100": 79.8, "A100": 85.92},
+        [({"H100": 3.99, "A100": 85.92}, "20 hours"), ({"H100": 79.8, "A100": 1.79}, "48 hours"),
+         ({"H100": 79.8, "A100": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "14.start": (
+        {}, lambda command, seconds: ..., started,
+        [(lambda command, seconds: subprocess.Popen(command), "start_new_session"),
+         (lambda command, seconds: subprocess.Popen(command, start_new_session=True), "still runs"),
+         (lambda command, seconds: subprocess.run(command), "Return what"),
+         (lambda command, seconds: subprocess.Popen(["true"]), "never began"), (3, "cannot be read")],
+    ),
+    "14.close": (
+        {}, lambda folder: ..., lambda folder: folder.chmod(0o700),
+        [(lambda folder: folder.chmod(0o755), "Your group"), (lambda folder: folder.chmod(0o705), "Others"),
+         (lambda folder: folder.chmod(0o000), "locked yourself out"),
+         (lambda folder: [path.chmod(0o600) for path in folder.iterdir()], "Your group"),
+         (lambda folder: shutil.rmtree(folder), "is gone"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 

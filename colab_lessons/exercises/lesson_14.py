@@ -1,0 +1,110 @@
+"""The judges of lesson 14."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from colab_lessons.exercises import NotYet, close, exercise, field, number
+
+_LIMIT = 0.5  # seconds that a started command may run
+_PATIENCE = 8.0  # seconds until a judge gives up
+
+
+@exercise("14.costs", hint="Hours times dollars an hour.")
+def costs(answer: Mapping[str, Any]) -> str:
+    """The price of one job on two machines."""
+    h100, a100 = (number(field(answer, key)) for key in ("H100", "A100"))
+    if not close(h100, 79.8, 0.005):
+        raise NotYet("The H100 works for 20 hours, at 3.99 dollars each.")
+    if not close(a100, 85.92, 0.005):
+        raise NotYet("The A100 works for 48 hours, at 1.79 dollars each.")
+    return "The machine that's dearer by the hour is cheaper for the job. Compare dollars a job."
+
+
+@exercise(
+    "14.start", hint="limit.py or timeout in front of the command, and start_new_session=True."
+)
+def start(answer: Callable) -> str:
+    """Whether a command runs in a session of its own, at once, and ends when its time is up."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _started(answer, Path(folder))
+
+
+def _started(answer: Callable, folder: Path) -> str:
+    code = (
+        "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getsid(0)));"
+        "[(open(sys.argv[2], 'w').close(), time.sleep(0.05)) for _ in range(100)]"
+    )
+    session, beat = folder / "session", folder / "beat"
+    begun = time.monotonic()
+    job = answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT)
+    if job is ...:
+        raise NotYet("start returns the dots. Replace them.")
+    waited = time.monotonic() - begun
+    if not isinstance(job, subprocess.Popen):
+        raise NotYet("Return what subprocess.Popen returns.")
+    try:
+        if waited > _LIMIT:
+            raise NotYet("It waits until the command has ended. Return at once.")
+        _wait_for(lambda: session.exists() and session.read_text() != "")
+        if not session.exists():
+            raise NotYet("The command never began.")
+        if int(session.read_text()) == os.getsid(0):
+            raise NotYet(
+                "It's in this notebook's session, so a hang-up ends it: start_new_session."
+            )
+        time.sleep(3 * _LIMIT + 0.5)
+        if time.time() - beat.stat().st_mtime < _LIMIT:
+            raise NotYet(f"It still runs long after the limit of {_LIMIT} s.")
+    finally:
+        _end(job)
+    return f"A session of its own, and over after about {_LIMIT} s."
+
+
+def _wait_for(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not done() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _end(job: subprocess.Popen) -> None:
+    """Kill what a learner has started, and its children where they have a group of their own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(job.pid) != os.getpgid(0):
+            os.killpg(job.pid, signal.SIGKILL)
+    job.kill()
+    job.wait()
+
+
+@exercise("14.close", hint="chmod takes three digits: you, your group, everybody else.")
+def shut(answer: Callable) -> str:
+    """Whether others are kept out of a folder, and its owner isn't."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "data"
+        folder.mkdir()
+        folder.chmod(0o755)
+        (folder / "a.csv").write_text("1")
+        (folder / "a.csv").chmod(0o644)
+        if answer(folder) is ...:
+            raise NotYet("close returns the dots. Replace them.")
+        if not folder.exists() or not (folder / "a.csv").exists():
+            raise NotYet("Something in the folder is gone.")
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o700 != 0o700:
+            folder.chmod(0o755)
+            raise NotYet("You've locked yourself out: 7 for you.")
+        if mode & 0o070:
+            raise NotYet("Your group can still get in.")
+        if mode & 0o007:
+            raise NotYet("Others can still get in. Closing files alone doesn't hide later ones.")
+    return "Others can't pass the folder, so all in it is closed, also what comes later."

@@ -1,0 +1,484 @@
+# %%
+# @title Imports { display-mode: "form" }
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import nbformat
+
+from colab_helpers import benchmark, facts, hardware, published
+
+from colab_lessons import exercises, figures, reference
+
+# %% tags=["parameters"]
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
+STEPS = None
+LIMIT = None
+MEGABYTES = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+STEPS = STEPS or (8 if FAST else 20)  # of the notebook that runs headless
+LIMIT = LIMIT or 1.0  # seconds after which a job must end
+MEGABYTES = MEGABYTES or (2 if FAST else 50)  # of data that is moved
+
+# %%
+folder = Path(tempfile.mkdtemp(prefix="lesson14-"))  # a small machine of its own
+os.chdir(folder)
+
+# %% [markdown] tags=["minutes-8"]
+# ## You close the laptop
+#
+# You've rented a machine, logged in with `ssh`, and your notebook runs there. A job started from it writes the time into a file, twenty times a second. The last time in it says how long the job was alive.
+
+# %%
+Path("beat.py").write_text("""
+import sys, time
+
+def run(name):
+    for _ in range(80):
+        print(time.perf_counter(), file=open(name, "a"))
+        time.sleep(0.05)
+
+if __name__ == "__main__":
+    run(sys.argv[1])
+""")
+
+# %% [markdown]
+# The notebook can start it in three ways: as a thread, as a process, or as a process with a *session* of its own. Then one of two things happens. The kernel dies, as it does after a restart or when memory runs out. Or your connection ends, and the system sends a *hang-up* signal to everything that belongs to it.
+
+# %%
+NOTEBOOK = """
+import subprocess, sys, threading, time
+import beat
+
+threading.Thread(target=beat.run, args=("a thread",)).start()
+subprocess.Popen([sys.executable, "beat.py", "a process"])
+subprocess.Popen([sys.executable, "beat.py", "a session of its own"], start_new_session=True)
+time.sleep(60)
+"""
+WAYS = ("a thread", "a process", "a session of its own")
+
+
+# %%
+def last_beat(name):
+    return float(Path(name).read_text().split()[-1])
+
+
+def alive_after(end):
+    for way in WAYS:
+        Path(way).unlink(missing_ok=True)
+    notebook = subprocess.Popen([sys.executable, "-c", NOTEBOOK], start_new_session=True)
+    while not all(Path(way).exists() for way in WAYS):
+        time.sleep(0.02)
+    end(notebook)
+    notebook.wait()
+    over = time.perf_counter()
+    time.sleep(0.6)
+    return {way: last_beat(way) > over + 0.3 for way in WAYS}
+
+
+# %% [markdown]
+# **Predict.** You close the laptop, and the connection ends. Which of the three goes on?
+
+# %%
+goes_on = None  # @param ["none", "only the session of its own", "both processes", "all three"]
+
+# %%
+killed = alive_after(lambda notebook: notebook.kill())
+time.sleep(4)  # until the last of them has ended
+hung_up = alive_after(lambda notebook: os.killpg(notebook.pid, signal.SIGHUP))
+
+# %%
+print(f"{'':>22} the kernel dies   the connection ends")
+for way in WAYS:
+    print(f"{way:>22}: {'goes on' if killed[way] else 'ends':15} {'goes on' if hung_up[way] else 'ends'}")
+left = [way for way in WAYS if hung_up[way]]
+answer = {0: "none", 1: "only the session of its own", 2: "both processes"}.get(len(left), "all three")
+print(f"\nafter a hang-up: {answer}{f' (you said {goes_on})' if goes_on else ''}")
+
+# %% [markdown]
+# A thread is a part of the notebook and ends with it. A plain process survives the kernel, but not the connection. Only a session of its own survives both. In a shell that's `setsid` or `nohup` in front of the command, and `tmux` or `screen` if you want to look again later.
+
+# %% [markdown] tags=["minutes-9"]
+# ## Without you, and after a kill
+#
+# So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file. Here's a small one. It counts instead of training, and saves what it has done after each step. That's lesson 09 in two lines: write a new file, then replace the old one.
+
+# %%
+TRAINING = f"""
+import json, os, time
+
+start = json.load(open("last.json")) if os.path.exists("last.json") else 0
+for step in range(start, {STEPS}):
+    time.sleep(0.1)  # a step of training
+    json.dump(step + 1, open("new.json", "w"))
+    os.replace("new.json", "last.json")
+    print(step, file=open("steps.txt", "a"))
+"""
+nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(TRAINING)]), "mine.ipynb")
+HEADLESS = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", "mine.ipynb"]
+
+
+# %%
+def steps_done():
+    return len(Path("steps.txt").read_text().splitlines()) if Path("steps.txt").exists() else 0
+
+
+# %%
+def until_it_is_done(kill_at=()):
+    lives, kill_at = 0, list(kill_at)
+    while True:
+        lives += 1
+        job = subprocess.Popen(HEADLESS, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while kill_at and steps_done() < kill_at[0] and job.poll() is None:
+            time.sleep(0.02)
+        if kill_at and job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)  # no warning, as when a spot machine is taken away
+            kill_at.pop(0)
+        if job.wait() == 0:
+            return lives
+
+
+# %% [markdown]
+# We kill it twice on the way. The loop around it starts it again, until it ends without an error.
+
+# %%
+lives = until_it_is_done(kill_at=(STEPS // 4, STEPS // 2))
+repeated = steps_done() - STEPS
+print(f"{lives} lives for {STEPS} steps, and {max(repeated, 0)} of them were done twice")
+
+# %% [markdown]
+# The same line works on any machine that has Jupyter. In a shell the loop is `until jupyter nbconvert --to notebook --execute --inplace mine.ipynb; do sleep 5; done`. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` does the same, and sets variables from outside.
+#
+# Now nothing stops your job any more. That's a problem, too.
+#
+# **Predict.** You start a job on Friday at six in the evening on a machine with one H100 from a large cloud. It hangs after an hour, and you're back on Monday at nine. What does the bill say, in dollars?
+
+# %%
+bill = None  # @param {type:"number"}
+
+# %% [markdown] tags=["minutes-9"]
+# ## Who stops it?
+
+# %%
+PRICES = {
+    "8 × H100, AWS": "price-8-h100-aws", "H100, Google Cloud": "price-h100-gcp", "H100, RunPod": "price-h100-runpod",
+    "A100, Azure": "price-a100-azure", "A100, RunPod": "price-a100-runpod",
+}
+rows = {name: published.get(key) for name, key in PRICES.items()}
+
+# %%
+HOURS = 63  # from Friday at 18:00 to Monday at 9:00
+weekend = {name: HOURS * row.value for name, row in rows.items()}
+for name, row in rows.items():
+    print(f"{name:>18}: {row.value:5.2f} $/h on {row.when}, {row.source}")
+
+# %%
+# @title Draw the bill { display-mode: "form" }
+guess = f" (you said {bill:,.0f} $)" if bill else ""
+figures.bars(weekend, unit="$", title=f"A forgotten weekend: {weekend['H100, Google Cloud']:,.0f} $ for one H100 in a large cloud{guess}")
+
+# %% [markdown]
+# A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and the mail that your budget sends may come a day later. So set a timer before the job starts. But where does the timer run?
+#
+# Let's try two. One is a thread in the notebook, and one is a process of its own that starts the job and kills it when time is up. Then the notebook dies.
+
+# %%
+Path("limit.py").write_text("""
+import subprocess, sys
+
+subprocess.run(sys.argv[2:], timeout=float(sys.argv[1]))  # kills it when the time is up
+""")
+
+# %%
+TIMED = f"""
+import subprocess, sys, threading, time
+
+job = subprocess.Popen([sys.executable, "beat.py", "a timer in the notebook"], start_new_session=True)
+threading.Timer({LIMIT}, job.kill).start()
+subprocess.Popen([sys.executable, "limit.py", "{LIMIT}", sys.executable, "beat.py", "a timer of its own"], start_new_session=True, stderr=subprocess.DEVNULL)
+time.sleep(60)
+"""
+
+# %%
+TIMERS = ("a timer in the notebook", "a timer of its own")
+notebook = subprocess.Popen([sys.executable, "-c", TIMED])
+while not all(Path(name).exists() for name in TIMERS):
+    time.sleep(0.02)
+time.sleep(LIMIT / 4)
+notebook.kill()
+notebook.wait()
+time.sleep(4.5)  # a job that nobody stops takes four seconds
+
+# %%
+ran = {name: last_beat(name) - float(Path(name).read_text().split()[0]) for name in TIMERS}
+print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name, seconds in ran.items()), sep="\n")
+
+# %% [markdown]
+# The timer in the notebook died with it, and nobody stopped the job. On Linux, `timeout 3h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a limit, too, before anything else: `sudo shutdown -h +180` on the machine, or better from outside, when you create it.
+
+# %%
+print(facts.quote("vm-time-limit"))
+print(facts.quote("cloud-budgets"))
+
+# %% [markdown] tags=["minutes-8"]
+# ## What can your neighbor read?
+#
+# Colab's machine is yours alone. On a lab's server or a shared node others log in, too. They have no password of yours, but they don't need one for what's open. Here's a careless job: data in a home folder, a token on its command line, a notebook that once printed the token, and a web server, as Jupyter is one.
+
+# %%
+TOKEN = "hf_" + secrets.token_hex(8)
+home = folder / "home"
+home.mkdir(mode=0o755)
+folder.chmod(0o755)  # many systems make home folders like this
+(home / "data.csv").write_text("patient,age\n")
+(home / "old.ipynb").write_text(json.dumps({"outputs": f"logged in with {TOKEN}"}))
+careless = subprocess.Popen([sys.executable, "beat.py", "job", f"--token={TOKEN}"])
+
+
+# %%
+class Server(BaseHTTPRequestHandler):
+    wanted = ""  # what has to follow ?token=
+
+    def do_GET(self):
+        self.send_response(200 if self.path.endswith(self.wanted) else 403)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+# %%
+server = HTTPServer(("127.0.0.1", 0), Server)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+# %% [markdown]
+# As administrator of this machine we can become somebody else, `nobody`, and try. Elsewhere we read the permissions, which say the same.
+
+# %%
+def neighbor_reads(path):
+    path = Path(path).resolve()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        done = subprocess.run(["cat", path], user=65534, group=65534, extra_groups=[], capture_output=True)
+        return done.returncode == 0
+    return bool(path.stat().st_mode & 0o004) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
+
+
+def neighbor_gets_in():
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").status == 200
+    except urllib.error.HTTPError:
+        return False
+
+
+# %%
+def attempts(job):
+    found = {"data.csv": neighbor_reads(home / "data.csv"), "token in old.ipynb": neighbor_reads(home / "old.ipynb") and TOKEN in (home / "old.ipynb").read_text()}
+    process = Path(f"/proc/{job.pid}")
+    if process.exists():  # on Linux
+        found["token on the command line"] = neighbor_reads(process / "cmdline") and TOKEN in (process / "cmdline").read_text()
+        found["token in the environment"] = neighbor_reads(process / "environ")
+    return found | {"web server on localhost": neighbor_gets_in()}
+
+
+# %% [markdown]
+# **Predict.** How many of the five does the neighbor get?
+
+# %%
+gets = None  # @param {type:"integer"}
+
+# %%
+before = attempts(careless)
+careless.kill()
+careless.wait()
+
+# %%
+home.chmod(0o700)  # now close it
+(home / "old.ipynb").write_text(json.dumps({"outputs": ""}))
+Server.wanted = f"?token={secrets.token_hex(16)}"
+
+# %%
+careful = subprocess.Popen([sys.executable, "beat.py", "job"], env={**os.environ, "HF_TOKEN": TOKEN})
+after = attempts(careful)
+careful.kill()
+careful.wait()
+server.shutdown()
+for name, seen in before.items():
+    print(f"{name:>26}: {'READ' if seen else 'closed':7} then {'READ' if after[name] else 'closed'}")
+print(f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is not None else ''}, then {sum(after.values())}")
+
+# %% [markdown]
+# Everybody may read everybody's command lines, because `ps` does. The environment is yours alone, so that's where a token belongs. And `127.0.0.1` is no secret on a machine with others: they're on it, too. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
+
+# %% [markdown] tags=["minutes-4"]
+# ## Did all of it arrive?
+#
+# When the machine is deleted, its disk goes, too. So the results have to leave it. Pack them into one archive, copy it, and compare a checksum at the other end, before you delete anything. What if a single bit changes on the way?
+
+# %%
+(folder / "results").mkdir()
+(folder / "results" / "weights.bin").write_bytes(os.urandom(MEGABYTES * 10**6))
+archive = Path(shutil.make_archive("results", "tar", root_dir="results"))
+
+# %%
+arrived = Path(shutil.copy(archive, "arrived.tar"))
+content = bytearray(arrived.read_bytes())
+content[len(content) // 2] ^= 1  # one bit
+arrived.write_bytes(content)
+
+# %%
+def checksum(path):
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# %%
+start = time.perf_counter()
+same = checksum(archive) == checksum(arrived)
+benchmark.synchronize()  # a habit: nothing here runs on a device
+rate = 2 * archive.stat().st_size / (time.perf_counter() - start)
+with tarfile.open(arrived) as tar:
+    tar.extractall("unpacked", filter="data")
+print(f"unpacked without an error: {len([*Path('unpacked').iterdir()])} file, as large as before")
+print(f"checksums are {'the same' if same else 'different'}, at {rate / 1e6:.0f} MB/s")
+
+# %% [markdown]
+# The archive opens, and the size is right. Only the checksum knows. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
+
+# %% [markdown] tags=["minutes-4"]
+# ## Where to go
+#
+# All of these need an account, so they don't run here. What they look like is from their documentation, seen on 2026-11-25.
+#
+# ```
+# Colab, from a terminal        pip install google-colab-cli
+#                               colab new -s mine -gpu t4;  colab exec -s mine -f mine.ipynb;  colab stop -s mine
+#
+# Kaggle, free, two T4s         kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 10800
+#
+# a lab's Slurm                 sbatch --gres=gpu:1 --time=3:00:00 --requeue --wrap "jupyter nbconvert --to notebook --execute --inplace mine.ipynb"
+#
+# a machine at Google Cloud     gcloud compute instances create mine --zone us-central1-a --machine-type n1-standard-4 \
+#                                 --accelerator type=nvidia-tesla-t4,count=1 --maintenance-policy TERMINATE \
+#                                 --max-run-duration 3h --instance-termination-action DELETE \
+#                                 --image-project deeplearning-platform-release --image-family FAMILY
+#                               gcloud compute images list --project deeplearning-platform-release   # for FAMILY
+# ```
+#
+# In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction and may be taken away at any moment. You have the loop for that.
+
+# %% [markdown] tags=["minutes-2"]
+# ## Exercises
+#
+# ### 1 · Cheaper by the hour?
+#
+# Your job takes 20 hours on an H100 for 3.99 dollars an hour, or 48 hours on an A100 for 1.79. What does each cost?
+
+# %% tags=["exercise"]
+costs = {"H100": ..., "A100": ...}  # dollars
+### BEGIN SOLUTION
+costs = {"H100": 20 * 3.99, "A100": 48 * 1.79}
+### END SOLUTION
+exercises.check("14.costs", costs)
+
+# %% [markdown]
+# ### 2 · Start it and leave
+#
+# Write `start`: it runs a command so that it survives a hang-up, and ends after so many seconds at the latest. It returns the `Popen` at once.
+
+# %% tags=["exercise"]
+def start(command, seconds):  # command: a list
+    return ...
+
+
+### BEGIN SOLUTION
+def start(command, seconds):
+    limited = [sys.executable, str(folder / "limit.py"), str(seconds), *command]
+    return subprocess.Popen(limited, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+### END SOLUTION
+exercises.check("14.start", start)
+
+# %% [markdown]
+# ### 3 · Close the door
+#
+# Write `close`: afterwards only you can read what's in a folder, now and later.
+
+# %% tags=["exercise"]
+def close(folder):  # a Path
+    return ...
+
+
+### BEGIN SOLUTION
+def close(folder):
+    folder.chmod(0o700)
+
+
+### END SOLUTION
+exercises.check("14.close", close)
+
+# %% [markdown] tags=["minutes-1"]
+# ## Three things to take away
+
+# %%
+takeaways = {
+    "A session of its own survives you": f"after a hang-up: {answer}. After {lives - 1} kills, {max(repeated, 0)} of {STEPS} steps were done twice.",
+    "The timer must not be in the notebook": f"with a limit of {LIMIT:.0f} s, one job ran for {ran[TIMERS[1]]:.1f} s and the other for {ran[TIMERS[0]]:.1f}.",
+    "Close what others can read": f"a neighbor read {sum(before.values())} of {len(before)} things, and then {sum(after.values())}.",
+}
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep your numbers as a record { display-mode: "form" }
+os.chdir("/")
+shutil.rmtree(folder, ignore_errors=True)
+value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+reference.record(
+    "14_beyond_colab", FAST, device=inventory.cpu,
+    predicted={
+        "goes_on": guess(goes_on, answer),
+        "bill": guess(bill, weekend["H100, Google Cloud"]),
+        "gets": guess(gets, sum(before.values())),
+    },
+    thread_left=value(killed["a thread"] + hung_up["a thread"], "", "times that a thread outlived the notebook"),
+    process_left=value(hung_up["a process"], "", "times that a process outlived a hang-up"),
+    session_left=value(killed["a session of its own"] + hung_up["a session of its own"], "", "times, of 2, that a session of its own outlived it"),
+    repeated=value(max(repeated, 0), "", "steps done twice after two kills"),
+    timer_notebook=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the notebook"),
+    timer_own=value(ran[TIMERS[1]], "s", f"a job with a limit of {LIMIT:g} s, timer of its own"),
+    read_before=value(sum(before.values()), "", f"things of {len(before)} that a neighbor read"),
+    read_after=value(sum(after.values()), "", "… after closing them"),
+    noticed=value(not same, "", "whether a checksum noticed one changed bit"),
+)
+
+# %% [markdown] tags=["minutes-0"]
+# ## Keep this, and what comes next
+#
+# ```bash
+# sudo shutdown -h +180                                  # the machine ends in three hours, whatever happens
+# export HF_TOKEN=...                                    # never on a command line
+# chmod 700 ~                                            # others needn't look
+# setsid nohup bash -c '
+#   until timeout 3h jupyter nbconvert --to notebook --execute --inplace mine.ipynb; do sleep 5; done
+#   tar cf results.tar results && sha256sum results.tar > results.sha256
+# ' > log.txt 2>&1 &
+# # at home:  scp machine:"results.*" . && sha256sum -c results.sha256   and only then delete the machine
+# ```
+#
+# Your job goes on without you now, stops when it should, and comes home whole.
