@@ -96,14 +96,18 @@ def rounded(w, bits, group):
     return (codes * scale).reshape(w.shape)
 
 
+def error(back, w):  # as a part of the weights
+    return (torch.linalg.vector_norm(back - w) / torch.linalg.vector_norm(w)).item()
+
+
 # %%
 w = networks[0].blocks[0].expand.weight.detach()  # (256, 64)
 codes, scale = quantise(w, 8, w.numel())
 back = rounded(w, 8, w.numel())
-error = ((back - w).norm() / w.norm()).item()
 for name, numbers in {"weights": w[0, :6], "codes": codes[0, :6], "multiplied back": back[0, :6]}.items():
     print(f"{name:>15}:", *(f"{number:8.4g}" for number in numbers.tolist()))
-print(f"{4 * w.numel():,} bytes are {w.numel() + 4:,} now, and the error is {error:.1%} of the weights")
+int8_error = error(back, w)
+print(f"{4 * w.numel():,} bytes are {w.numel() + 4:,} now, and the error is {int8_error:.1%} of the weights")
 
 # %% [markdown]
 # A quarter of the bytes, for an error that you can hardly see. So let's go on.
@@ -260,7 +264,7 @@ FORMATS = {
 bell = torch.randn(1024, 1024, device=device)
 off, sums_right = {}, {}
 for name, change in FORMATS.items():
-    off[name] = 100 * ((change(bell) - bell).norm() / bell.norm()).item()
+    off[name] = 100 * error(change(bell), bell)
     sums_right[name] = statistics.median(right(changed(network, change)) for network in networks)
     print(f"{name:>17}: error {off[name]:4.1f} % on a bell curve, and the networks get {sums_right[name]:.1f} % right")
 
@@ -300,7 +304,7 @@ from torchao.quantization import Int8WeightOnlyConfig, quantize_
 w = networks[0].blocks[0].expand.weight.detach()
 theirs = copy.deepcopy(networks[0])
 quantize_(theirs, Int8WeightOnlyConfig())  # all linear layers, a scale for each row
-errors = [((found - w).norm() / w.norm()).item() for found in (theirs.blocks[0].expand.weight.dequantize(), rounded(w, 8, w.shape[1]))]
+errors = error(theirs.blocks[0].expand.weight.dequantize(), w), error(rounded(w, 8, w.shape[1]), w)
 print(f"torchao, 8 bits: error {errors[0]:.2%}, and ours {errors[1]:.2%}")
 
 # %% [markdown]
@@ -427,7 +431,7 @@ exercises.check("12.positive", rounded_positive)
 mine = networks[-1].blocks[-1].contract.weight.detach()
 factor = ...
 ### BEGIN SOLUTION
-factor = ((rounded(mine, 4, mine.numel()) - mine).norm() / (rounded(mine, 4, 64) - mine).norm()).item()
+factor = error(rounded(mine, 4, mine.numel()), mine) / error(rounded(mine, 4, 64), mine)
 ### END SOLUTION
 exercises.check("12.mine", factor, weight=mine)
 
@@ -454,7 +458,7 @@ reference.record(
         "gains_up_to": guess(gains_up_to, last),
     },
     untouched=value(untouched, "%", "sums right in 32 bits"),
-    int8_error=value(100 * error, "%", "error of 8 bits, a scale for the matrix"),
+    int8_error=value(100 * int8_error, "%", "error of 8 bits, a scale for the matrix"),
     matrix_5=value(middle["the matrix"][5], "%", "sums right at 5 bits, a scale for the matrix"),
     matrix_3=value(middle["the matrix"][3], "%", "sums right at 3 bits, a scale for the matrix"),
     row_3=value(middle["a row"][3], "%", "sums right at 3 bits, a scale for a row"),

@@ -33,7 +33,9 @@ TOKENS = TOKENS or (512 if FAST else 2048)  # that attend to each other
 replay.watch("13_write_a_kernel")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu = device.type == "cuda"
-kernels.find_triton(interpret=not gpu)  # without a GPU, Triton's kernels run in its interpreter
+compiles = gpu and torch.backends.cuda.is_built()
+kernels.find_triton(interpret=not compiles)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
+place = device if compiles else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-9", "short-7"]
 # ## One function, many threads
@@ -339,8 +341,8 @@ def multiply(a, b, c, n: tl.constexpr, tile: tl.constexpr):
 
 # %%
 # needs: triton
-a, b = torch.rand(2, 128, 128, device=device)
-c = torch.empty(128, 128, device=device)
+a, b = torch.rand(2, 128, 128, device=place)
+c = torch.empty(128, 128, device=place)
 multiply[(4, 4)](a, b, c, n=128, tile=32)  # 4 × 4 blocks
 print(f"largest difference to PyTorch: {(c - a @ b).abs().max().item():.0e}")
 

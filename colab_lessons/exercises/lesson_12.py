@@ -69,7 +69,7 @@ def positive(answer: Callable) -> str:
     return f"{levels} different numbers, and an error of half a step."
 
 
-@exercise("12.mine", hint="rounded(mine, 4, mine.numel()) and rounded(mine, 4, 64), minus mine.")
+@exercise("12.mine", hint="error(rounded(mine, 4, 64), mine) is one of the two errors.")
 def mine(answer: float, weight: Any) -> str:
     """How much smaller groups make the error of the learner's layer."""
     found = number(answer)

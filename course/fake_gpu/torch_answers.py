@@ -6,6 +6,7 @@ Work is done when a call returns, so waiting is nothing, and events read the hos
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,11 @@ def install(machine: Machine) -> Places:
     import torch.utils.benchmark
     import torch.utils.checkpoint
 
+    said = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    with contextlib.suppress(ImportError):
+        import bitsandbytes  # noqa: F401 - it looks for kernels of the card
+    logging.disable(said)
     places = Places(machine)
     _answer_accelerator(places)
     if machine.is_nvidia:
