@@ -33,6 +33,7 @@ SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 # %%
 replay.watch("12_quantise")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+torch.set_num_threads(1)  # two threads on a busy core would wait for each other
 
 # %% [markdown] tags=["minutes-5"]
 # ## A network that adds

@@ -32,7 +32,7 @@ MEGABYTES = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-STEPS = STEPS or (12 if FAST else 20)  # of the notebook that runs headless
+STEPS = STEPS or (15 if FAST else 20)  # of the notebook that runs headless
 LIMIT = LIMIT or 1.0  # seconds after which a job must end
 MEGABYTES = MEGABYTES or (2 if FAST else 50)  # of data that is moved
 
@@ -43,7 +43,7 @@ os.chdir(folder)
 # %% [markdown] tags=["minutes-8"]
 # ## You close the laptop
 #
-# You've rented a machine, logged in with `ssh`, and started a program in the terminal. A job that it starts writes the time into a file, twenty times a second. The last time in it says how long the job was alive.
+# You've rented a machine, logged in with `ssh`, and started a program in the terminal. A job that it starts writes the time into a file, twenty times a second. Its last line shows when the job died.
 
 # %%
 Path("beat.py").write_text("""
@@ -83,7 +83,7 @@ def alive_after(end):
     for way in WAYS:
         Path(way).unlink(missing_ok=True)
     program = subprocess.Popen([sys.executable, "-c", PROGRAM], start_new_session=True)  # as in a terminal of its own
-    while not all(Path(way).exists() for way in WAYS):
+    while not all(Path(way).exists() and Path(way).stat().st_size for way in WAYS):
         time.sleep(0.02)
     end(program)
     program.wait()
@@ -113,11 +113,13 @@ print(f"\nafter a hang-up: {answer}{f' (you said {goes_on})' if goes_on else ''}
 
 # %% [markdown]
 # A thread is a part of the program and ends with it. A plain process survives the program, but not the connection. Only a session of its own survives both. In a shell that's `setsid` in front of the command. `nohup` only ignores the hang-up, and `tmux` lets you come back to the terminal later.
+#
+# In a Jupyter notebook it's a little different, because its kernel has a session already: what it starts survives the connection, and ends when you *restart* the kernel. A session of its own is safe in both.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Without you, and after a kill
 #
-# So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file. Here's a small one. It counts instead of training, and saves after every five steps. That's lesson 09 in two lines: write a new file, then replace the old one.
+# So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file when it has come to the end. Here's a small one. It counts instead of training, and saves after every five steps. That's lesson 09 in two lines: write a new file, then replace the old one.
 
 # %%
 TRAINING = f"""
@@ -145,40 +147,40 @@ def execute(kill_at=None):  # once; with kill_at, its kernel is killed after so 
     job = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while kill_at and steps_done() < kill_at and job.poll() is None:
         time.sleep(0.01)
-    if kill_at:
+    if kill_at and job.poll() is None:
         os.kill(int(Path("pid").read_text()), signal.SIGKILL)  # no time to save
     return job.wait()  # 0 if all went well
 
 
 # %% [markdown]
-# Its kernel is killed after step 7, then started again and killed after three more. The third life comes to the end.
+# We kill its kernel after 7 steps, start it again, and kill it once more when 14 lines are written. The third life comes to the end.
 #
-# **Predict.** How many of the steps are done twice?
+# **Predict.** How many steps are done for nothing?
 
 # %%
 twice = None  # @param {type:"integer"}
 
 # %%
-codes = [execute(kill_at=7), execute(kill_at=10), execute()]
+codes = [execute(kill_at=7), execute(kill_at=14), execute()]
 repeated = steps_done() - STEPS
-print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} of them were done twice{f' (you said {twice})' if twice is not None else ''}")
+print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} more were done for nothing{f' (you said {twice})' if twice is not None else ''}")
 
 # %% [markdown]
 # A killed kernel gives another exit code than 0, so a shell knows that it has to try again: `for life in 1 2 3 4 5; do jupyter nbconvert … && break; done`. Give it a last life, or a plain bug is tried for ever. What was done since the last save is done again. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` executes notebooks, too, and sets variables from outside.
 #
-# Now little stops your job any more. That's a problem, too.
+# Now your job is hard to stop. That's a problem, too.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Who stops it?
 #
-# **Predict.** You start a job on Friday at six in the evening on a machine with one H100 from a large cloud. It hangs after an hour, and you're back on Monday at nine. What does the bill say, in dollars?
+# **Predict.** You start a job on Friday at six in the evening on a machine with eight H100s, as the large clouds rent them. It hangs after an hour, and you're back on Monday at nine. What does the bill say, in dollars?
 
 # %%
 bill = None  # @param {type:"number"}
 
 # %%
 PRICES = {
-    "H100, Google Cloud": "price-h100-gcp", "H100, RunPod": "price-h100-runpod",
+    "8 × H100, AWS": "price-8-h100-aws", "H100, RunPod": "price-h100-runpod",
     "A100 80 GB, Azure": "price-a100-azure", "A100 80 GB, RunPod": "price-a100-runpod",
 }
 rows = {name: published.get(key) for name, key in PRICES.items()}
@@ -192,18 +194,22 @@ for name, row in rows.items():
 # %%
 # @title Draw the bill { display-mode: "form" }
 guess = f" (you said ${bill:,.0f})" if bill else ""
-figures.bars(weekend, unit="$", title=f"A forgotten weekend: ${weekend['H100, Google Cloud']:,.0f} for one H100 in a large cloud{guess}")
+figures.bars(weekend, unit="$", log=True, title=f"A forgotten weekend: ${weekend['8 × H100, AWS']:,.0f} for eight H100s in a large cloud{guess}")
 
 # %% [markdown]
-# These are list prices, on demand, of machines with one GPU. Eight of them cost eight times as much. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and the mail that your budget sends may come a day later. So set a timer before the job starts. But where does the timer run?
+# These are list prices on demand. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and the mail that your budget sends may come a day later. So set a timer before the job starts. But where does the timer run?
 #
 # Let's try two. One is a thread in the program that starts the job, and one is a process of its own that starts the job and kills it when time is up. Then the program is killed.
 
 # %%
 Path("limit.py").write_text("""
-import subprocess, sys
+import os, signal, subprocess, sys
 
-subprocess.run(sys.argv[2:], timeout=float(sys.argv[1]))  # kills it when the time is up
+job = subprocess.Popen(sys.argv[2:], start_new_session=True)
+try:
+    job.wait(float(sys.argv[1]))
+except subprocess.TimeoutExpired:
+    os.killpg(job.pid, signal.SIGKILL)  # and what it has started
 """)
 
 # %%
@@ -219,7 +225,7 @@ time.sleep(60)
 # %%
 TIMERS = ("a timer in the program", "a timer of its own")
 program = subprocess.Popen([sys.executable, "-c", TIMED])
-while not all(Path(name).exists() for name in TIMERS):
+while not all(Path(name).exists() and Path(name).stat().st_size for name in TIMERS):
     time.sleep(0.02)
 time.sleep(LIMIT / 4)
 program.kill()
@@ -231,7 +237,7 @@ ran = {name: last_beat(name) - float(Path(name).read_text().split()[0]) for name
 print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name, seconds in ran.items()), sep="\n")
 
 # %% [markdown]
-# The timer in the program died with it, and nobody stopped the job. On Linux, `timeout 3h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
+# The timer in the program died with it, and nobody stopped the job. On Linux, `timeout -k 30 3h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
 
 # %%
 print(facts.quote("vm-time-limit"))
@@ -240,7 +246,7 @@ print(facts.quote("cloud-budgets"))
 # %% [markdown] tags=["minutes-8"]
 # ## What can your neighbor read?
 #
-# Colab's machine is yours alone. On a lab's server or a shared node others log in, too. They have no password of yours, but they don't need one for what's open. Here's a careless job: data in a home folder, a token on its command line, a notebook that once printed the token, and a web server without a password.
+# Colab's machine is yours alone. On a lab's server or a shared node others log in, too. They don't need your password to read what you left open. Here's a careless job: data in a home folder, an old notebook that once printed a token, the token on the command line and in the environment, and a web server without a password.
 
 # %%
 TOKEN = "hf_" + secrets.token_hex(8)
@@ -249,7 +255,7 @@ home.mkdir(mode=0o755)
 folder.chmod(0o755)  # some systems make home folders like this
 (home / "data.csv").write_text("patient,age\n")
 (home / "old.ipynb").write_text(json.dumps({"outputs": f"logged in with {TOKEN}"}))
-careless = subprocess.Popen([sys.executable, "beat.py", "job", f"--token={TOKEN}"])
+careless = subprocess.Popen([sys.executable, "beat.py", "job", f"--token={TOKEN}"], env={**os.environ, "HF_TOKEN": TOKEN})
 
 
 # %%
@@ -269,7 +275,7 @@ server = HTTPServer(("127.0.0.1", 0), Server)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 # %% [markdown]
-# If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server asks nobody who they are, so we try it ourselves.
+# If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server has no login, so anyone can connect, and we do it ourselves.
 
 # %%
 def neighbor_reads(path):
@@ -281,8 +287,9 @@ def neighbor_reads(path):
 
 
 def neighbor_gets_in():
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        return urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").status == 200
+        return direct.open(f"http://127.0.0.1:{server.server_port}/").status == 200
     except urllib.error.HTTPError:
         return False
 
@@ -298,7 +305,7 @@ def attempts(job):
 
 
 # %% [markdown]
-# **Predict.** How many of the five does the neighbor get?
+# **Predict.** How many of these five does the neighbor get? Without `/proc`, as on a Mac, it's three.
 
 # %%
 gets = None  # @param {type:"integer"}
@@ -357,7 +364,7 @@ print(f"unpacked without an error, and the sizes are {before_and_after}")
 print(f"the checksums are {'the same' if same else 'different'}")
 
 # %% [markdown]
-# The archive opens, and the size is right. Only the checksum knows. `ssh` and `rsync` protect what's on the wire. A full disk, a copy that broke off, or the wrong of two files they don't notice. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
+# The archive opens, and the size is right. Only the checksum knows. `scp` and `rsync` protect what's on the wire, and their exit code says whether they came to the end. They can't tell you that the file was damaged on a disk, or that you copied last week's. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
 
 # %% [markdown] tags=["minutes-4"]
 # ## Where to go
@@ -366,7 +373,8 @@ print(f"the checksums are {'the same' if same else 'different'}")
 #
 # ```
 # Colab, from a terminal        pip install google-colab-cli
-#                               colab new -s mine -gpu t4;  colab exec -s mine -f mine.ipynb;  colab stop -s mine
+#                               colab new -s mine --gpu T4
+#                               colab exec -s mine -f mine.ipynb --timeout 10800;  colab stop -s mine
 #
 # Kaggle, free, two T4s         kaggle kernels init -p .   # writes kernel-metadata.json; fill it in
 #                               kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 10800
@@ -375,12 +383,12 @@ print(f"the checksums are {'the same' if same else 'different'}")
 #
 # a machine at Google Cloud     gcloud compute instances create mine --zone us-central1-a --machine-type n1-standard-4 \
 #                                 --accelerator type=nvidia-tesla-t4,count=1 --maintenance-policy TERMINATE \
-#                                 --max-run-duration 3h --instance-termination-action DELETE \
+#                                 --max-run-duration 4h --instance-termination-action STOP \
 #                                 --image-project deeplearning-platform-release --image-family FAMILY --metadata install-nvidia-driver=True
 #                               gcloud compute images list --project deeplearning-platform-release   # for FAMILY
 # ```
 #
-# In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice. Then your loop and your disk are gone, too. So copy each checkpoint into a bucket, and let something outside start a new machine. Slurm's `--requeue` does that for you.
+# In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice. Your loop ends with it. So copy each checkpoint into a bucket, and let something outside start the next machine. When a node fails, Slurm's `--requeue` does that for you. A machine that's only stopped keeps its disk, and its disk still costs.
 
 # %% [markdown] tags=["minutes-2"]
 # ## Exercises
@@ -438,7 +446,7 @@ exercises.check("14.close", close)
 
 # %%
 takeaways = {
-    "A session of its own survives you": f"after a hang-up: {answer}. After two kills, {repeated} of {STEPS} steps were done twice.",
+    "A session of its own survives you": f"after a hang-up: {answer}. Two kills cost {repeated} steps.",
     "The timer must not be in the program": f"with a limit of {LIMIT:.0f} s, one job ran for {ran[TIMERS[1]]:.1f} s and the other for {ran[TIMERS[0]]:.1f}.",
     "Close what others can read": f"a neighbor read {sum(before.values())} of {len(before)} things, and then {sum(after.values())}.",
 }
@@ -446,21 +454,21 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-os.chdir("/")
-shutil.rmtree(folder, ignore_errors=True)
+for path in (archive, arrived, Path("results/weights.bin"), Path("unpacked/weights.bin")):
+    path.unlink(missing_ok=True)
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
     "14_beyond_colab", FAST, device=inventory.cpu,
     predicted={
         "goes_on": guess(goes_on, answer),
         "twice": guess(twice, repeated),
-        "bill": guess(bill, weekend["H100, Google Cloud"]),
+        "bill": guess(bill, weekend["8 × H100, AWS"]),
         "gets": guess(gets, sum(before.values())),
     },
     thread_left=value(killed["a thread"] + hung_up["a thread"], "", "times that a thread outlived its program"),
     process_left=value(hung_up["a process"], "", "times that a process outlived a hang-up"),
     session_left=value(killed["a session of its own"] + hung_up["a session of its own"], "", "times, of 2, that a session of its own outlived it"),
-    repeated=value(repeated, "", "steps done twice after two kills"),
+    repeated=value(repeated, "", "steps done for nothing after two kills"),
     timer_inside=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the program"),
     timer_own=value(ran[TIMERS[1]], "s", f"a job with a limit of {LIMIT:g} s, timer of its own"),
     read_before=value(sum(before.values()), "", f"things of {len(before)} that a neighbor read"),
@@ -474,12 +482,14 @@ reference.record(
 # ```bash
 # # run.sh, started with:  setsid nohup bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 4h, from outside
 # # before: chmod 700 ~, and read -s HF_TOKEN; export HF_TOKEN           never on a command line
-# timeout ${LIMIT:-3h} bash -c '
+# timeout -k 30 ${LIMIT:-3h} bash -c '
 #   for life in 1 2 3 4 5; do
-#     python -m nbconvert --to notebook --execute --inplace mine.ipynb && break
+#     python -m nbconvert --to notebook --execute --inplace mine.ipynb && exit 0
 #     sleep 5
-#   done'
-# tar cf results.tar last.json mine.ipynb && sha256sum results.tar > results.sha256
+#   done
+#   exit 1'
+# echo $? > status                # 0 done, 1 it failed five times, 124 the time was up
+# tar cf results.tar status last.json mine.ipynb && sha256sum results.tar > results.sha256
 # # at home:  scp machine:"results.*" . && sha256sum -c results.sha256   and only then delete the machine
 # ```
 #

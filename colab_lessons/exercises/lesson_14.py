@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def _started(answer: Callable, folder: Path) -> str:
         "[(open(sys.argv[2], 'w').close(), time.sleep(0.05)) for _ in range(100)]"
     )
     session, beat = folder / "session", folder / "beat"
-    begun = time.monotonic()
+    begun, threads = time.monotonic(), {*threading.enumerate()}
     job = answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT)
     if job is ...:
         raise NotYet("start returns the dots. Replace them.")
@@ -60,9 +61,9 @@ def _started(answer: Callable, folder: Path) -> str:
         if not session.exists():
             raise NotYet("The command never began.")
         if int(session.read_text()) == os.getsid(0):
-            raise NotYet(
-                "It's in this notebook's session, so a hang-up ends it: start_new_session."
-            )
+            raise NotYet("It has no session of its own: start_new_session=True.")
+        if {*threading.enumerate()} - threads:
+            raise NotYet("The timer is a thread of this notebook. It would die with it.")
         time.sleep(3 * _LIMIT + 0.5)
         if time.time() - beat.stat().st_mtime < _LIMIT:
             raise NotYet(f"It still runs long after the limit of {_LIMIT} s.")
@@ -93,16 +94,18 @@ def shut(answer: Callable) -> str:
         folder = Path(place) / "data"
         folder.mkdir()
         folder.chmod(0o755)
-        (folder / "a.csv").write_text("1")
+        (folder / "a.csv").touch()
         (folder / "a.csv").chmod(0o644)
         if answer(folder) is ...:
             raise NotYet("close returns the dots. Replace them.")
-        if not folder.exists() or not (folder / "a.csv").exists():
-            raise NotYet("Something in the folder is gone.")
+        if not folder.exists():
+            raise NotYet("The folder is gone.")
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & 0o700 != 0o700:
             folder.chmod(0o755)
-            raise NotYet("You've locked yourself out: 7 for you.")
+            raise NotYet("You've locked yourself out: 7 for you, and 0o before the three digits.")
+        if not (folder / "a.csv").exists():
+            raise NotYet("Something in the folder is gone.")
         if mode & 0o070:
             raise NotYet("Your group can still get in.")
         if mode & 0o007:

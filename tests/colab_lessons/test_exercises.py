@@ -8,6 +8,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -63,6 +64,12 @@ def not_yet(starts):
 UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(
     32, 64
 )
+
+
+def with_a_thread(command, seconds):
+    job = subprocess.Popen(command, start_new_session=True)
+    threading.Timer(seconds, job.kill).start()
+    return job
 
 
 def started(command, seconds):
@@ -582,14 +589,16 @@ CASES = {
         [(lambda command, seconds: subprocess.Popen(command), "start_new_session"),
          (lambda command, seconds: subprocess.Popen(command, start_new_session=True), "still runs"),
          (lambda command, seconds: subprocess.run(command), "Return what"),
-         (lambda command, seconds: subprocess.Popen(["true"]), "never began"), (3, "cannot be read")],
+         (lambda command, seconds: subprocess.Popen(["true"]), "never began"),
+         (with_a_thread, "would die with it"), (3, "cannot be read")],
     ),
     "14.close": (
         {}, lambda folder: ..., lambda folder: folder.chmod(0o700),
         [(lambda folder: folder.chmod(0o755), "Your group"), (lambda folder: folder.chmod(0o705), "Others"),
          (lambda folder: folder.chmod(0o000), "locked yourself out"),
          (lambda folder: [path.chmod(0o600) for path in folder.iterdir()], "Your group"),
-         (lambda folder: shutil.rmtree(folder), "is gone"), (3, "cannot be read")],
+         (lambda folder: shutil.rmtree(folder), "folder is gone"),
+         (lambda folder: (folder / "a.csv").unlink(), "Something in"), (3, "cannot be read")],
     ),
 }  # fmt: skip
 

@@ -22,8 +22,12 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize(("cell", "limit", "saved"), [(ONCE_KILLED, 60, "20"), (HANGS, 6, "5")])
-def test_the_script_to_keep_ends_and_brings_home_what_there_is(tmp_path, cell, limit, saved):
+@pytest.mark.parametrize(
+    ("cell", "limit", "saved", "status"), [(ONCE_KILLED, 60, "20", "0"), (HANGS, 6, "5", "124")]
+)
+def test_the_script_to_keep_ends_and_brings_home_what_there_is(
+    tmp_path, cell, limit, saved, status
+):
     card = LESSON.read_text("utf-8").rpartition("# ```bash\n")[2].partition("# ```\n")[0]
     script = "".join(f"{line[2:]}\n" for line in card.splitlines()).replace("sleep 5", "sleep 1")
     (tmp_path / "run.sh").write_text(script)
@@ -43,3 +47,4 @@ def test_the_script_to_keep_ends_and_brings_home_what_there_is(tmp_path, cell, l
     subprocess.run(["sha256sum", "-c", "results.sha256"], cwd=tmp_path, check=True)
     subprocess.run(["tar", "xf", "results.tar", "-C", "."], cwd=tmp_path, check=True)
     assert (tmp_path / "last.json").read_text() == saved
+    assert (tmp_path / "status").read_text().strip() == status
