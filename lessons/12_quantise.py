@@ -170,7 +170,7 @@ figures.panels(
 # %% [markdown]
 # The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less at least doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others. With 2 bits the networks even answer `=`, which is one of the twelve signs they know.
 #
-# Smaller groups move the cliff to the right, but they aren't free. A 16-bit scale for 16 weights adds one bit to each. At 4 bits in all, that does about as well here as one scale for the matrix. A scale for a row costs a quarter of a bit, and with it 4 bits lose next to nothing.
+# Smaller groups move the cliff to the right, but they aren't free. A 16-bit scale for 16 weights adds one bit to each. At 4 bits in all, that's no clear gain here over one scale for the matrix. A scale for a row costs a quarter of a bit, and with it 4 bits lose next to nothing.
 #
 # Why do they help? A scale is set by the largest weight in its group. So what if one weight is very large?
 #
