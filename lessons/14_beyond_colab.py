@@ -112,14 +112,14 @@ answer = {0: "none", 1: "only the session of its own", 2: "both processes"}.get(
 print(f"\nafter a hang-up: {answer}{f' (you said {goes_on})' if goes_on else ''}")
 
 # %% [markdown]
-# A thread is a part of the program and ends with it. A plain process survives the program, but not the connection. Only a session of its own survives both. In a shell that's `setsid` in front of the command. `nohup` only ignores the hang-up, and `tmux` lets you come back to the terminal later.
+# A thread is a part of the program and ends with it. A plain process survives the program, but not the connection. Only a session of its own survives both. In a shell that's `setsid` in front of the command. `nohup` lets the command ignore the hang-up, which is enough for it alone, and `tmux` lets you come back to the terminal later.
 #
 # In a Jupyter notebook it's a little different, because its kernel has a session already: what it starts survives the connection, and ends when you *restart* the kernel. A session of its own is safe in both.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Without you, and after a kill
 #
-# So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file when it has come to the end. Here's a small one. It counts instead of training, and saves after every five steps. That's lesson 09 in two lines: write a new file, then replace the old one.
+# So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file once the run has finished. Here's a small one. It counts instead of training, and saves after every five steps. That's lesson 09 in two lines: write a new file, then replace the old one.
 
 # %%
 TRAINING = f"""
@@ -166,7 +166,7 @@ repeated = steps_done() - STEPS
 print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} more were done for nothing{f' (you said {twice})' if twice is not None else ''}")
 
 # %% [markdown]
-# A killed kernel gives another exit code than 0, so a shell knows that it has to try again: `for life in 1 2 3 4 5; do jupyter nbconvert … && break; done`. Give it a last life, or a plain bug is tried for ever. What was done since the last save is done again. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` executes notebooks, too, and sets variables from outside.
+# A killed kernel makes nbconvert exit with an error, so a shell knows that it has to try again: `for life in 1 2 3 4 5; do jupyter nbconvert … && break; done`. Cap the retries, or a plain bug is retried forever. What was done since the last save is done again. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` executes notebooks, too, and sets variables from outside.
 #
 # Now your job is hard to stop. That's a problem, too.
 
@@ -197,7 +197,7 @@ guess = f" (you said ${bill:,.0f})" if bill else ""
 figures.bars(weekend, unit="$", log=True, title=f"A forgotten weekend: ${weekend['8 × H100, AWS']:,.0f} for eight H100s in a large cloud{guess}")
 
 # %% [markdown]
-# These are list prices on demand. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and the mail that your budget sends may come a day later. So set a timer before the job starts. But where does the timer run?
+# These are list prices on demand. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and a budget alert may arrive a day late. So set a timer before the job starts. But where does the timer run?
 #
 # Let's try two. One is a thread in the program that starts the job, and one is a process of its own that starts the job and kills it when time is up. Then the program is killed.
 
@@ -388,7 +388,7 @@ print(f"the checksums are {'the same' if same else 'different'}")
 #                               gcloud compute images list --project deeplearning-platform-release   # for FAMILY
 # ```
 #
-# In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice. Your loop ends with it. So copy each checkpoint into a bucket, and let something outside start the next machine. When a node fails, Slurm's `--requeue` does that for you. A machine that's only stopped keeps its disk, and its disk still costs.
+# In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice at Google, and two minutes' at AWS. Your loop ends with it. So copy each checkpoint into a bucket, and let something outside start the next machine. When a node fails, Slurm's `--requeue` does that for you. A machine that's only stopped keeps its disk, and its disk still costs.
 
 # %% [markdown] tags=["minutes-2"]
 # ## Exercises
