@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import math
 import os
 import subprocess
 import sys
@@ -26,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SECTOR = 32  # bytes: memory is read in pieces of this size
-_SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 WARP = 32  # threads that run the same instruction together
+_SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 _HEAD = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
 
 
@@ -108,9 +107,7 @@ class Watched:
         where = tuple(int(k) for k in (cell if isinstance(cell, tuple) else (cell,)))
         if len(where) != self.array.ndim:
             raise IndexError(f"{len(where)} indices for an array with {self.array.ndim} dimensions")
-        me: Any = (
-            threading.current_thread()
-        )  # the simulator gives each thread of a kernel one of these
+        me: Any = threading.current_thread()  # the simulator has one for each of a kernel's
         thread, block, turns = me.threadIdx, me.blockIdx, me.__dict__.setdefault("turns", Counter())
         warp = (thread.x + thread.y * me._manager._block_dim[0]) // WARP
         access = Access((block.x, block.y), (thread.x, thread.y), warp, turns[id(book)], where)
@@ -138,13 +135,13 @@ def watch(*arrays: np.ndarray) -> tuple[Watched, ...]:
     return tuple(map(Watched, arrays))
 
 
-def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: Any) -> list[Any]:
-    """Run `kernel` in the simulator, and return its arguments: arrays as `Watched`.
+def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> tuple[Watched, ...]:
+    """Run `kernel` in the simulator, and return its arrays, watched.
 
-    `blocks` and `threads` (in each block) are numbers or pairs, as CUDA wants them. NumPy arrays among
-    `arrays` are watched and changed in place; other arguments go through as they are. Raises
-    `RuntimeError` if the simulator isn't on: the variable is read when numba is imported, `TypeError` for a
-    kernel that is no function, and `Diverged` if not all threads reach all barriers.
+    `blocks` and `threads` (in each block) are numbers or pairs, as CUDA wants them; `arrays` are changed
+    in place. Raises `RuntimeError` if the simulator isn't on (the variable is read when numba is
+    imported), `TypeError` for a kernel that is no function, and `Diverged` if not all threads reach all
+    barriers.
     """
     from numba import config, cuda
 
@@ -156,7 +153,7 @@ def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: Any) -> list[An
     kernel = getattr(kernel, "fn", kernel)  # with cuda.jit before it, or without
     if not inspect.isfunction(kernel):
         raise TypeError("A kernel is a function, written with def.")
-    watched = [Watched(one) if isinstance(one, np.ndarray) else one for one in arrays]
+    watched = watch(*arrays)
     lost: list[threading.ExceptHookArgs] = []
     before, threading.excepthook = threading.excepthook, lost.append
     try:
@@ -166,7 +163,7 @@ def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: Any) -> list[An
         threading.excepthook = before
     if lost:  # an error that the simulator couldn't pass on
         raise RuntimeError(f"A thread stopped with {lost[0].exc_type.__name__}.")
-    started = math.prod(np.ravel(blocks)) * math.prod(np.ravel(threads))
+    started = int(np.prod(blocks) * np.prod(threads))
     counts = {*passed.values(), *([0] if len(passed) < started else [])}
     if len(counts) > 1:
         raise Diverged(
@@ -210,12 +207,9 @@ def find_triton(interpret: bool) -> None:
     os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # a multiplication and an addition become one fma
 
 
-def traffic(watched: Sequence[Any]) -> int:
-    """Return the bytes that the reads of these arrays asked for, in whole sectors.
-
-    `watched` are results of `launch`.
-    """
-    return SECTOR * sum(one.sectors for one in watched if isinstance(one, Watched))
+def traffic(watched: Sequence[Watched]) -> int:
+    """Return the bytes that the reads of `watched` arrays asked for, in whole sectors."""
+    return SECTOR * sum(one.sectors for one in watched)
 
 
 def time_on_gpu(
@@ -245,9 +239,8 @@ def time_on_gpu(
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _time_all(
-    cuda, kernels, size, tile
-):  # it runs in the script, too: no types, no names from here
+def _time_all(cuda, kernels, size, tile):
+    # It runs in the script, too: no types, and no names from here but NumPy's.
     import time
 
     a, b = (

@@ -103,7 +103,7 @@ def tiles(answer: Callable) -> str:
     )
 
 
-def _launched(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> list[Any]:
+def _launched(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> Any:
     try:
         return kernels.launch(kernel, blocks, threads, *arrays)
     except kernels.Diverged as reason:

@@ -1,7 +1,23 @@
-"""Answers to the puzzles of lesson 13, right and wrong: kernels for numba's simulator."""
+"""Answers to the puzzles of lesson 13, right and wrong: kernels for numba's simulator.
+
+Most wrong ones are the right one with a few words changed, so what is wrong with them can be read.
+"""
+
+import inspect
 
 import numpy as np
 from numba import cuda, float32
+
+
+def changed(kernel, *swaps):
+    """Return `kernel` with parts of its text replaced: pairs of what stands there and what shall."""
+    source = inspect.getsource(kernel)
+    for old, new in swaps:
+        assert old in source, old
+        source = source.replace(old, new)
+    names = dict(globals())
+    exec(source, names)
+    return names[kernel.__name__]
 
 
 def nothing(x, out):
@@ -14,39 +30,22 @@ def guarded(x, out):
         out[i, j] = x[i, j] + 1
 
 
-def unguarded(x, out):
-    j, i = cuda.grid(2)
-    out[i, j] = x[i, j] + 1
-
-
-def half_guarded(x, out):
-    j, i = cuda.grid(2)
-    if i < out.shape[0]:
-        out[i, j] = x[i, j] + 1
-
-
-def too_guarded(x, out):
-    j, i = cuda.grid(2)
-    if i < out.shape[0] - 1 and j < out.shape[1]:
-        out[i, j] = x[i, j] + 1
-
-
-def below_each_other(x, out):
-    i, j = cuda.grid(2)
-    if i < out.shape[0] and j < out.shape[1]:
-        out[i, j] = x[i, j] + 1
+unguarded = changed(
+    guarded, ("    if i < out.shape[0] and j < out.shape[1]:\n        out", "    out")
+)
+half_guarded = changed(guarded, (" and j < out.shape[1]", ""))
+too_guarded = changed(guarded, ("out.shape[0] and", "out.shape[0] - 1 and"))
+below_each_other = changed(guarded, ("j, i = cuda", "i, j = cuda"))
+doubled = changed(guarded, ("x[i, j] + 1", "x[i, j] * 2"))
+read_first = changed(
+    guarded, ("    if i", "    found = x[i, j]\n    if i"), ("= x[i, j] + 1", "= found + 1")
+)
 
 
 def all_of_them(x, out):
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = x[i, j] + 1
-
-
-def doubled(x, out):
-    j, i = cuda.grid(2)
-    if i < out.shape[0] and j < out.shape[1]:
-        out[i, j] = x[i, j] * 2
 
 
 def along_rows(x, out):
@@ -67,6 +66,9 @@ def transposed(x, out):
     out[i, j] = shared[j, i]
 
 
+transposed_racing = changed(transposed, ("    cuda.syncthreads()\n", ""))
+
+
 def transposed_slowly(x, out):
     j, i = cuda.threadIdx.x, cuda.threadIdx.y
     out[j, i] = x[i, j]
@@ -75,13 +77,6 @@ def transposed_slowly(x, out):
 def transposed_from_columns(x, out):
     j, i = cuda.threadIdx.x, cuda.threadIdx.y
     out[i, j] = x[j, i]
-
-
-def transposed_racing(x, out):
-    shared = cuda.shared.array((32, 32), float32)
-    j, i = cuda.threadIdx.x, cuda.threadIdx.y
-    shared[i, j] = x[i, j]
-    out[i, j] = shared[j, i]
 
 
 def copied(x, out):
@@ -111,55 +106,29 @@ def tiled(a, b, c):
         c[i, j] = total
 
 
-def without_guard(a, b, c):
-    x = cuda.shared.array((8, 8), float32)
-    y = cuda.shared.array((8, 8), float32)
-    j, i = cuda.grid(2)
-    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
-    total = float32(0)
-    for start in range(0, a.shape[0], 8):
-        x[ti, tj] = a[i, start + tj]
-        y[ti, tj] = b[start + ti, j]
-        cuda.syncthreads()
-        for k in range(8):
-            total += x[ti, k] * y[k, tj]
-        cuda.syncthreads()
-    c[i, j] = total
-
-
-def with_holes(a, b, c):
-    """Threads without a number of their own don't load, so the tile keeps what was there before."""
-    x = cuda.shared.array((8, 8), float32)
-    y = cuda.shared.array((8, 8), float32)
-    j, i = cuda.grid(2)
-    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
-    n, total = a.shape[0], float32(0)
-    for start in range(0, n, 8):
-        if i < n and start + tj < n:
-            x[ti, tj] = a[i, start + tj]
-        if j < n and start + ti < n:
-            y[ti, tj] = b[start + ti, j]
-        cuda.syncthreads()
-        for k in range(8):
-            total += x[ti, k] * y[k, tj]
-        cuda.syncthreads()
-    if i < n and j < n:
-        c[i, j] = total
-
-
-def without_barriers(a, b, c):
-    x = cuda.shared.array((8, 8), float32)
-    y = cuda.shared.array((8, 8), float32)
-    j, i = cuda.grid(2)
-    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
-    n, total = a.shape[0], float32(0)
-    for start in range(0, n, 8):
-        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
-        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
-        for k in range(8):
-            total += x[ti, k] * y[k, tj]
-    if i < n and j < n:
-        c[i, j] = total
+_BARRIER = "        cuda.syncthreads()\n"
+_LAST = "            total += x[ti, k] * y[k, tj]\n"
+_INSIDE_A, _INSIDE_B = "i < n and start + tj < n", "j < n and start + ti < n"
+without_guard = changed(
+    tiled,
+    (f" if {_INSIDE_A} else float32(0)", ""),
+    (f" if {_INSIDE_B} else float32(0)", ""),
+    ("    if i < n and j < n:\n        c", "    c"),
+)
+with_holes = changed(  # who has no number of its own doesn't load, and what was there before stays
+    tiled,
+    (
+        f"x[ti, tj] = a[i, start + tj] if {_INSIDE_A} else float32(0)",
+        f"if {_INSIDE_A}:\n            x[ti, tj] = a[i, start + tj]",
+    ),
+    (
+        f"y[ti, tj] = b[start + ti, j] if {_INSIDE_B} else float32(0)",
+        f"if {_INSIDE_B}:\n            y[ti, tj] = b[start + ti, j]",
+    ),
+)
+without_barriers = changed(tiled, (_BARRIER, ""))
+one_barrier = changed(tiled, (_LAST + _BARRIER, _LAST))
+waiting_in_a_branch = changed(tiled, (_BARRIER, f"        if i < n and j < n:\n    {_BARRIER}"))
 
 
 def from_memory(a, b, c):
@@ -169,48 +138,6 @@ def from_memory(a, b, c):
         for k in range(a.shape[1]):
             total += a[i, k] * b[k, j]
         c[i, j] = total
-
-
-def waiting_in_a_branch(a, b, c):
-    """Threads without a number of their own never wait."""
-    x = cuda.shared.array((8, 8), float32)
-    y = cuda.shared.array((8, 8), float32)
-    j, i = cuda.grid(2)
-    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
-    n, total = a.shape[0], float32(0)
-    for start in range(0, n, 8):
-        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
-        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
-        if i < n and j < n:
-            cuda.syncthreads()
-            for k in range(8):
-                total += x[ti, k] * y[k, tj]
-            cuda.syncthreads()
-    if i < n and j < n:
-        c[i, j] = total
-
-
-def one_barrier(a, b, c):
-    x = cuda.shared.array((8, 8), float32)
-    y = cuda.shared.array((8, 8), float32)
-    j, i = cuda.grid(2)
-    tj, ti = cuda.threadIdx.x, cuda.threadIdx.y
-    n, total = a.shape[0], float32(0)
-    for start in range(0, n, 8):
-        x[ti, tj] = a[i, start + tj] if i < n and start + tj < n else float32(0)
-        y[ti, tj] = b[start + ti, j] if j < n and start + ti < n else float32(0)
-        cuda.syncthreads()
-        for k in range(8):
-            total += x[ti, k] * y[k, tj]
-    if i < n and j < n:
-        c[i, j] = total
-
-
-def read_first(x, out):
-    j, i = cuda.grid(2)
-    found = x[i, j]
-    if i < out.shape[0] and j < out.shape[1]:
-        out[i, j] = found + 1
 
 
 def one_writes_all(x, out):
