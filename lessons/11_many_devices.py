@@ -35,8 +35,8 @@ FAST = FAST and not ranks.cannot_talk()  # recorded results have the full size
 BATCHES = BATCHES or [2**k for k in range(1, 8 if FAST else 12)]  # batch sizes, each twice the one before
 WIDTH = WIDTH or (256 if FAST else 1024)  # of the network that two workers train
 BYTES = BYTES or [4**k for k in range(1, 11 if FAST else 14)]  # of a message
-MESSAGES = MESSAGES or (50 if FAST else 500)  # small tensors whose gradients are sent
-REPEATS = REPEATS or (2 if FAST else 8)  # of each timed piece of work
+MESSAGES = MESSAGES or (300 if FAST else 500)  # small tensors whose gradients are sent
+REPEATS = REPEATS or (3 if FAST else 8)  # of each timed piece of work
 
 # %%
 replay.watch("11_many_devices")  # where processes can't talk to each other, recorded results appear
