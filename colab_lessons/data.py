@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SUM_ALPHABET = "0123456789+="
+SUM_ALPHABET = "0123456789+=-"
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def digits(test_share: float = 0.2, seed: int = 0) -> Split:
 
 @dataclass(frozen=True)
 class Sums:
-    """Additions as rows of token ids, and where the answer begins.
+    """Sums or differences as rows of token ids, and where the answer begins.
 
-    A row reads "07+58=560": both numbers with leading zeros, then the sum, last digit first, because
-    that is the order in which one adds. `answer` is the position of the sum's first digit.
+    A row reads "07+58=560": both numbers with leading zeros, then the result, last digit first, because
+    that is the order in which one adds. `answer` is the position of the result's first digit.
     """
 
     train: np.ndarray
@@ -60,36 +60,44 @@ class Sums:
     answer: int
 
 
-def sums(digits: int = 2, test_share: float = 0.1, seed: int = 0) -> Sums:
+def sums(digits: int = 2, test_share: float = 0.1, seed: int = 0, sign: str = "+") -> Sums:
     """Return every addition of two numbers with so many digits, split at random.
 
     Pairs of numbers are held out in both orders: a test row has no twin in training. `test_share`,
-    from 0 to 1, of the pairs is held out; `seed` chooses which.
+    from 0 to 1, of the pairs is held out; `seed` chooses which. With `sign` "-" these are the
+    subtractions whose result isn't negative.
 
     >>> data = sums()
     >>> len(data.train) + len(data.test), len(spell(data.test[0]))
     (10000, 9)
+    >>> differences = sums(sign="-")
+    >>> len(differences.train) + len(differences.test), spell(differences.test[0])[2]
+    (5050, '-')
     """
     count = 10**digits
     random = np.random.default_rng(seed)
     left, right = np.divmod(random.permutation(count * count), count)
     chance = random.random((count, count))
     is_test = chance[np.minimum(left, right), np.maximum(left, right)] < test_share
-    columns = [_figures(left, digits), _mark("+", left), _figures(right, digits), _mark("=", left)]
-    columns.append(_figures(left + right, digits + 1)[:, ::-1])
+    result = left + right if sign == "+" else left - right
+    columns = [_figures(left, digits), _mark(sign, left), _figures(right, digits), _mark("=", left)]
+    columns.append(_figures(result, digits + 1)[:, ::-1])
     rows = np.concatenate(columns, axis=1)
-    return Sums(rows[~is_test], rows[is_test], answer=2 * digits + 2)
+    there = result >= 0
+    return Sums(rows[there & ~is_test], rows[there & is_test], answer=2 * digits + 2)
 
 
 def spell(row: np.ndarray) -> str:
     """Return token ids as text.
 
-    `row` holds ids from 0 to 11, as `SUM_ALPHABET` orders them.
+    `row` holds ids from 0 on, as `SUM_ALPHABET` orders them; others appear as dots.
 
     >>> spell(np.array([0, 7, 10, 5, 8, 11, 5, 6, 0]))
     '07+58=560'
+    >>> spell(np.array([9, 0, 0, 13]))
+    '900·'
     """
-    return "".join(SUM_ALPHABET[token] for token in row)
+    return "".join(SUM_ALPHABET[token] if token < len(SUM_ALPHABET) else "·" for token in row)
 
 
 def _figures(numbers: np.ndarray, width: int) -> np.ndarray:

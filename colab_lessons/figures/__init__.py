@@ -21,6 +21,7 @@ from colab_lessons.figures.levels import levels
 from colab_lessons.figures.lives import lives
 from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
+from colab_lessons.figures.parts import parts
 from colab_lessons.figures.prices import prices
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
@@ -44,6 +45,7 @@ __all__ = [
     "lines",
     "lives",
     "panels",
+    "parts",
     "prices",
     "race",
     "ratios",

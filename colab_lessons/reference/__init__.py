@@ -164,7 +164,16 @@ def record(
 def _libraries() -> dict[str, str]:
     """The versions of what only a few cells use; cells whose library is missing record nothing."""
     found = {}
-    for name in ("bitsandbytes", "libtpu", "numba", "ray", "torchao", "triton"):
+    for name in (
+        "bitsandbytes",
+        "libtpu",
+        "numba",
+        "peft",
+        "ray",
+        "torchao",
+        "transformers",
+        "triton",
+    ):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

@@ -24,6 +24,10 @@ _MEASURED_BY = {
         **dict.fromkeys(("row", "column", "raced", "across", "along", "tiled"), "numba"),
         **dict.fromkeys(("mma_t4", "mma_a100"), "triton"),
     },
+    "15_fine_tune": {
+        **dict.fromkeys(set(ASSERTIONS["15_fine_tune"]) - {"bf16_slower"}, "transformers"),
+        **dict.fromkeys(("library", "library_unplugged", "stops"), "bitsandbytes"),
+    },
 }
 
 

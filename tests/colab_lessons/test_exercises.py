@@ -20,7 +20,7 @@ import colab_lessons.exercises as exercises
 from colab_helpers import memory
 from colab_helpers.benchmark import Measurement
 from colab_lessons.exercises import lesson_07
-from tests.colab_lessons import puzzles
+from tests.colab_lessons import adapters, puzzles
 from tests.colab_lessons.odd_answers import inside, values
 
 CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
@@ -30,6 +30,8 @@ SUM = {"T4": 0.5, "faster multiplier": 0.275}
 PAYS = {"milliseconds": 210, "tokens": 4667}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
 FITS = {"16 bits": 16, "4 bits": 4.25}
+PART = {"weights": 262144, "percent": 0.5208}
+MIXTURE = adapters.rows()
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
 LEAK = {"line": 3, "instead": "history.append(loss.item())"}
 OOM = {"GiB alive": 9.80, "reason": "pieces"}
@@ -599,6 +601,27 @@ CASES = {
          (lambda folder: [path.chmod(0o600) for path in folder.iterdir()], "Your group"),
          (lambda folder: shutil.rmtree(folder), "folder is gone"),
          (lambda folder: (folder / "a.csv").unlink(), "Something in"), (3, "cannot be read")],
+    ),
+    "15.adapter": (
+        {}, {"weights": ..., "percent": ...}, PART,
+        [({**PART, "weights": 4096 * 12288}, "That's the layer"),
+         ({**PART, "weights": 16 * 4096}, "one of the two"), ({**PART, "weights": 3}, "of both"),
+         ({**PART, "percent": 0.00521}, "a fraction"), ({**PART, "percent": 2}, "layer's own"),
+         ({**PART, "percent": ...}, "Still without"), (3, "cannot be read")],
+    ),
+    "15.merge": (
+        {"adapter": adapters.Adapter}, lambda layer: ..., adapters.merged,
+        [(adapters.frozen_alone, "frozen layer alone"), (adapters.added_once, "layer.plugged"),
+         (adapters.without_bias, "has a bias"), (adapters.transposed, "the layer's is"),
+         (adapters.wrong, "other numbers"), (lambda layer: layer, "an nn.Linear"),
+         (3, "cannot be read")],
+    ),
+    "15.mixture": (
+        {}, ..., MIXTURE,
+        [(MIXTURE[:50], "no additions"), (MIXTURE[50:], "no subtractions"),
+         (MIXTURE[:, :9], "have no END"), (MIXTURE.roll(1, 1), "last one is END"),
+         (MIXTURE[:60], "what's rare"), (MIXTURE.repeat(101, 1), "at most 10,000"),
+         (MIXTURE.clamp_max(1) * 13, "neither"), (3, "One tensor")],
     ),
 }  # fmt: skip
 

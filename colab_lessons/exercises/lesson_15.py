@@ -1,0 +1,99 @@
+"""The judges of lesson 15."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from colab_lessons.exercises import NotYet, close, exercise, field, number
+
+_ADAPTER = 16 * (4096 + 12288)
+_LAYER = 4096 * 12288
+_EQUALS, _PLUS, _MINUS, _END = 11, 10, 12, 13  # token ids
+
+
+@exercise("15.adapter", hint="One matrix goes from 4,096 to 16, the other from 16 to 12,288.")
+def adapter(answer: Mapping[str, Any]) -> str:
+    """The weights of an adapter, and its share of the layer."""
+    weights, percent = (number(field(answer, key)) for key in ("weights", "percent"))
+    if close(weights, _LAYER):
+        raise NotYet("That's the layer. The adapter goes through 16 numbers in the middle.")
+    if close(weights, 16 * 4096) or close(weights, 16 * 12288):
+        raise NotYet("That's one of the two matrices.")
+    if not close(weights, _ADAPTER, 1e-6):
+        raise NotYet("Add the weights of both matrices, 4,096 × 16 and 16 × 12,288.")
+    if close(percent, _ADAPTER / _LAYER):
+        raise NotYet("That's a fraction. Multiply it by 100.")
+    if not close(percent, 100 * _ADAPTER / _LAYER, 0.02):
+        raise NotYet("Divide by the layer's own 4,096 × 12,288 weights.")
+    return "262,144 weights are half a percent of 50 million."
+
+
+@exercise("15.merge", hint="Both products are linear: up(down(x)) is x times one matrix.")
+def merge(answer: Callable, adapter: Callable) -> str:
+    """Whether a linear layer gives what the adapted one gives. `adapter` is the lesson's LoRA."""
+    import torch
+    from torch import nn
+
+    generator = torch.Generator().manual_seed(0)
+    for bias, plugged in ((False, 2.0), (False, 0.5), (True, 2.0)):
+        layer = adapter(nn.Linear(64, 128, bias=bias), 8, 4)
+        layer.plugged = plugged
+        layer.up.weight.data = torch.randn(layer.up.weight.shape, generator=generator)
+        found = answer(layer)
+        if found is ...:
+            raise NotYet("merged returns the dots. Replace them.")
+        if not isinstance(found, nn.Linear):
+            raise NotYet("It should return an nn.Linear.")
+        if found.weight.shape != (128, 64):
+            raise NotYet(f"Its weight is {tuple(found.weight.shape)}; the layer's is (128, 64).")
+        x = torch.randn(16, 64, generator=generator)
+        with torch.no_grad():
+            wanted = layer(x)
+            layer.plugged = 0.0
+            frozen, layer.plugged = layer(x), 1.0
+            once = layer(x)
+            got = found(x)
+        if _near(got, wanted):
+            continue
+        if _near(got, frozen):
+            raise NotYet("That's the frozen layer alone. Add the adapter: up.weight @ down.weight.")
+        if _near(got, once):
+            raise NotYet("The adapter is there. It has to be multiplied by layer.plugged.")
+        if bias and (found.bias is None or _near(got + layer.bias, wanted)):
+            raise NotYet("The adapter is in. One of the layers has a bias.")
+        raise NotYet(
+            "It gives other numbers. unpack(layer.packed, layer.scale, layer.shape) first."
+        )
+    return "One product instead of three, and the same numbers. It can't be unplugged any more."
+
+
+@exercise("15.mixture", hint="What does an adapter learn that never sees an addition?")
+def mixture(answer: Any) -> str:
+    """Whether rows of both kinds, complete and right, are there."""
+    import torch
+
+    if answer is ...:
+        raise NotYet("mixture is the dots. Replace them.")
+    if not isinstance(answer, torch.Tensor) or answer.ndim != 2:
+        raise NotYet("One tensor of rows is needed, such as torch.cat([...]).")
+    if answer.shape[1] == 9:
+        raise NotYet("These rows have no END. F.pad puts one at the end of each.")
+    if answer.shape[1] != 10 or not (answer[:, 9] == _END).all():
+        raise NotYet("Each row has ten signs, and the last one is END.")
+    if len(answer) > 10_000:
+        raise NotYet(f"{len(answer):,} rows; at most 10,000 are asked for.")
+    signs, share = answer[:, 2], (answer[:, 2] == _PLUS).double().mean().item()
+    if not ((signs == _PLUS) | (signs == _MINUS)).all() or not (answer[:, 5] == _EQUALS).all():
+        raise NotYet("Some rows are neither an addition nor a subtraction.")
+    if share == 0:
+        raise NotYet("There are no additions. What the adapter doesn't see, it forgets.")
+    if share == 1:
+        raise NotYet("There are no subtractions, so it won't learn them.")
+    if not 0.2 <= share <= 0.8:
+        raise NotYet(f"{share:.0%} of the rows are additions. Take more of what's rare.")
+    return f"{share:.0%} additions. Now the cell below trains an adapter with them."
+
+
+def _near(found: Any, wanted: Any) -> bool:
+    return bool((found - wanted).norm() <= 1e-3 * wanted.norm())

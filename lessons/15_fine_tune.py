@@ -1,0 +1,690 @@
+# %%
+# @title Imports { display-mode: "form" }
+import copy
+import logging
+import os
+import statistics
+import tempfile
+from functools import partial
+from pathlib import Path
+
+logging.disable(logging.WARNING)  # what libraries say while they load
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from colab_helpers import expected, hardware, memory, plan
+
+from colab_lessons import data, exercises, figures, reference, replay
+
+# %% tags=["parameters"]
+# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
+MODEL = None  # on a GPU "Qwen/Qwen3-0.6B", and the last part of the lesson uses it
+BASE_STEPS = None
+STEPS = None
+SEEDS = None
+LAYERS = None
+
+# %% tags=["sizes"]
+# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
+BASE_STEPS = BASE_STEPS or (500 if FAST else 800)  # until the small model adds
+STEPS = STEPS or (200 if FAST else 300)  # until it subtracts
+SEEDS = SEEDS or (1 if FAST else 3)  # adapters that are trained
+LAYERS = LAYERS or (1 if FAST else 0)  # of the models that are rehearsed; 0: all that they have
+
+# %%
+replay.watch("15_fine_tune")  # cells that need what is missing show recorded results
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+torch.set_num_threads(1)  # two threads on a busy core would wait for each other
+os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
+
+# %% [markdown] tags=["minutes-13", "short-10"]
+# ## A small Qwen3 that adds
+#
+# Let's begin with a model that trains in twenty seconds. It's the class that you'd download, Qwen3, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds.
+
+# %%
+END, PAD = 13, 14  # after the ten digits, and + = -
+
+
+def rows(sign, end):
+    split = data.sums(sign=sign)
+    return [F.pad(torch.tensor(part, device=device), (0, end), value=END) for part in (split.train, split.test)]
+
+
+plus, plus_test = rows("+", end=0)  # 47+38=580
+minus, minus_test = rows("-", end=1)  # 47-38=900, and a sign for the end
+
+# %%
+# @title The sizes of the small one { display-mode: "form" }
+# needs: transformers
+from transformers import AutoModelForCausalLM, Qwen3Config
+
+config = Qwen3Config(
+    vocab_size=16, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=8,
+    head_dim=8, max_position_embeddings=64, tie_word_embeddings=True, eos_token_id=END, pad_token_id=PAD, use_cache=False,
+)
+
+
+# %%
+half = device.type == "cuda"  # fp16 there, as a T4 needs it
+
+
+def train(model, ids, labels, steps, lr, batch_size=128):
+    weights = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(weights, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
+    scaler = torch.amp.GradScaler(device.type, enabled=half)
+    model.train()
+    for _ in range(steps):
+        some = torch.randint(len(ids), (batch_size,), device=ids.device)
+        with torch.autocast(device.type, torch.float16, enabled=half):
+            loss = model(input_ids=ids[some], labels=labels[some]).loss
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        schedule.step()
+        optimizer.zero_grad()
+    return model.eval()
+
+
+def answers_of(rows):  # only they are learned: -100 leaves the question out of the loss
+    return rows.masked_fill(torch.arange(rows.shape[1], device=rows.device) < 6, -100)
+
+
+# %%
+# @title Let it answer, and count what is right { display-mode: "form" }
+@torch.no_grad()
+def answers(model, rows):
+    text = rows[:, :6]
+    for _ in range(6, rows.shape[1]):  # one sign after the other
+        text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], dim=1)
+    return text
+
+
+def right(model, rows):
+    return 100 * (answers(model, rows) == rows).all(1).float().mean().item()
+
+
+# %%
+# needs: transformers
+torch.manual_seed(0)
+base = train(AutoModelForCausalLM.from_config(config).to(device), plus, answers_of(plus), BASE_STEPS, lr=1e-2)
+plus_base, minus_base = right(base, plus_test), right(base, minus_test[:, :9])
+print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base:.1f} % of new additions, {minus_base:.1f} % of subtractions")
+print(*(data.spell(row.cpu().numpy()) for row in answers(base, minus_test[:5, :9])), sep="   ")
+
+# %% [markdown]
+# It has never seen a minus, so it adds. Let's teach it. The usual way is to go on training, with all weights, on the new task.
+#
+# **Predict.** You train it until nearly all subtractions are right. What percentage of *additions* does it then get right?
+
+# %%
+plus_left = None  # @param {type:"number"}
+
+# %%
+# needs: transformers
+whole = train(copy.deepcopy(base), minus, answers_of(minus), STEPS, lr=8e-3)
+minus_whole, plus_whole = right(whole, minus_test), right(whole, plus_test)
+print(f"after training all weights: {minus_whole:.1f} % of subtractions right, {plus_whole:.1f} % of additions{f' (you said {plus_left:g})' if plus_left is not None else ''}")
+print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])), sep="   ")
+
+# %% [markdown]
+# Addition is gone. That's *catastrophic forgetting*: nothing in the new data asked for addition, so the weights that held it were used for something else. It's gone for good, unless you've kept a copy.
+#
+# So leave the old weights alone. Add something small beside them, and train only that.
+
+# %% [markdown] tags=["minutes-18", "short-14"]
+# ## A skill that you can unplug
+#
+# A frozen weight is only read. It needs no gradient and no state of an optimizer, and it doesn't need all of its bits, either. Here are four bits by hand, as in lesson 12: 64 weights share a scale, and two codes share a byte.
+
+# %%
+def pack(weight, bits):
+    if bits == 16:
+        return weight.half(), None
+    blocks = weight.reshape(-1, 64)
+    scale = blocks.abs().amax(1, keepdim=True) / 7
+    codes = ((blocks / scale).round() + 8).to(torch.uint8).reshape(-1, 2)  # 1 … 15
+    return codes[:, 0] * 16 + codes[:, 1], scale
+
+
+def unpack(packed, scale, shape):
+    if scale is None:
+        return packed
+    codes = torch.stack([packed >> 4, packed & 15], dim=1).reshape(-1, 64)
+    return ((codes - 8.0) * scale).reshape(shape)
+
+
+# %% [markdown]
+# The backward pass needs the weight as well, to hand the gradient on. If autograd kept it, it would keep the large, unpacked one. So we tell it to keep the packed one, and to unpack it a second time.
+
+# %%
+class Frozen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, *packed):
+        ctx.packed = packed
+        return x @ unpack(*packed).to(x.dtype).T
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient @ unpack(*ctx.packed).to(gradient.dtype), None, None, None
+
+
+# %% [markdown]
+# Beside each frozen layer we put two thin matrices: one goes down from its width to 8 numbers, and one goes up again. That's *LoRA*, a low-rank *adapter*. `up` begins at zero, so at first it changes nothing.
+
+# %%
+class LoRA(nn.Module):
+    def __init__(self, linear, rank, bits):
+        super().__init__()
+        packed, scale = pack(linear.weight.detach(), bits)
+        self.register_buffer("packed", packed)
+        self.register_buffer("scale", scale)
+        self.shape, self.bias, device = linear.weight.shape, linear.bias, linear.weight.device
+        self.down = nn.Linear(linear.in_features, rank, bias=False, device=device)
+        self.up = nn.Linear(rank, linear.out_features, bias=False, device=device)
+        nn.init.zeros_(self.up.weight)
+        self.plugged = 2.0  # 0 unplugs it
+
+    def forward(self, x):
+        y = Frozen.apply(x, self.packed, self.scale, self.shape) + self.plugged * self.up(self.down(x))
+        return y if self.bias is None else y + self.bias
+
+
+# %%
+def adapt(model, rank=8, bits=4):
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear) and name != "lm_head":  # it shares its weight with the embedding
+                setattr(module, name, LoRA(child, rank, bits))
+    return model
+
+
+def plug(model, strength):
+    for module in model.modules():
+        if isinstance(module, LoRA):
+            module.plugged = strength
+
+
+# %% [markdown]
+# These forty lines are QLoRA, except for its choice of the sixteen levels. They work on any model that's made of `nn.Linear`.
+#
+# **Predict.** We train such an adapter on subtraction until nearly all are right. Then we unplug it. How good is addition then?
+
+# %%
+unplugged = None  # @param ["lost, as before", "about half as good", "nearly as good as at the beginning"]
+
+# %%
+# needs: transformers
+moments = []  # for each seed: scores (plus, minus) in four bits, with the adapter, without it
+for seed in range(SEEDS):
+    torch.manual_seed(seed)
+    adapted = adapt(copy.deepcopy(base))
+    scores = [(right(adapted, plus_test), right(adapted, minus_test[:, :9]))]
+    train(adapted, minus, answers_of(minus), STEPS, lr=1e-2)
+    for strength, task in ((2.0, minus_test), (0.0, minus_test[:, :9])):
+        plug(adapted, strength)
+        scores.append((right(adapted, plus_test), right(adapted, task)))
+    moments.append(scores)
+    print(f"seed {seed}, plugged in: {scores[1][1]:5.1f} % of subtractions, {scores[1][0]:5.1f} % of additions.  Unplugged: {scores[2][0]:5.1f} % of additions")
+
+# %%
+# @title Draw all five moments { display-mode: "form" }
+# needs: transformers
+packed, plugged, taken_out = (tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3))
+answer = "nearly as good as at the beginning" if taken_out[0] > 0.9 * plus_base else "lost, as before" if taken_out[0] < 10 else "about half as good"
+figures.grouped(
+    {
+        name: {"additions": round(scores[0]), "subtractions": round(scores[1])}
+        for name, scores in {
+            "as trained": (plus_base, minus_base), "in four bits": packed, "with the adapter": plugged, "adapter unplugged": taken_out, "all weights trained": (plus_whole, minus_whole),
+        }.items()
+    },
+    unit="%", title=f"Unplug the adapter, and addition is {answer}{f' (you said {unplugged})' if unplugged else ''}",
+)
+
+# %% [markdown]
+# Both ways the model learns to subtract. But look at the last two rows. Without its adapter the model adds as before. With all weights trained there's nothing to unplug.
+#
+# So the new skill is a file of its own. You can have ten of them for one base, and send somebody only the adapter.
+
+# %% [markdown] tags=["minutes-20", "short-12"]
+# ## Will a real one fit?
+#
+# Let's count bytes, on paper first. A weight that trains takes 4 bytes, its gradient 4, and Adam's two averages 8. A frozen weight takes half a byte, and 64 of them share 4 bytes of scale. Then we run a step and look.
+
+# %%
+# @title Count on paper, and in a step { display-mode: "form" }
+# needs: transformers
+def predicted(model):
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    kept = sum(p.numel() for p in model.parameters() if not p.requires_grad)
+    frozen = sum(module.shape.numel() for module in model.modules() if isinstance(module, LoRA))
+    return {"weights": 4 * (trained + kept) + frozen * (0.5 + 4 / 64), "gradients": 4 * trained, "Adam": 8 * trained}
+
+
+def measured(model):
+    with memory.track(device, known=model) as meter:
+        alive = [meter.live]
+        optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0)
+        model(minus[:128]).logits.sum().backward()
+        alive.append(meter.live)
+        optimizer.step()
+        alive.append(meter.live)
+    model.zero_grad()
+    return {"weights": alive[0], "gradients": alive[1] - alive[0], "Adam": alive[2] - alive[1]}
+
+
+# %%
+# needs: transformers
+costs = {}
+for name, model in {"all weights": whole, "four bits and an adapter": adapted}.items():
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    thought, found = predicted(model), measured(model)
+    costs[name] = sum(found.values())
+    print(f"{name}: {trained:,} weights train")
+    print(*(f"   {part:>9}: {thought[part]:9,.0f} B predicted, {found[part]:9,} B measured" for part in thought), sep="\n")
+share = 100 * trained / sum(p.numel() for p in base.parameters())
+print(f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} times less. The adapter has {share:.0f} % as many weights as the model")
+
+# %% [markdown]
+# The 32 bytes more are a table for the positions. In so small a model the adapter is large. In a real one it isn't.
+#
+# And you don't need a GPU to see that, nor the real weights. Lesson 08 rehearsed steps on PyTorch's meta device, where tensors have a shape and no data. `adapt` works there, too. So here's Qwen3 in its real sizes, with *your* lines in it. A step is four texts of 512 tokens, with autocast to fp16.
+
+# %%
+# @title The sizes of three Qwen3 { display-mode: "form" }
+SIZES = {
+    "0.6B": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": LAYERS or 28, "num_attention_heads": 16, "tie_word_embeddings": True},
+    "4B": {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": LAYERS or 36, "num_attention_heads": 32, "tie_word_embeddings": True},
+    "8B": {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": LAYERS or 36, "num_attention_heads": 32, "tie_word_embeddings": False},
+}
+
+# %%
+# needs: transformers
+def rehearse(size, bits=32, checkpointing=False, scores=0):
+    config = Qwen3Config(**SIZES[size], num_key_value_heads=8, head_dim=128, vocab_size=151_936, use_cache=False)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    if bits < 32:
+        adapt(model, bits=bits)
+    if checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.enable_input_require_grads()
+
+    def forward(batch_size):
+        ids = torch.zeros(batch_size, 512, dtype=torch.long)
+        with torch.autocast("cpu", torch.float16):
+            logits = model(ids, logits_to_keep=scores).logits  # 0: those of all tokens
+        return F.cross_entropy(logits.float().flatten(0, 1), ids[:, -scores:].flatten())
+
+    optimizer = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
+    return plan.trace_step(model.train(), forward, 4, optimizer, foreach=True)
+
+
+# %%
+# needs: transformers
+ladder = {
+    "all weights": rehearse("0.6B"),
+    "adapter, 16 bits": rehearse("0.6B", bits=16),
+    "adapter, 4 bits": rehearse("0.6B", bits=4),
+}
+t4 = 14.56 * 2**30  # bytes that PyTorch finds on a T4 in Colab
+print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in list(ladder.items())[:2]), sep="\n")
+
+# %% [markdown]
+# Training all weights of the smallest Qwen3 doesn't fit a T4. With an adapter beside frozen weights it does.
+#
+# **Predict.** How many GB does it save to keep the frozen weights in 4 bits instead of 16?
+
+# %%
+four_bits_save = None  # @param {type:"number"}
+
+# %%
+# needs: transformers
+ladder["… and checkpointing"] = rehearse("0.6B", bits=4, checkpointing=True)
+ladder["… scores of answers only"] = rehearse("0.6B", bits=4, checkpointing=True, scores=64)
+peaks = {name: step.footprint.peak for name, step in ladder.items()}
+saved = (peaks["adapter, 16 bits"] - peaks["adapter, 4 bits"]) / 1e9
+spared = (peaks["… and checkpointing"] - peaks["… scores of answers only"]) / 1e9
+
+# %%
+# @title Draw the bytes { display-mode: "form" }
+# needs: transformers
+guess = f" (you said {four_bits_save:g})" if four_bits_save is not None else ""
+parts = {}
+for name, step in ladder.items():
+    found = step.footprint
+    kept = {"weights": found.parameters, "gradients and Adam": found.gradients + found.optimizer_state, "activations": found.activations}
+    parts[name] = kept | {"for a moment": max(found.peak - sum(kept.values()), 0)}
+figures.parts(
+    parts, unit="B", marks={"T4": t4}, title=f"Four bits save {saved:.1f} GB of Qwen3 0.6B{guess}, and fewer scores {spared:.1f} GB",
+)
+
+# %% [markdown]
+# Four bits are what everybody tries first, and in this model they save the least. Blue is weights, and it was never large. Green is activations, and checkpointing takes most of them away.
+#
+# Then there's the vocabulary. Each of the 2,048 tokens gets a score for each of 151,936 words. In four bytes that's 1.2 GB, and the loss holds several copies. But your data are questions and answers, and only answers are learned. With scores for the last 64 tokens of each text, a step takes 2 GB.
+#
+# **Predict.** Now with everything that helps: which is the largest Qwen3 that a free T4 can train?
+
+# %%
+largest = None  # @param ["0.6B", "4B", "8B"]
+
+# %%
+# needs: transformers
+steps = {"0.6B, 4 bits": ladder["… scores of answers only"]} | {
+    f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, scores=64) for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
+}
+verdict = {}
+for name, step in steps.items():
+    [verdict[name]] = plan.estimates(step, ["T4"])
+    one = verdict[name]
+    print(f"{name:>12}: up to {one.up_to / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step")
+
+# %%
+# @title Which is the largest that fits? { display-mode: "form" }
+# needs: transformers
+found = max((name.split(",")[0] for name, one in verdict.items() if one.fits), key=lambda size: float(size[:-1]))
+trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
+print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
+
+# %% [markdown]
+# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines. Libraries differ in details, so leave a tenth of the memory free.
+
+# %% [markdown] tags=["minutes-13", "short-9"]
+# ## The same with the libraries
+#
+# You've built it, so now you may use what everybody uses: *transformers* loads the model, *bitsandbytes* packs it, and *peft* puts the adapter beside it. Our small Qwen3 becomes a folder like those you download, with a tokenizer.
+
+# %%
+# @title A tokenizer for fifteen signs, and the folder { display-mode: "form" }
+# needs: transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+signs = [*data.SUM_ALPHABET, "<end>", "<pad>", "<unknown>"]
+characters = Tokenizer(models.WordLevel({sign: k for k, sign in enumerate(signs)}, unk_token="<unknown>"))
+characters.pre_tokenizer, characters.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="<end>", pad_token="<pad>", unk_token="<unknown>")
+tokenizer.save_pretrained("small-qwen3")
+base.save_pretrained("small-qwen3")
+
+# %%
+# needs: transformers, peft, bitsandbytes
+from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_training
+from transformers import BitsAndBytesConfig
+
+name = MODEL or "small-qwen3"
+dtype = torch.float16 if half else torch.float32  # not bfloat16: a T4 has no units for it
+four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype)
+
+
+def load():
+    return AutoModelForCausalLM.from_pretrained(name, quantization_config=four_bits, dtype=dtype, device_map={"": device})
+
+
+# %%
+# needs: transformers, peft, bitsandbytes
+def with_an_adapter():
+    model = prepare_model_for_kbit_training(load(), gradient_checkpointing_kwargs={"use_reentrant": False})
+    model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}  # or GradScaler refuses
+    return model
+
+
+tokenizer, model = AutoTokenizer.from_pretrained(name), with_an_adapter()
+model.print_trainable_parameters()
+
+# %% [markdown]
+# Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss leaves out. Each answer ends with the tokenizer's sign for the end.
+
+# %%
+# needs: transformers, peft, bitsandbytes
+def pairs(rows):
+    return [(data.spell(row[:6]), data.spell(row[6:9])) for row in rows.cpu().numpy()]
+
+
+def encode(pairs):
+    ids, labels = [], []
+    for question, answer in pairs:
+        asked = tokenizer(question, add_special_tokens=False).input_ids
+        said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+        ids.append(torch.tensor(asked + said))
+        labels.append(torch.tensor([-100] * len(asked) + said))
+    pad = partial(nn.utils.rnn.pad_sequence, batch_first=True)
+    return pad(ids, padding_value=tokenizer.pad_token_id).to(device), pad(labels, padding_value=-100).to(device)
+
+
+# %%
+# needs: transformers, peft, bitsandbytes
+def ask(model, questions):
+    inputs = tokenizer(questions, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False, return_token_type_ids=False).to(device)
+    written = model.generate(**inputs, max_new_tokens=8, do_sample=False)
+    return tokenizer.batch_decode(written[:, inputs.input_ids.shape[1] :], skip_special_tokens=True)
+
+
+# %% [markdown]
+# **Predict.** The base was never told when to stop. Of ten subtractions, how many does the model answer correctly *and* then stop, after training?
+
+# %%
+of_ten = None  # @param {type:"integer"}
+
+# %%
+# needs: transformers, peft, bitsandbytes
+learn, test = pairs(minus), pairs(minus_test)
+ten = [question for question, _ in test[:10]]
+before = ask(load(), ten)  # a copy: on some CPUs bitsandbytes can't train what has answered
+recipe = {"steps": STEPS, "lr": 2e-4 if MODEL else 1e-2, "batch_size": 16 if MODEL else 128}
+train(model, *encode(learn), **recipe)
+after = ask(model, ten)
+
+# %%
+# needs: transformers, peft, bitsandbytes
+with model.disable_adapter():
+    off = ask(model, ten)
+print("question  wanted  before    after     unplugged")
+for row in zip(ten, [answer for _, answer in test], before, after, off):
+    print("{:8}  {:6}  {:8}  {:8}  {:8}".format(*row))
+in_ten = sum(said == answer for said, (_, answer) in zip(after, test))
+print(f"{in_ten} of 10 right{f' (you said {of_ten})' if of_ten is not None else ''}")
+
+# %%
+# @title All the others { display-mode: "form" }
+# needs: transformers, peft, bitsandbytes
+def score(model, pairs, digits=None):
+    said = ask(model, [question for question, _ in pairs])
+    return 100 * sum(text[:digits] == answer for text, (_, answer) in zip(said, pairs)) / len(pairs)
+
+
+few = 100 if MODEL else None  # a real model writes slowly
+subtracts = score(model, test[:few])
+with model.disable_adapter():
+    adds = score(model, pairs(plus_test)[:few], digits=3)
+print(f"{subtracts:.1f} % of new subtractions right. Unplugged: {adds:.1f} % of additions")
+
+# %% [markdown]
+# The base rambles on until it's cut off. The trained model answers and stops. Without its adapter it's the old model again, and rambles as before.
+#
+# That was a small Qwen3. On a T4, run `%pip install bitsandbytes`, which replaces nothing, set `MODEL = "Qwen/Qwen3-0.6B"` at the top, and run the lesson again. Everything from `load()` on then happens to the real one. It can subtract already, but it doesn't write results backwards, so that's what it learns. We have no stored run of it: yours will be the first that you see.
+
+# %% [markdown] tags=["minutes-5", "short-0"]
+# ## Five traps
+#
+# The end sign first, because it's the one that people notice too late. Many recipes set the pad sign to the end sign, and then leave out all pads from the loss.
+
+# %%
+# needs: transformers, peft, bitsandbytes
+ids, labels = encode(learn)
+labels = labels.masked_fill(labels == tokenizer.eos_token_id, -100)  # WRONG: the end is masked, too
+endless = with_an_adapter()
+train(endless, ids, labels, **recipe | {"steps": STEPS // 2})  # half of it is enough to see
+wrote = ask(endless, [question for question, _ in test[:few]])
+stops = 100 * sum(len(text) == 3 for text in wrote) / len(wrote)
+print(*wrote[:5], sep="   ")
+print(f"{stops:.0f} % of these answers stop")
+
+# %% [markdown]
+# The answers are right, and they don't end. So give padding a sign of its own, or build the labels as we did, from each answer. Now the other four.
+
+# %%
+layer = nn.Linear(8, 8, dtype=torch.float16)  # WRONG: an adapter in fp16
+scaler = torch.amp.GradScaler("cpu")
+scaler.scale(layer(torch.ones(1, 8, dtype=torch.float16)).sum()).backward()
+try:
+    scaler.step(torch.optim.SGD(layer.parameters()))
+except ValueError as error:
+    print("an adapter in fp16:", error)
+rates = expected.rates("T4")
+slower = rates["fp16"].value / rates["bf16"].value
+print(f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16")
+
+# %%
+# needs: transformers
+try:
+    AutoModelForCausalLM.from_pretrained("small-qwen3", load_in_4bit=True)  # WRONG since transformers 5
+except TypeError as error:
+    print("load_in_4bit:", error)
+
+# %% [markdown]
+# Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it; TRL's trainer takes bf16 unless you say `fp16=True, bf16=False`. `load_in_4bit` belongs into a `BitsAndBytesConfig`. And FlashAttention 2 doesn't run on a T4: leave out `attn_implementation`, and PyTorch's own attention is used.
+
+# %% [markdown] tags=["minutes-2", "short-0"]
+# ## Take it home
+
+# %%
+# needs: transformers, peft, bitsandbytes
+model.save_pretrained("subtracts")
+print(*(f"{path.name}: {path.stat().st_size:,} B" for path in sorted(Path("subtracts").iterdir())), sep="\n")
+again = PeftModel.from_pretrained(load(), "subtracts")
+print("reloaded:", "the same ten answers" if ask(again, ten) == after else "OTHER answers")
+
+# %% [markdown]
+# This folder is what you keep, on Drive, as in lesson 09. For the real models above it has 20 to 90 MB, and everybody can download the base. `model.push_to_hub("you/subtracts")` shares it. Its token belongs into Colab's secrets, never into a cell. Before you share, read the license of the base. Qwen3's is Apache 2.0.
+
+# %% [markdown] tags=["minutes-4", "short-0"]
+# ## Exercises
+#
+# ### 1 · How large is the adapter?
+#
+# A layer takes 4,096 numbers and gives 12,288. How many weights does an adapter of rank 16 beside it have, and what percentage of the layer's own weights is that?
+
+# %% tags=["exercise"]
+adapter = {"weights": ..., "percent": ...}
+### BEGIN SOLUTION
+adapter = {"weights": 16 * (4096 + 12288), "percent": 100 * 16 * (4096 + 12288) / (4096 * 12288)}
+### END SOLUTION
+exercises.check("15.adapter", adapter)
+
+# %% [markdown]
+# ### 2 · Merge it
+#
+# Two thin products cost time when the model answers. Write `merged`: from a `LoRA` layer it makes an `nn.Linear` that gives the same numbers, with the adapter inside its weight.
+
+# %% tags=["exercise"]
+def merged(layer):
+    return ...
+
+
+### BEGIN SOLUTION
+def merged(layer):
+    out_features, in_features = layer.shape
+    linear = nn.Linear(in_features, out_features, bias=layer.bias is not None)
+    linear.weight.data = unpack(layer.packed, layer.scale, layer.shape) + layer.plugged * layer.up.weight.data @ layer.down.weight.data
+    if layer.bias is not None:
+        linear.bias.data = layer.bias.data
+    return linear
+
+
+### END SOLUTION
+exercises.check("15.merge", merged, adapter=LoRA)
+
+# %% [markdown]
+# ### 3 · Keep both
+#
+# Which rows must an adapter be trained with, so that the model subtracts *and* still adds while it's plugged in? Make `mixture`, at most 10,000 rows that end with `END`.
+
+# %% tags=["exercise"]
+mixture = ...  # one tensor of rows
+### BEGIN SOLUTION
+mixture = torch.cat([minus, F.pad(plus, (0, 1), value=END)[torch.randperm(len(plus))[: len(minus)]]])
+### END SOLUTION
+exercises.check("15.mixture", mixture)
+
+# %%
+# needs: transformers
+if mixture is not ...:
+    both = train(adapt(copy.deepcopy(base)), mixture, answers_of(mixture), STEPS, lr=1e-2)
+    print(f"{right(both, minus_test):.1f} % of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f} % of additions")
+
+# %% [markdown] tags=["minutes-0"]
+# ## Three things to take away
+
+# %%
+takeaways = {}
+if "peaks" in globals():
+    takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f} % of subtractions; unplugged, {taken_out[0]:.0f} % of additions. With all weights trained, {plus_whole:.0f} %."
+    takeaways["Rehearse before you choose"] = f"for a model of 0.6 billion, four bits save {saved:.1f} GB, and fewer scores {spared:.1f} GB."
+if "stops" in globals():
+    takeaways["Teach it to stop"] = f"with the end sign masked, {stops:.0f} % of the answers stopped."
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep your numbers as a record { display-mode: "form" }
+value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+values, guesses = {"bf16_slower": value(slower, "×", "bf16 against fp16 on a T4, as measured by others")}, {}
+if "peaks" in globals():
+    guesses |= {"plus_left": guess(plus_left, plus_whole, "%"), "unplugged": guess(unplugged, answer)}
+    guesses |= {"four_bits_save": guess(four_bits_save, saved, "GB"), "largest": guess(largest, found)}
+    values |= {
+        "plus_base": value(plus_base, "%", "additions right, base"),
+        "minus_base": value(minus_base, "%", "subtractions right, base"),
+        "minus_whole": value(minus_whole, "%", "subtractions right, all weights trained"),
+        "plus_whole": value(plus_whole, "%", "additions right, all weights trained"),
+        "plus_packed": value(packed[0], "%", "additions right, in four bits"),
+        "minus_adapter": value(plugged[1], "%", "subtractions right, with the adapter"),
+        "plus_adapter": value(plugged[0], "%", "additions right, with the adapter"),
+        "plus_unplugged": value(taken_out[0], "%", "additions right, adapter unplugged"),
+        "adapter_share": value(share, "%", "weights of the adapter, of the small model's"),
+        "less": value(costs["all weights"] / costs["four bits and an adapter"], "×", "bytes of weights, gradients and Adam: all against four bits and an adapter"),
+        "whole_peak": value(peaks["all weights"], "B", "peak of training all of Qwen3 0.6B, rehearsed"),
+        "four_bits_saved": value(saved * 1e9, "B", "saved by four bits there, rehearsed"),
+        "least_peak": value(peaks["… scores of answers only"], "B", "peak with all four measures, rehearsed"),
+        "largest_fits": value(float(found[:-1]), "", "billion weights of the largest Qwen3 that a T4 trains, planned"),
+    }
+if "stops" in globals():
+    guesses["of_ten"] = guess(of_ten, in_ten)
+    values |= {
+        "library": value(subtracts, "%", "subtractions right, transformers, peft and bitsandbytes"),
+        "library_unplugged": value(adds, "%", "additions right, their adapter unplugged"),
+        "stops": value(stops, "%", "answers that stop when the end sign was masked"),
+    }
+reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses, **values)
+
+# %% [markdown] tags=["minutes-0"]
+# ## Keep this, and what comes next
+#
+# ```python
+# four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float16)
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
+# model = prepare_model_for_kbit_training(model, gradient_checkpointing_kwargs={"use_reentrant": False})
+# model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+# assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
+# # labels: -100 for the question, then the answer and tokenizer.eos_token_id
+# with torch.autocast("cuda", torch.float16):                       # never bf16 on a T4
+#     loss = model(input_ids=ids, labels=labels).loss               # scale, backward, unscale, clip, step, update
+# model.save_pretrained("adapter")                                  # some 20 MB
+# PeftModel.from_pretrained(base, "adapter")                        # plug it in; model.disable_adapter() unplugs it
+# ```
+#
+# **An open task.** Write fifty pairs of your own, in your own words, and teach them to a real model. Keep ten aside. How many does it get right that it has never seen, and what did it forget?
+#
+# This is the last lesson. You can now say what a chip should do, measure what it does, find out why it doesn't, and make a model your own on hardware that costs nothing. Go and make something.

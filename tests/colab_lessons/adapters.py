@@ -1,0 +1,63 @@
+"""Adapted layers, and ways to merge them, right and wrong."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from colab_lessons import data
+
+
+class Adapter(nn.Module):
+    """As in lesson 15, without the packing."""
+
+    def __init__(self, linear, rank, bits):
+        super().__init__()
+        self.frozen, self.bias, self.plugged = linear.weight.detach(), linear.bias, 2.0
+        self.down = nn.Linear(linear.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, linear.out_features, bias=False)
+
+    def forward(self, x):
+        return F.linear(x, self.frozen, self.bias) + self.plugged * self.up(self.down(x))
+
+
+def linear(weight, bias=None):
+    made = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    made.weight.data = weight
+    if bias is not None:
+        made.bias.data = bias.data
+    return made
+
+
+def part(layer):
+    return layer.up.weight.data @ layer.down.weight.data
+
+
+def merged(layer):
+    return linear(layer.frozen + layer.plugged * part(layer), layer.bias)
+
+
+def frozen_alone(layer):
+    return linear(layer.frozen, layer.bias)
+
+
+def added_once(layer):
+    return linear(layer.frozen + part(layer), layer.bias)
+
+
+def without_bias(layer):
+    return linear(layer.frozen + layer.plugged * part(layer))
+
+
+def transposed(layer):
+    return linear((layer.frozen + layer.plugged * part(layer)).T)
+
+
+def wrong(layer):
+    return linear(layer.frozen * float("nan"), layer.bias)
+
+
+def rows(count=50):
+    """Subtractions and then as many additions, each with a sign for the end."""
+    found = [data.sums(sign=sign).train[:count] for sign in "-+"]
+    return F.pad(torch.tensor(np.concatenate(found)), (0, 1), value=13)
