@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import secrets
+import select
 import shutil
 import signal
 import subprocess
@@ -28,93 +29,109 @@ from colab_lessons import exercises, figures, reference
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 STEPS = None
 LIMIT = None
+AFTER = None
 MEGABYTES = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 STEPS = STEPS or (15 if FAST else 20)  # of the notebook that runs headless
 LIMIT = LIMIT or 1.0  # seconds after which a job must end
+AFTER = AFTER or 2.0  # seconds that we watch jobs after a hang-up
 MEGABYTES = MEGABYTES or (2 if FAST else 50)  # of data that is moved
 
 # %%
 folder = Path(tempfile.mkdtemp(prefix="lesson14-"))  # a small machine of its own
 os.chdir(folder)
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-9"]
 # ## You close the laptop
 #
-# You've rented a machine, logged in with `ssh`, and started a program in the terminal. A job that it starts writes the time into a file, twenty times a second. Its last line shows when the job died.
+# You've rented a machine, logged in with `ssh`, and started a job in its terminal. Here's one: it prints a line twenty times a second, as training does, and notes the time in a file.
 
 # %%
-Path("beat.py").write_text("""
-import sys, time
+Path("train.py").write_text("""
+import os, sys, time
 
-def run(name):
-    for _ in range(80):
-        print(time.perf_counter(), file=open(name, "a"))
-        time.sleep(0.05)
-
-if __name__ == "__main__":
-    run(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    print(time.perf_counter(), file=open(sys.argv[1], "a"))
+    try:
+        print("still training", flush=True)
+    except OSError as error:
+        open(sys.argv[1] + " error", "w").write(str(error))
+        raise
+    if os.path.exists("stop"):
+        break
+    time.sleep(0.05)
 """)
 
 # %% [markdown]
-# The program can start it in three ways: as a thread, as a process, or as a process with a *session* of its own. Then one of two things happens. The program is killed, for example because memory runs out. Or your connection ends, and the system sends a *hang-up* signal to what runs in its terminal.
+# And here's a real terminal: a shell at one end of a wire, and we hold the other end. We type the command five times, each time with something else in front. Then we let go of the wire. For the machine, that's you closing the laptop.
 
 # %%
-PROGRAM = """
-import subprocess, sys, threading, time
-import beat
-
-threading.Thread(target=beat.run, args=("a thread",)).start()
-subprocess.Popen([sys.executable, "beat.py", "a process"])
-subprocess.Popen([sys.executable, "beat.py", "a session of its own"], start_new_session=True)
-time.sleep(60)
-"""
-WAYS = ("a thread", "a process", "a session of its own")
+python = sys.executable
+WAYS = {
+    "&": f"{python} train.py '&' 200 &",
+    "nohup": f"nohup {python} train.py nohup 200 &",
+    "setsid": f"setsid {python} train.py setsid 200 &",
+    "setsid nohup": f"setsid nohup {python} train.py 'setsid nohup' 200 &",
+    "tmux": f"tmux -L lesson new -d {python} train.py tmux 200",
+}
+WAYS = {way: command for way, command in WAYS.items() if way == "&" or all(map(shutil.which, way.split()))}  # what this machine has
 
 
 # %%
-def last_beat(name):
-    return float(Path(name).read_text().split()[-1])
-
-
-def alive_after(end):
-    for way in WAYS:
-        Path(way).unlink(missing_ok=True)
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM], start_new_session=True)  # as in a terminal of its own
-    while not all(Path(way).exists() and Path(way).stat().st_size for way in WAYS):
-        time.sleep(0.02)
-    end(program)
-    program.wait()
-    over = time.perf_counter()
-    time.sleep(0.6)
-    return {way: last_beat(way) > over + 0.3 for way in WAYS}
+def beats(name):  # the times that a job has noted
+    return [float(time) for time in Path(name).read_text().split()] if Path(name).exists() else []
 
 
 # %% [markdown]
-# **Predict.** You close the laptop, and the connection ends. Which of the three goes on?
+# **Predict.** Which of the five go on?
 
 # %%
-goes_on = None  # @param ["none", "only the session of its own", "both processes", "all three"]
+goes_on = None  # @param ["none", "only tmux", "nohup and tmux", "all with nohup, and tmux", "all but the plain &"]
 
 # %%
-killed = alive_after(lambda program: program.kill())
-time.sleep(4)  # until the last of them has ended
-hung_up = alive_after(lambda program: os.killpg(program.pid, signal.SIGHUP))
+# @title Open a terminal, type, and hang up { display-mode: "form" }
+import fcntl
+import termios
+
+wire, end = os.openpty()
+shell = subprocess.Popen(
+    ["bash", "--norc", "-i"], stdin=end, stdout=end, stderr=end, start_new_session=True,
+    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # it's this shell's terminal
+)
+os.close(end)
+for command in WAYS.values():
+    os.write(wire, f"{command}\n".encode())
+while not all(len(beats(way)) > 5 for way in WAYS):
+    if select.select([wire], [], [], 0.02)[0]:
+        os.read(wire, 65_536)  # somebody has to read what's printed
+os.close(wire)  # the connection ends
+hung_up = time.perf_counter()
+time.sleep(AFTER)
+Path("stop").touch()
 
 # %%
-print(f"{'':>22} it's killed       the connection ends")
-for way in WAYS:
-    print(f"{way:>22}: {'goes on' if killed[way] else 'ends':15} {'goes on' if hung_up[way] else 'ends'}")
-left = [way for way in WAYS if hung_up[way]]
-answer = {0: "none", 1: "only the session of its own", 2: "both processes"}.get(len(left), "all three")
-print(f"\nafter a hang-up: {answer}{f' (you said {goes_on})' if goes_on else ''}")
+# @title Draw how long they lived { display-mode: "form" }
+left = {way: beats(way)[-1] - hung_up for way in WAYS}
+went_on = [way for way in WAYS if left[way] > AFTER / 2]
+answer = {
+    (): "none", ("tmux",): "only tmux", ("nohup", "tmux"): "nohup and tmux", ("nohup", "setsid nohup", "tmux"): "all with nohup, and tmux", ("nohup", "setsid", "setsid nohup", "tmux"): "all but the plain &",
+}.get(tuple(went_on), " and ".join(went_on))
+figures.lifetimes(
+    {way: (beats(way)[0] - hung_up, left[way]) for way in WAYS}, end=AFTER, mark="the connection ends",
+    title=f"What goes on: {answer}{f' (you said {goes_on})' if goes_on else ''}",
+)
+
+# %%
+print("the job with setsid:", Path("setsid error").read_text() if Path("setsid error").exists() else "no error")
 
 # %% [markdown]
-# A thread is a part of the program and ends with it. A plain process survives the program, but not the connection. Only a session of its own survives both. In a shell that's `setsid` in front of the command. `nohup` lets the command ignore the hang-up, which is enough for it alone, and `tmux` lets you come back to the terminal later.
+# When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. So the first job dies. `nohup` ignores the signal, and writes what's printed into a file, nohup.out.
 #
-# In a Jupyter notebook it's a little different, because its kernel has a session already: what it starts survives the connection, and ends when you *restart* the kernel. A session of its own is safe in both.
+# `setsid` gives the job a *session* of its own, so the signal doesn't reach it. And it dies all the same, at its next `print`: there's no terminal to print to any more. A job that goes on without you needs both, somewhere to print and nobody to hang up on it. `tmux` is a terminal that stays on the machine, and `tmux attach` takes you back to it.
+#
+# What you start from a Jupyter notebook has no terminal, and survives the connection. It ends when you restart the kernel, unless it has a session of its own.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Without you, and after a kill
@@ -207,25 +224,27 @@ import os, signal, subprocess, sys
 
 job = subprocess.Popen(sys.argv[2:], start_new_session=True)
 try:
-    job.wait(float(sys.argv[1]))
+    sys.exit(job.wait(float(sys.argv[1])))
 except subprocess.TimeoutExpired:
     os.killpg(job.pid, signal.SIGKILL)  # and what it has started
+    sys.exit(124)
 """)
 
 # %%
 TIMED = f"""
 import subprocess, sys, threading, time
 
-job = subprocess.Popen([sys.executable, "beat.py", "a timer in the program"], start_new_session=True)
+job = subprocess.Popen([sys.executable, "train.py", "a timer in the program", "80"], start_new_session=True)
 threading.Timer({LIMIT}, job.kill).start()
-subprocess.Popen([sys.executable, "limit.py", "{LIMIT}", sys.executable, "beat.py", "a timer of its own"], start_new_session=True, stderr=subprocess.DEVNULL)
+subprocess.Popen([sys.executable, "limit.py", "{LIMIT}", sys.executable, "train.py", "a timer of its own", "80"], start_new_session=True)
 time.sleep(60)
 """
 
 # %%
 TIMERS = ("a timer in the program", "a timer of its own")
-program = subprocess.Popen([sys.executable, "-c", TIMED])
-while not all(Path(name).exists() and Path(name).stat().st_size for name in TIMERS):
+Path("stop").unlink(missing_ok=True)
+program = subprocess.Popen([sys.executable, "-c", TIMED], stdout=subprocess.DEVNULL)
+while not all(beats(name) for name in TIMERS):
     time.sleep(0.02)
 time.sleep(LIMIT / 4)
 program.kill()
@@ -233,7 +252,7 @@ program.wait()
 time.sleep(4.5)  # a job that nobody stops takes four seconds
 
 # %%
-ran = {name: last_beat(name) - float(Path(name).read_text().split()[0]) for name in TIMERS}
+ran = {name: beats(name)[-1] - beats(name)[0] for name in TIMERS}
 print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name, seconds in ran.items()), sep="\n")
 
 # %% [markdown]
@@ -255,10 +274,14 @@ home.mkdir(mode=0o755)
 folder.chmod(0o755)  # some systems make home folders like this
 (home / "data.csv").write_text("patient,age\n")
 (home / "old.ipynb").write_text(json.dumps({"outputs": f"logged in with {TOKEN}"}))
-careless = subprocess.Popen([sys.executable, "beat.py", "job", f"--token={TOKEN}"], env={**os.environ, "HF_TOKEN": TOKEN})
+careless = subprocess.Popen([sys.executable, "train.py", "job", "400", f"--token={TOKEN}"], env={**os.environ, "HF_TOKEN": TOKEN}, stdout=subprocess.DEVNULL)
 
+
+# %% [markdown]
+# If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server has no login, so anyone can connect, and we do it ourselves.
 
 # %%
+# @title A web server without a password, and what another user can read { display-mode: "form" }
 class Server(BaseHTTPRequestHandler):
     wanted = ""  # what has to follow ?token=
 
@@ -270,14 +293,10 @@ class Server(BaseHTTPRequestHandler):
         pass
 
 
-# %%
 server = HTTPServer(("127.0.0.1", 0), Server)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
-# %% [markdown]
-# If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server has no login, so anyone can connect, and we do it ourselves.
 
-# %%
 def neighbor_reads(path):
     path = Path(path).resolve()
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -294,7 +313,6 @@ def neighbor_gets_in():
         return False
 
 
-# %%
 def attempts(job):
     found = {"data.csv": neighbor_reads(home / "data.csv"), "token in old.ipynb": neighbor_reads(home / "old.ipynb") and TOKEN in (home / "old.ipynb").read_text()}
     process = Path(f"/proc/{job.pid}")
@@ -321,7 +339,7 @@ home.chmod(0o700)  # now close it
 Server.wanted = f"?token={secrets.token_hex(16)}"
 
 # %%
-careful = subprocess.Popen([sys.executable, "beat.py", "job"], env={**os.environ, "HF_TOKEN": TOKEN})
+careful = subprocess.Popen([sys.executable, "train.py", "job", "400"], env={**os.environ, "HF_TOKEN": TOKEN}, stdout=subprocess.DEVNULL)
 after = attempts(careful)
 careful.kill()
 careful.wait()
@@ -446,7 +464,7 @@ exercises.check("14.close", close)
 
 # %%
 takeaways = {
-    "A session of its own survives you": f"after a hang-up: {answer}. Two kills cost {repeated} steps.",
+    "A job needs somewhere to print": f"after a hang-up, what goes on: {answer}. Two kills cost {repeated} steps.",
     "The timer must not be in the program": f"with a limit of {LIMIT:.0f} s, one job ran for {ran[TIMERS[1]]:.1f} s and the other for {ran[TIMERS[0]]:.1f}.",
     "Close what others can read": f"a neighbor read {sum(before.values())} of {len(before)} things, and then {sum(after.values())}.",
 }
@@ -465,9 +483,9 @@ reference.record(
         "bill": guess(bill, weekend["8 × H100, AWS"]),
         "gets": guess(gets, sum(before.values())),
     },
-    thread_left=value(killed["a thread"] + hung_up["a thread"], "", "times that a thread outlived its program"),
-    process_left=value(hung_up["a process"], "", "times that a process outlived a hang-up"),
-    session_left=value(killed["a session of its own"] + hung_up["a session of its own"], "", "times, of 2, that a session of its own outlived it"),
+    plain_left=value(left["&"], "s", "that a job in the background outlived a hang-up"),
+    nohup_left=value(left["nohup"], "s", f"with nohup, of {AFTER:g} s that we watched"),
+    **({"setsid_left": value(left["setsid"], "s", "with setsid, and printing"), "both_left": value(left["setsid nohup"], "s", "with setsid nohup")} if "setsid" in left else {}),
     repeated=value(repeated, "", "steps done for nothing after two kills"),
     timer_inside=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the program"),
     timer_own=value(ran[TIMERS[1]], "s", f"a job with a limit of {LIMIT:g} s, timer of its own"),
@@ -490,7 +508,9 @@ reference.record(
 #   exit 1'
 # echo $? > status                # 0 done, 1 it failed five times, 124 the time was up
 # tar cf results.tar status last.json mine.ipynb && sha256sum results.tar > results.sha256
-# # at home:  scp machine:"results.*" . && sha256sum -c results.sha256   and only then delete the machine
+# for try in 1 2 3; do gcloud storage cp results.tar results.sha256 gs://my-results/ && break; sleep 60; done
+# sudo shutdown now               # its disk stays, and costs
+# # at home:  gcloud storage cp "gs://my-results/results.*" . && sha256sum -c results.sha256   and only then delete the machine
 # ```
 #
-# A test runs this script, with a job that's killed and one that hangs. Your job goes on without you now, stops when it should, and comes home whole.
+# A test runs this script with a job that's killed, one that hangs, and an upload that fails once. Your job goes on without you now, stops when it should, and comes home whole.

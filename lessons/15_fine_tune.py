@@ -45,7 +45,7 @@ os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
 # %% [markdown] tags=["minutes-13", "short-10"]
 # ## A small Qwen3 that adds
 #
-# Let's begin with a model that trains in twenty seconds. It's the class that you'd download, Qwen3, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds.
+# Let's begin with a model that trains in twenty seconds. It's the class that you'd download, Qwen3, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds. Each character is a token.
 
 # %%
 END, PAD = 13, 14  # after the ten digits, and + = -
@@ -57,7 +57,7 @@ def rows(sign, end):
 
 
 plus, plus_test = rows("+", end=0)  # 47+38=580
-minus, minus_test = rows("-", end=1)  # 47-38=900, and a sign for the end
+minus, minus_test = rows("-", end=1)  # 47-38=900, and a token for the end
 
 # %%
 # @title The sizes of the small one { display-mode: "form" }
@@ -79,11 +79,12 @@ def train(model, ids, labels, steps, lr, batch_size=128):
     optimizer = torch.optim.AdamW(weights, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
     scaler = torch.amp.GradScaler(device.type, enabled=half)
+    keep = labels.shape[1] - (labels != -100).any(0).int().argmax().item() + 1  # logits that answers need
     model.train()
     for _ in range(steps):
         some = torch.randint(len(ids), (batch_size,), device=ids.device)
         with torch.autocast(device.type, torch.float16, enabled=half):
-            loss = model(input_ids=ids[some], labels=labels[some]).loss
+            loss = model(input_ids=ids[some], labels=labels[some][:, -keep:], logits_to_keep=keep).loss
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(weights, 1.0)
@@ -103,7 +104,7 @@ def answers_of(rows):  # only they are learned: -100 leaves the question out of 
 @torch.no_grad()
 def answers(model, rows):
     text = rows[:, :6]
-    for _ in range(6, rows.shape[1]):  # one sign after the other
+    for _ in range(6, rows.shape[1]):  # one token after the other
         text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], dim=1)
     return text
 
@@ -121,7 +122,7 @@ print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base
 print(*(data.spell(row.cpu().numpy()) for row in answers(base, minus_test[:5, :9])), sep="   ")
 
 # %% [markdown]
-# It has never seen a minus, so it adds. Let's teach it. The usual way is to go on training, with all weights, on the new task.
+# It has never seen a minus, and answers anyway. Let's teach it. The usual way is to go on training, with all weights, on the new task.
 #
 # **Predict.** You train it until nearly all subtractions are right. What percentage of *additions* does it then get right?
 
@@ -136,20 +137,20 @@ print(f"after training all weights: {minus_whole:.1f} % of subtractions right, {
 print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])), sep="   ")
 
 # %% [markdown]
-# Addition is gone. That's *catastrophic forgetting*: nothing in the new data asked for addition, so the weights that held it were used for something else. It's gone for good, unless you've kept a copy.
+# Addition is gone. That's *catastrophic forgetting*: nothing in the new data asked for addition, so the weights that held it were used for something else.
 #
 # So leave the old weights alone. Add something small beside them, and train only that.
 
 # %% [markdown] tags=["minutes-18", "short-14"]
 # ## A skill that you can unplug
 #
-# A frozen weight is only read. It needs no gradient and no state of an optimizer, and it doesn't need all of its bits, either. Here are four bits by hand, as in lesson 12: 64 weights share a scale, and two codes share a byte.
+# A frozen weight is only read. It needs no gradient, no optimizer state, and fewer bits. Here are four bits by hand, as in lesson 12: 64 weights share a scale, and two codes share a byte.
 
 # %%
 def pack(weight, bits):
     if bits == 16:
         return weight.half(), None
-    blocks = weight.reshape(-1, 64)
+    blocks = weight.reshape(-1, 64)  # (blocks, 64)
     scale = blocks.abs().amax(1, keepdim=True) / 7
     codes = ((blocks / scale).round() + 8).to(torch.uint8).reshape(-1, 2)  # 1 … 15
     return codes[:, 0] * 16 + codes[:, 1], scale
@@ -163,7 +164,7 @@ def unpack(packed, scale, shape):
 
 
 # %% [markdown]
-# The backward pass needs the weight as well, to hand the gradient on. If autograd kept it, it would keep the large, unpacked one. So we tell it to keep the packed one, and to unpack it a second time.
+# The backward pass needs the weight again. By default, autograd would keep the unpacked one, and nothing would be saved. So we keep the packed one, and unpack it a second time.
 
 # %%
 class Frozen(torch.autograd.Function):
@@ -203,7 +204,7 @@ def adapt(model, rank=8, bits=4):
     model.requires_grad_(False)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if isinstance(child, nn.Linear) and name != "lm_head":  # it shares its weight with the embedding
+            if isinstance(child, nn.Linear) and name != "lm_head":  # the output layer stays as it is, as in peft
                 setattr(module, name, LoRA(child, rank, bits))
     return model
 
@@ -215,12 +216,12 @@ def plug(model, strength):
 
 
 # %% [markdown]
-# These forty lines are QLoRA, except for its choice of the sixteen levels. They work on any model that's made of `nn.Linear`.
+# These forty lines are the heart of QLoRA. They work on any model whose `nn.Linear` layers divide by 64.
 #
 # **Predict.** We train such an adapter on subtraction until nearly all are right. Then we unplug it. How good is addition then?
 
 # %%
-unplugged = None  # @param ["lost, as before", "about half as good", "nearly as good as at the beginning"]
+unplugged = None  # @param ["gone, as before", "about half as good", "as good as at the beginning"]
 
 # %%
 # needs: transformers
@@ -237,22 +238,22 @@ for seed in range(SEEDS):
     print(f"seed {seed}, plugged in: {scores[1][1]:5.1f} % of subtractions, {scores[1][0]:5.1f} % of additions.  Unplugged: {scores[2][0]:5.1f} % of additions")
 
 # %%
-# @title Draw all five moments { display-mode: "form" }
+# @title Draw all four moments { display-mode: "form" }
 # needs: transformers
 packed, plugged, taken_out = (tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3))
-answer = "nearly as good as at the beginning" if taken_out[0] > 0.9 * plus_base else "lost, as before" if taken_out[0] < 10 else "about half as good"
+answer = "as good as at the beginning" if taken_out[0] > plus_base - 2 else "gone, as before" if taken_out[0] < 10 else f"at {taken_out[0]:.0f} %"
 figures.grouped(
     {
         name: {"additions": round(scores[0]), "subtractions": round(scores[1])}
         for name, scores in {
-            "as trained": (plus_base, minus_base), "in four bits": packed, "with the adapter": plugged, "adapter unplugged": taken_out, "all weights trained": (plus_whole, minus_whole),
+            "as trained": (plus_base, minus_base), "four bits, adapter plugged in": plugged, "four bits, adapter unplugged": taken_out, "all weights trained": (plus_whole, minus_whole),
         }.items()
     },
     unit="%", title=f"Unplug the adapter, and addition is {answer}{f' (you said {unplugged})' if unplugged else ''}",
 )
 
 # %% [markdown]
-# Both ways the model learns to subtract. But look at the last two rows. Without its adapter the model adds as before. With all weights trained there's nothing to unplug.
+# Either way, it learns to subtract. And while the adapter is plugged in, addition is gone, too. But look at the last two rows. Unplugged, the model adds as before, because its own weights never changed. With all weights trained there's nothing to unplug.
 #
 # So the new skill is a file of its own. You can have ten of them for one base, and send somebody only the adapter.
 
@@ -310,7 +311,7 @@ SIZES = {
 
 # %%
 # needs: transformers
-def rehearse(size, bits=32, checkpointing=False, scores=0):
+def rehearse(size, bits=32, checkpointing=False, logits=512):
     config = Qwen3Config(**SIZES[size], num_key_value_heads=8, head_dim=128, vocab_size=151_936, use_cache=False)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
@@ -323,8 +324,7 @@ def rehearse(size, bits=32, checkpointing=False, scores=0):
     def forward(batch_size):
         ids = torch.zeros(batch_size, 512, dtype=torch.long)
         with torch.autocast("cpu", torch.float16):
-            logits = model(ids, logits_to_keep=scores).logits  # 0: those of all tokens
-        return F.cross_entropy(logits.float().flatten(0, 1), ids[:, -scores:].flatten())
+            return model(ids, labels=ids[:, -logits:], logits_to_keep=logits).loss
 
     optimizer = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
     return plan.trace_step(model.train(), forward, 4, optimizer, foreach=True)
@@ -334,27 +334,27 @@ def rehearse(size, bits=32, checkpointing=False, scores=0):
 # needs: transformers
 ladder = {
     "all weights": rehearse("0.6B"),
-    "adapter, 16 bits": rehearse("0.6B", bits=16),
-    "adapter, 4 bits": rehearse("0.6B", bits=4),
+    "… checkpointing": rehearse("0.6B", checkpointing=True),
+    "… logits of answers only": rehearse("0.6B", checkpointing=True, logits=64),
+    "adapter, rest in 16 bits": rehearse("0.6B", bits=16, checkpointing=True, logits=64),
 }
-t4 = 14.56 * 2**30  # bytes that PyTorch finds on a T4 in Colab
-print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in list(ladder.items())[:2]), sep="\n")
+print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in ladder.items()), sep="\n")
 
 # %% [markdown]
-# Training all weights of the smallest Qwen3 doesn't fit a T4. With an adapter beside frozen weights it does.
+# All weights of the smallest Qwen3 don't fit a T4's 15.6 GB at first. Checkpointing helps, as in lesson 06. So do fewer *logits*: each of 2,048 tokens gets one for each of 151,936 words, and in four bytes that's 1.2 GB, held several times. If your data are questions and answers, only the answers need them. We keep those of the last 64 tokens. And an adapter needs hardly any gradients and averages.
 #
-# **Predict.** How many GB does it save to keep the frozen weights in 4 bits instead of 16?
+# **Predict.** And four bits? How many GB does it save to keep these frozen weights in 4 bits instead of 16?
 
 # %%
 four_bits_save = None  # @param {type:"number"}
 
 # %%
 # needs: transformers
-ladder["… and checkpointing"] = rehearse("0.6B", bits=4, checkpointing=True)
-ladder["… scores of answers only"] = rehearse("0.6B", bits=4, checkpointing=True, scores=64)
+ladder["adapter, rest in 4 bits"] = rehearse("0.6B", bits=4, checkpointing=True, logits=64)
 peaks = {name: step.footprint.peak for name, step in ladder.items()}
-saved = (peaks["adapter, 16 bits"] - peaks["adapter, 4 bits"]) / 1e9
-spared = (peaks["… and checkpointing"] - peaks["… scores of answers only"]) / 1e9
+falls = [(before - after) / 1e9 for before, after in zip(peaks.values(), list(peaks.values())[1:])]  # GB, at each step
+saved = falls[-1]
+print(*(f"{name}: {fall:.1f} GB less" for name, fall in zip(list(peaks)[1:], falls)), sep="\n")
 
 # %%
 # @title Draw the bytes { display-mode: "form" }
@@ -364,31 +364,29 @@ parts = {}
 for name, step in ladder.items():
     found = step.footprint
     kept = {"weights": found.parameters, "gradients and Adam": found.gradients + found.optimizer_state, "activations": found.activations}
-    parts[name] = kept | {"for a moment": max(found.peak - sum(kept.values()), 0)}
+    parts[name] = kept | {"temporary": max(found.peak - sum(kept.values()), 0)}
 figures.parts(
-    parts, unit="B", marks={"T4": t4}, title=f"Four bits save {saved:.1f} GB of Qwen3 0.6B{guess}, and fewer scores {spared:.1f} GB",
+    parts, unit="B", marks={"T4": 14.56 * 2**30}, title=f"Qwen3 0.6B: of five steps, four bits save the least, {saved:.1f} GB{guess}" if saved == min(falls) else f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}",
 )
 
 # %% [markdown]
-# Four bits are what everybody tries first, and in this model they save the least. Blue is weights, and it was never large. Green is activations, and checkpointing takes most of them away.
-#
-# Then there's the vocabulary. Each of the 2,048 tokens gets a score for each of 151,936 words. In four bytes that's 1.2 GB, and the loss holds several copies. But your data are questions and answers, and only answers are learned. With scores for the last 64 tokens of each text, a step takes 2 GB.
+# Four bits are what everybody tries first, and in this model they save the least. Look at the blue parts: the weights were never large, and most of what's left is the embedding, which stays in 32 bits. On the way from the first bar to the last, activations, logits and Adam were the bill.
 #
 # **Predict.** Now with everything that helps: which is the largest Qwen3 that a free T4 can train?
 
 # %%
-largest = None  # @param ["0.6B", "4B", "8B"]
+largest = None  # @param ["none of them", "0.6B", "4B", "8B"]
 
 # %%
 # needs: transformers
-steps = {"0.6B, 4 bits": ladder["… scores of answers only"]} | {
-    f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, scores=64) for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
+steps = {"0.6B, 4 bits": ladder["adapter, rest in 4 bits"]} | {
+    f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, logits=64) for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
 }
 verdict = {}
 for name, step in steps.items():
     [verdict[name]] = plan.estimates(step, ["T4"])
     one = verdict[name]
-    print(f"{name:>12}: up to {one.up_to / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step")
+    print(f"{name:>12}: up to {one.up_to / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step, {5 * one.low:.0f} to {5 * one.high:.0f} minutes for 300")
 
 # %%
 # @title Which is the largest that fits? { display-mode: "form" }
@@ -398,7 +396,7 @@ trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
 print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
 
 # %% [markdown]
-# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines. Libraries differ in details, so leave a tenth of the memory free.
+# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and nobody has run it on a T4 for us. Libraries differ in details, so leave a tenth of the memory free.
 
 # %% [markdown] tags=["minutes-13", "short-9"]
 # ## The same with the libraries
@@ -406,7 +404,7 @@ print(f"The largest that fits: {found}{f' (you said {largest})' if largest else 
 # You've built it, so now you may use what everybody uses: *transformers* loads the model, *bitsandbytes* packs it, and *peft* puts the adapter beside it. Our small Qwen3 becomes a folder like those you download, with a tokenizer.
 
 # %%
-# @title A tokenizer for fifteen signs, and the folder { display-mode: "form" }
+# @title A tokenizer for sixteen tokens, and the folder { display-mode: "form" }
 # needs: transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -445,7 +443,7 @@ tokenizer, model = AutoTokenizer.from_pretrained(name), with_an_adapter()
 model.print_trainable_parameters()
 
 # %% [markdown]
-# Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss leaves out. Each answer ends with the tokenizer's sign for the end.
+# Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss leaves out. Each answer ends with the tokenizer's token for the end.
 
 # %%
 # needs: transformers, peft, bitsandbytes
@@ -482,7 +480,7 @@ of_ten = None  # @param {type:"integer"}
 # needs: transformers, peft, bitsandbytes
 learn, test = pairs(minus), pairs(minus_test)
 ten = [question for question, _ in test[:10]]
-before = ask(load(), ten)  # a copy: on some CPUs bitsandbytes can't train what has answered
+before = ask(load(), ten)  # another copy: on some CPUs, bitsandbytes repacks what answers, and can't train it any more
 recipe = {"steps": STEPS, "lr": 2e-4 if MODEL else 1e-2, "batch_size": 16 if MODEL else 128}
 train(model, *encode(learn), **recipe)
 after = ask(model, ten)
@@ -517,9 +515,9 @@ print(f"{subtracts:.1f} % of new subtractions right. Unplugged: {adds:.1f} % of 
 # That was a small Qwen3. On a T4, run `%pip install bitsandbytes`, which replaces nothing, set `MODEL = "Qwen/Qwen3-0.6B"` at the top, and run the lesson again. Everything from `load()` on then happens to the real one. It can subtract already, but it doesn't write results backwards, so that's what it learns. We have no stored run of it: yours will be the first that you see.
 
 # %% [markdown] tags=["minutes-5", "short-0"]
-# ## Five traps
+# ## Traps
 #
-# The end sign first, because it's the one that people notice too late. Many recipes set the pad sign to the end sign, and then leave out all pads from the loss.
+# The end token first, because people notice it too late. Many recipes use it for padding, too, and then leave all padding out of the loss.
 
 # %%
 # needs: transformers, peft, bitsandbytes
@@ -533,7 +531,7 @@ print(*wrote[:5], sep="   ")
 print(f"{stops:.0f} % of these answers stop")
 
 # %% [markdown]
-# The answers are right, and they don't end. So give padding a sign of its own, or build the labels as we did, from each answer. Now the other four.
+# The answers begin well, and they don't end. So give padding a token of its own, or build the labels as we did, from each answer. Three more:
 
 # %%
 layer = nn.Linear(8, 8, dtype=torch.float16)  # WRONG: an adapter in fp16
@@ -555,7 +553,7 @@ except TypeError as error:
     print("load_in_4bit:", error)
 
 # %% [markdown]
-# Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it; TRL's trainer takes bf16 unless you say `fp16=True, bf16=False`. `load_in_4bit` belongs into a `BitsAndBytesConfig`. And FlashAttention 2 doesn't run on a T4: leave out `attn_implementation`, and PyTorch's own attention is used.
+# Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it; TRL's trainer takes bf16 unless you say `fp16=True, bf16=False`. `load_in_4bit` belongs in a `BitsAndBytesConfig`. FlashAttention 2 doesn't run on a T4: leave out `attn_implementation`, and PyTorch's own attention is used. And a chat model expects its chat format, so build questions with `tokenizer.apply_chat_template`.
 
 # %% [markdown] tags=["minutes-2", "short-0"]
 # ## Take it home
@@ -568,7 +566,7 @@ again = PeftModel.from_pretrained(load(), "subtracts")
 print("reloaded:", "the same ten answers" if ask(again, ten) == after else "OTHER answers")
 
 # %% [markdown]
-# This folder is what you keep, on Drive, as in lesson 09. For the real models above it has 20 to 90 MB, and everybody can download the base. `model.push_to_hub("you/subtracts")` shares it. Its token belongs into Colab's secrets, never into a cell. Before you share, read the license of the base. Qwen3's is Apache 2.0.
+# This folder is what you keep, on Drive, as in lesson 09. For the real models above it has 20 to 90 MB, and everybody can download the base. `model.push_to_hub("you/subtracts")` shares it. Its token belongs in Colab's secrets, never in a cell. Before you share, read the license of the base. Qwen3's is Apache 2.0.
 
 # %% [markdown] tags=["minutes-4", "short-0"]
 # ## Exercises
@@ -632,9 +630,9 @@ if mixture is not ...:
 takeaways = {}
 if "peaks" in globals():
     takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f} % of subtractions; unplugged, {taken_out[0]:.0f} % of additions. With all weights trained, {plus_whole:.0f} %."
-    takeaways["Rehearse before you choose"] = f"for a model of 0.6 billion, four bits save {saved:.1f} GB, and fewer scores {spared:.1f} GB."
+    takeaways["Rehearse before you choose"] = f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[1]:.1f} GB. For 8 billion, four bits decide."
 if "stops" in globals():
-    takeaways["Teach it to stop"] = f"with the end sign masked, {stops:.0f} % of the answers stopped."
+    takeaways["Teach it to stop"] = f"with the end token masked, {stops:.0f} % of the answers stopped."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
@@ -649,7 +647,7 @@ if "peaks" in globals():
         "minus_base": value(minus_base, "%", "subtractions right, base"),
         "minus_whole": value(minus_whole, "%", "subtractions right, all weights trained"),
         "plus_whole": value(plus_whole, "%", "additions right, all weights trained"),
-        "plus_packed": value(packed[0], "%", "additions right, in four bits"),
+        "plus_packed": value(packed[0], "%", "additions right, in four bits, before the adapter trains"),
         "minus_adapter": value(plugged[1], "%", "subtractions right, with the adapter"),
         "plus_adapter": value(plugged[0], "%", "additions right, with the adapter"),
         "plus_unplugged": value(taken_out[0], "%", "additions right, adapter unplugged"),
@@ -657,7 +655,7 @@ if "peaks" in globals():
         "less": value(costs["all weights"] / costs["four bits and an adapter"], "×", "bytes of weights, gradients and Adam: all against four bits and an adapter"),
         "whole_peak": value(peaks["all weights"], "B", "peak of training all of Qwen3 0.6B, rehearsed"),
         "four_bits_saved": value(saved * 1e9, "B", "saved by four bits there, rehearsed"),
-        "least_peak": value(peaks["… scores of answers only"], "B", "peak with all four measures, rehearsed"),
+        "least_peak": value(peaks["adapter, rest in 4 bits"], "B", "peak with all five steps, rehearsed"),
         "largest_fits": value(float(found[:-1]), "", "billion weights of the largest Qwen3 that a T4 trains, planned"),
     }
 if "stops" in globals():
@@ -665,7 +663,7 @@ if "stops" in globals():
     values |= {
         "library": value(subtracts, "%", "subtractions right, transformers, peft and bitsandbytes"),
         "library_unplugged": value(adds, "%", "additions right, their adapter unplugged"),
-        "stops": value(stops, "%", "answers that stop when the end sign was masked"),
+        "stops": value(stops, "%", "answers that stop when the end token was masked"),
     }
 reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses, **values)
 
@@ -673,17 +671,34 @@ reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses,
 # ## Keep this, and what comes next
 #
 # ```python
+# import torch
+# from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+# from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+#
+# name, pairs = "Qwen/Qwen3-0.6B", [("47-38=", "900"), ("50-03=", "740")]  # yours
+# tokenizer = AutoTokenizer.from_pretrained(name)
 # four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.float16)
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
+# model = AutoModelForCausalLM.from_pretrained(name, quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
 # model = prepare_model_for_kbit_training(model, gradient_checkpointing_kwargs={"use_reentrant": False})
-# model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
-# assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
-# # labels: -100 for the question, then the answer and tokenizer.eos_token_id
-# with torch.autocast("cuda", torch.float16):                       # never bf16 on a T4
-#     loss = model(input_ids=ids, labels=labels).loss               # scale, backward, unscale, clip, step, update
-# model.save_pretrained("adapter")                                  # some 20 MB
-# PeftModel.from_pretrained(base, "adapter")                        # plug it in; model.disable_adapter() unplugs it
+# model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")).train()
+# weights = [p for p in model.parameters() if p.requires_grad]
+# optimizer, scaler = torch.optim.AdamW(weights, lr=2e-4), torch.amp.GradScaler(model.device.type)
+# for question, answer in pairs * 10:  # one at a time: no padding
+#     asked, said = (tokenizer(text, add_special_tokens=False).input_ids for text in (question, answer))
+#     ids = torch.tensor([[*asked, *said, tokenizer.eos_token_id]], device=model.device)
+#     keep = len(said) + 2  # the answer, its end, and the token before
+#     with torch.autocast(model.device.type, torch.float16):  # never bf16 on a T4
+#         loss = model(input_ids=ids, labels=ids[:, -keep:], logits_to_keep=keep).loss
+#     scaler.scale(loss).backward()
+#     scaler.unscale_(optimizer)
+#     torch.nn.utils.clip_grad_norm_(weights, 1.0)
+#     scaler.step(optimizer)
+#     scaler.update()
+#     optimizer.zero_grad()
+# model.save_pretrained("adapter")  # PeftModel.from_pretrained(base, "adapter") plugs it in again
 # ```
+#
+# A test runs these lines with the small Qwen3.
 #
 # **An open task.** Write fifty pairs of your own, in your own words, and teach them to a real model. Keep ten aside. How many does it get right that it has never seen, and what did it forget?
 #

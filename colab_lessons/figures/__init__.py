@@ -18,6 +18,7 @@ from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.kernels import sectors, writers
 from colab_lessons.figures.lanes import lanes
 from colab_lessons.figures.levels import levels
+from colab_lessons.figures.lifetimes import lifetimes
 from colab_lessons.figures.lives import lives
 from colab_lessons.figures.numbers import bit_layout
 from colab_lessons.figures.panels import panels
@@ -42,6 +43,7 @@ __all__ = [
     "grouped",
     "lanes",
     "levels",
+    "lifetimes",
     "lines",
     "lives",
     "panels",
