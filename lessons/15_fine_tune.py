@@ -335,13 +335,12 @@ def rehearse(size, bits=32, checkpointing=False, logits=512):
 ladder = {
     "all weights": rehearse("0.6B"),
     "… checkpointing": rehearse("0.6B", checkpointing=True),
-    "… logits of answers only": rehearse("0.6B", checkpointing=True, logits=64),
-    "adapter, rest in 16 bits": rehearse("0.6B", bits=16, checkpointing=True, logits=64),
+    "adapter, rest in 16 bits": rehearse("0.6B", bits=16, checkpointing=True),
 }
 print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in ladder.items()), sep="\n")
 
 # %% [markdown]
-# All weights of the smallest Qwen3 don't fit a T4's 15.6 GB at first. Checkpointing helps, as in lesson 06. So do fewer *logits*: each of 2,048 tokens gets one for each of 151,936 words, and in four bytes that's 1.2 GB, held several times. If your data are questions and answers, only the answers need them. We keep those of the last 64 tokens. And an adapter needs hardly any gradients and averages.
+# A T4 in Colab has 15.6 GB. Training all weights doesn't fit at first. With checkpointing, as in lesson 06, it just does. An adapter halves that again, because it needs hardly any gradients and averages.
 #
 # **Predict.** And four bits? How many GB does it save to keep these frozen weights in 4 bits instead of 16?
 
@@ -350,10 +349,11 @@ four_bits_save = None  # @param {type:"number"}
 
 # %%
 # needs: transformers
-ladder["adapter, rest in 4 bits"] = rehearse("0.6B", bits=4, checkpointing=True, logits=64)
+ladder["… 4 bits"] = rehearse("0.6B", bits=4, checkpointing=True)
+ladder["… logits of answers only"] = rehearse("0.6B", bits=4, checkpointing=True, logits=64)
 peaks = {name: step.footprint.peak for name, step in ladder.items()}
 falls = [(before - after) / 1e9 for before, after in zip(peaks.values(), list(peaks.values())[1:])]  # GB, at each step
-saved = falls[-1]
+saved = falls[-2]
 print(*(f"{name}: {fall:.1f} GB less" for name, fall in zip(list(peaks)[1:], falls)), sep="\n")
 
 # %%
@@ -366,11 +366,13 @@ for name, step in ladder.items():
     kept = {"weights": found.parameters, "gradients and Adam": found.gradients + found.optimizer_state, "activations": found.activations}
     parts[name] = kept | {"temporary": max(found.peak - sum(kept.values()), 0)}
 figures.parts(
-    parts, unit="B", marks={"T4": 14.56 * 2**30}, title=f"Qwen3 0.6B: of five steps, four bits save the least, {saved:.1f} GB{guess}" if saved == min(falls) else f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}",
+    parts, unit="B", marks={"T4": 14.56 * 2**30}, title=f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}, and fewer logits {falls[-1]:.1f} GB",
 )
 
 # %% [markdown]
-# Four bits are what everybody tries first, and in this model they save the least. Look at the blue parts: the weights were never large, and most of what's left is the embedding, which stays in 32 bits. On the way from the first bar to the last, activations, logits and Adam were the bill.
+# Four bits are what everybody tries first, and in this model they save the least. Look at the blue parts: the weights were never large, and what's left of them is mostly the embedding, which stays in 32 bits.
+#
+# The last step is one that few people take. The model gives each of 2,048 tokens a *logit* for each of 151,936 words. In four bytes that's 1.2 GB, held several times. If your data are questions and answers, only the answers need theirs. Here those are the last 64 tokens. In `train` above, it's `logits_to_keep`.
 #
 # **Predict.** Now with everything that helps: which is the largest Qwen3 that a free T4 can train?
 
@@ -379,7 +381,7 @@ largest = None  # @param ["none of them", "0.6B", "4B", "8B"]
 
 # %%
 # needs: transformers
-steps = {"0.6B, 4 bits": ladder["adapter, rest in 4 bits"]} | {
+steps = {"0.6B, 4 bits": ladder["… logits of answers only"]} | {
     f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, logits=64) for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
 }
 verdict = {}
@@ -396,7 +398,7 @@ trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
 print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
 
 # %% [markdown]
-# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and nobody has run it on a T4 for us. Libraries differ in details, so leave a tenth of the memory free.
+# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and we have no run on a T4. Steps may take half as long again there, since PyTorch has no fast attention for Qwen3's grouped heads on this chip. Leave a tenth of the memory free.
 
 # %% [markdown] tags=["minutes-13", "short-9"]
 # ## The same with the libraries
@@ -422,6 +424,7 @@ from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_t
 from transformers import BitsAndBytesConfig
 
 name = MODEL or "small-qwen3"
+device = device if device.type == "cuda" else torch.device("cpu")  # bitsandbytes trains on these two
 dtype = torch.float16 if half else torch.float32  # not bfloat16: a T4 has no units for it
 four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype)
 
@@ -480,7 +483,7 @@ of_ten = None  # @param {type:"integer"}
 # needs: transformers, peft, bitsandbytes
 learn, test = pairs(minus), pairs(minus_test)
 ten = [question for question, _ in test[:10]]
-before = ask(load(), ten)  # another copy: on some CPUs, bitsandbytes repacks what answers, and can't train it any more
+before = ask(load(), ten)  # another copy: on some CPUs, what has answered trains wrongly, without an error
 recipe = {"steps": STEPS, "lr": 2e-4 if MODEL else 1e-2, "batch_size": 16 if MODEL else 128}
 train(model, *encode(learn), **recipe)
 after = ask(model, ten)
@@ -630,7 +633,7 @@ if mixture is not ...:
 takeaways = {}
 if "peaks" in globals():
     takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f} % of subtractions; unplugged, {taken_out[0]:.0f} % of additions. With all weights trained, {plus_whole:.0f} %."
-    takeaways["Rehearse before you choose"] = f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[1]:.1f} GB. For 8 billion, four bits decide."
+    takeaways["Rehearse before you choose"] = f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[-1]:.1f} GB. For 8 billion, four bits decide."
 if "stops" in globals():
     takeaways["Teach it to stop"] = f"with the end token masked, {stops:.0f} % of the answers stopped."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -655,7 +658,7 @@ if "peaks" in globals():
         "less": value(costs["all weights"] / costs["four bits and an adapter"], "×", "bytes of weights, gradients and Adam: all against four bits and an adapter"),
         "whole_peak": value(peaks["all weights"], "B", "peak of training all of Qwen3 0.6B, rehearsed"),
         "four_bits_saved": value(saved * 1e9, "B", "saved by four bits there, rehearsed"),
-        "least_peak": value(peaks["adapter, rest in 4 bits"], "B", "peak with all five steps, rehearsed"),
+        "least_peak": value(peaks["… logits of answers only"], "B", "peak with all four steps, rehearsed"),
         "largest_fits": value(float(found[:-1]), "", "billion weights of the largest Qwen3 that a T4 trains, planned"),
     }
 if "stops" in globals():

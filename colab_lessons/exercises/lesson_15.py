@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from colab_lessons import data
 from colab_lessons.exercises import NotYet, close, exercise, field, number
 
 _ADAPTER = 16 * (4096 + 12288)
@@ -24,7 +25,7 @@ def adapter(answer: Mapping[str, Any]) -> str:
         raise NotYet("Add the weights of both matrices, 4,096 × 16 and 16 × 12,288.")
     if close(percent, _ADAPTER / _LAYER):
         raise NotYet("That's a fraction. Multiply it by 100.")
-    if not close(percent, 100 * _ADAPTER / _LAYER, 0.02):
+    if not close(percent, 100 * _ADAPTER / _LAYER, 0.05):
         raise NotYet("Divide by the layer's own 4,096 × 12,288 weights.")
     return "262,144 weights are half a percent of 50 million."
 
@@ -62,6 +63,8 @@ def merge(answer: Callable, adapter: Callable) -> str:
             raise NotYet("The adapter is there. It has to be multiplied by layer.plugged.")
         if bias and (found.bias is None or _near(got + layer.bias, wanted)):
             raise NotYet("The adapter is in. One of the layers has a bias.")
+        if found.bias is not None and not bias:
+            raise NotYet("This layer has no bias, and a new nn.Linear has one: bias=False.")
         raise NotYet(
             "It gives other numbers. unpack(layer.packed, layer.scale, layer.shape) first."
         )
@@ -81,6 +84,8 @@ def mixture(answer: Any) -> str:
         raise NotYet("These rows have no END. F.pad puts one at the end of each.")
     if answer.shape[1] != 10 or not (answer[:, 9] == _END).all():
         raise NotYet("Each row has ten signs, and the last one is END.")
+    if answer.is_floating_point():
+        raise NotYet("Tokens are whole numbers, and this tensor isn't.")
     if len(answer) > 10_000:
         raise NotYet(f"{len(answer):,} rows; at most 10,000 are asked for.")
     signs, share = answer[:, 2], (answer[:, 2] == _PLUS).double().mean().item()
@@ -90,9 +95,23 @@ def mixture(answer: Any) -> str:
         raise NotYet("There are no additions. What the adapter doesn't see, it forgets.")
     if share == 1:
         raise NotYet("There are no subtractions, so it won't learn them.")
-    if not 0.2 <= share <= 0.8:
+    wrong = answer[(_results(answer) != answer[:, 6:9]).any(1)]
+    if len(wrong):
+        raise NotYet(f"{data.spell(wrong[0].cpu().numpy())} is wrong. Take the lesson's own rows.")
+    if len(answer.unique(dim=0)) < 1_000:
+        raise NotYet("Those are few different rows. Take a thousand or more.")
+    if not 0.14 <= share <= 0.86:
         raise NotYet(f"{share:.0%} of the rows are additions. Take more of what's rare.")
     return f"{share:.0%} additions. Now the cell below trains an adapter with them."
+
+
+def _results(rows: Any) -> Any:
+    """The three figures, last one first, that each row should have."""
+    import torch
+
+    left, right = (10 * rows[:, k] + rows[:, k + 1] for k in (0, 3))
+    found = torch.where(rows[:, 2] == _PLUS, left + right, left - right)
+    return torch.stack([found % 10, found // 10 % 10, found // 100], dim=1)
 
 
 def _near(found: Any, wanted: Any) -> bool:

@@ -34,7 +34,7 @@ _NO_FLOAT64 = (
 )
 _NOT_ON_APPLE = {torch.float64, torch.float8_e4m3fn, torch.float8_e5m2}
 #: What of PyTorch itself has to know the truth: tensors without data are made of real ones there.
-_KNOWS_THE_TRUTH = ("torch._subclasses", "torch.fx")
+_KNOWS_THE_TRUTH = ("bitsandbytes.backends", "torch._subclasses", "torch.fx")
 
 #: The error of PyTorch's allocator for the host's memory, c10/core/impl/alloc_cpu.cpp.
 _TOO_LARGE = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")

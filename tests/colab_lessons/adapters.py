@@ -57,7 +57,20 @@ def wrong(layer):
     return linear(layer.frozen * float("nan"), layer.bias)
 
 
-def rows(count=50):
+def with_a_bias(layer):
+    made = nn.Linear(layer.frozen.shape[1], layer.frozen.shape[0])
+    made.weight.data = layer.frozen + layer.plugged * part(layer)
+    return made
+
+
+def rows(count=600):
     """Subtractions and then as many additions, each with a sign for the end."""
     found = [data.sums(sign=sign).train[:count] for sign in "-+"]
     return F.pad(torch.tensor(np.concatenate(found)), (0, 1), value=13)
+
+
+def relabelled(mixture):
+    """Subtractions that say they are additions."""
+    changed = mixture.clone()
+    changed[:, 2] = torch.where(torch.arange(len(mixture)) % 2 == 0, 10, changed[:, 2])
+    return changed

@@ -613,15 +613,17 @@ CASES = {
         {"adapter": adapters.Adapter}, lambda layer: ..., adapters.merged,
         [(adapters.frozen_alone, "frozen layer alone"), (adapters.added_once, "layer.plugged"),
          (adapters.without_bias, "has a bias"), (adapters.transposed, "the layer's is"),
-         (adapters.wrong, "other numbers"), (lambda layer: layer, "an nn.Linear"),
-         (3, "cannot be read")],
+         (adapters.wrong, "other numbers"), (adapters.with_a_bias, "bias=False"),
+         (lambda layer: layer, "an nn.Linear"), (3, "cannot be read")],
     ),
     "15.mixture": (
         {}, ..., MIXTURE,
-        [(MIXTURE[:50], "no additions"), (MIXTURE[50:], "no subtractions"),
+        [(MIXTURE[:600], "no additions"), (MIXTURE[600:], "no subtractions"),
          (MIXTURE[:, :9], "have no END"), (MIXTURE.roll(1, 1), "last one is END"),
-         (MIXTURE[:60], "what's rare"), (MIXTURE.repeat(101, 1), "at most 10,000"),
-         (MIXTURE.clamp_max(1) * 13, "neither"), (3, "One tensor")],
+         (MIXTURE[:650], "few different"), (MIXTURE.repeat(10, 1), "at most 10,000"),
+         (MIXTURE.clamp_max(1) * 13, "neither"), (MIXTURE.double(), "whole numbers"),
+         (adapters.relabelled(MIXTURE), "is wrong"), (adapters.rows(1100)[:1150], "what's rare"),
+         (3, "One tensor")],
     ),
 }  # fmt: skip
 
