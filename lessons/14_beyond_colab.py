@@ -65,18 +65,19 @@ for _ in range(int(sys.argv[2])):
 """)
 
 # %% [markdown]
-# And here's a real terminal: a shell at one end of a wire, and we hold the other end. We type the command five times, each time with something else in front. Then we let go of the wire. For the machine, that's you closing the laptop.
+# And here's a real terminal: a shell at one end of a wire, and we hold the other end. We type the command six times, each time in another way. Then we let go of the wire. For the machine, that's a connection that ends.
 
 # %%
 python = sys.executable
 WAYS = {
     "&": f"{python} train.py '&' 200 &",
+    "& > log": f"{python} train.py '& > log' 200 > log1.txt 2>&1 &",
     "nohup": f"nohup {python} train.py nohup 200 &",
     "setsid": f"setsid {python} train.py setsid 200 &",
-    "setsid nohup": f"setsid nohup {python} train.py 'setsid nohup' 200 &",
+    "setsid > log": f"setsid {python} train.py 'setsid > log' 200 > log2.txt 2>&1 &",
     "tmux": f"tmux -L lesson new -d {python} train.py tmux 200",
 }
-WAYS = {way: command for way, command in WAYS.items() if way == "&" or all(map(shutil.which, way.split()))}  # what this machine has
+WAYS = {way: command for way, command in WAYS.items() if way[0] == "&" or shutil.which(way.split()[0])}  # what this machine has
 
 
 # %%
@@ -85,16 +86,18 @@ def beats(name):  # the times that a job has noted
 
 
 # %% [markdown]
-# **Predict.** Which of the five go on?
+# **Predict.** Which of the six go on?
 
 # %%
-goes_on = None  # @param ["none", "only tmux", "nohup and tmux", "all with nohup, and tmux", "all but the plain &"]
+goes_on = None  # @param ["tmux", "nohup, tmux", "nohup, setsid > log, tmux", "nohup, setsid, setsid > log, tmux", "all with a log, nohup, tmux"]
 
 # %%
 # @title Open a terminal, type, and hang up { display-mode: "form" }
 import fcntl
 import termios
 
+for name in ("stop", "setsid error", *WAYS):
+    Path(name).unlink(missing_ok=True)
 wire, end = os.openpty()
 shell = subprocess.Popen(
     ["bash", "--norc", "-i"], stdin=end, stdout=end, stderr=end, start_new_session=True,
@@ -114,22 +117,19 @@ Path("stop").touch()
 # %%
 # @title Draw how long they lived { display-mode: "form" }
 left = {way: beats(way)[-1] - hung_up for way in WAYS}
-went_on = [way for way in WAYS if left[way] > AFTER / 2]
-answer = {
-    (): "none", ("tmux",): "only tmux", ("nohup", "tmux"): "nohup and tmux", ("nohup", "setsid nohup", "tmux"): "all with nohup, and tmux", ("nohup", "setsid", "setsid nohup", "tmux"): "all but the plain &",
-}.get(tuple(went_on), " and ".join(went_on))
+answer = ", ".join(way for way in WAYS if left[way] > AFTER / 2)
 figures.lifetimes(
     {way: (beats(way)[0] - hung_up, left[way]) for way in WAYS}, end=AFTER, mark="the connection ends",
-    title=f"What goes on: {answer}{f' (you said {goes_on})' if goes_on else ''}",
+    title=f"Survivors: {answer}{f' (you said {goes_on})' if goes_on else ''}",
 )
 
 # %%
 print("the job with setsid:", Path("setsid error").read_text() if Path("setsid error").exists() else "no error")
 
 # %% [markdown]
-# When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. So the first job dies. `nohup` ignores the signal, and writes what's printed into a file, nohup.out.
+# When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. That ends the first two jobs. `nohup` ignores the signal, and writes what's printed into nohup.out.
 #
-# `setsid` gives the job a *session* of its own, so the signal doesn't reach it. And it dies all the same, at its next `print`: there's no terminal to print to any more. A job that goes on without you needs both, somewhere to print and nobody to hang up on it. `tmux` is a terminal that stays on the machine, and `tmux attach` takes you back to it.
+# `setsid` gives the job a *session* of its own, so the signal doesn't reach it. It still dies, at its next `print`: the terminal is gone. Give it a file to print to, and it survives. `tmux` is a terminal that stays on the machine, and `tmux attach` takes you back to it. Some labs end everything when you log out, whatever you do. There, use their queue.
 #
 # What you start from a Jupyter notebook has no terminal, and survives the connection. It ends when you restart the kernel, unless it has a session of its own.
 
@@ -172,7 +172,7 @@ def execute(kill_at=None):  # once; with kill_at, its kernel is killed after so 
 # %% [markdown]
 # We kill its kernel after 7 steps, start it again, and kill it once more when 14 lines are written. The third life comes to the end.
 #
-# **Predict.** How many steps are done for nothing?
+# **Predict.** How many steps are done twice?
 
 # %%
 twice = None  # @param {type:"integer"}
@@ -180,7 +180,7 @@ twice = None  # @param {type:"integer"}
 # %%
 codes = [execute(kill_at=7), execute(kill_at=14), execute()]
 repeated = steps_done() - STEPS
-print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} more were done for nothing{f' (you said {twice})' if twice is not None else ''}")
+print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} were done twice{f' (you said {twice})' if twice is not None else ''}")
 
 # %% [markdown]
 # A killed kernel makes nbconvert exit with an error, so a shell knows that it has to try again: `for life in 1 2 3 4 5; do jupyter nbconvert … && break; done`. Cap the retries, or a plain bug is retried forever. What was done since the last save is done again. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` executes notebooks, too, and sets variables from outside.
@@ -196,27 +196,18 @@ print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated}
 bill = None  # @param {type:"number"}
 
 # %%
-PRICES = {
-    "8 × H100, AWS": "price-8-h100-aws", "H100, RunPod": "price-h100-runpod",
-    "A100 80 GB, Azure": "price-a100-azure", "A100 80 GB, RunPod": "price-a100-runpod",
-}
-rows = {name: published.get(key) for name, key in PRICES.items()}
-
-# %%
+PRICES = {"8 × H100, AWS": "price-8-h100-aws", "H100, RunPod": "price-h100-runpod", "A100 80 GB, Azure": "price-a100-azure", "A100 80 GB, RunPod": "price-a100-runpod"}
 HOURS = 63  # from Friday at 18:00 to Monday at 9:00
-weekend = {name: HOURS * row.value for name, row in rows.items()}
-for name, row in rows.items():
-    print(f"{name:>18}: {row.value:5.2f} $/h on {row.when}, {row.source}")
-
-# %%
-# @title Draw the bill { display-mode: "form" }
-guess = f" (you said ${bill:,.0f})" if bill else ""
-figures.bars(weekend, unit="$", log=True, title=f"A forgotten weekend: ${weekend['8 × H100, AWS']:,.0f} for eight H100s in a large cloud{guess}")
+weekend = {name: HOURS * published.get(key).value for name, key in PRICES.items()}
+for name, key in PRICES.items():
+    row = published.get(key)
+    print(f"{name:>18}: {row.value:5.2f} $/h on {row.when}, {row.source}: ${weekend[name]:,.0f}")
+print(f"eight H100s at AWS, forgotten for a weekend: ${weekend['8 × H100, AWS']:,.0f}{f' (you said ${bill:,.0f})' if bill else ''}")
 
 # %% [markdown]
 # These are list prices on demand. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and a budget alert may arrive a day late. So set a timer before the job starts. But where does the timer run?
 #
-# Let's try two. One is a thread in the program that starts the job, and one is a process of its own that starts the job and kills it when time is up. Then the program is killed.
+# Let's try two. One is a thread in the launcher, the program that starts the job. The other is a process of its own, which starts the job and kills it when time is up. Then the launcher is killed.
 
 # %%
 Path("limit.py").write_text("""
@@ -234,14 +225,14 @@ except subprocess.TimeoutExpired:
 TIMED = f"""
 import subprocess, sys, threading, time
 
-job = subprocess.Popen([sys.executable, "train.py", "a timer in the program", "80"], start_new_session=True)
+job = subprocess.Popen([sys.executable, "train.py", "a timer in the launcher", "80"], start_new_session=True)
 threading.Timer({LIMIT}, job.kill).start()
 subprocess.Popen([sys.executable, "limit.py", "{LIMIT}", sys.executable, "train.py", "a timer of its own", "80"], start_new_session=True)
 time.sleep(60)
 """
 
 # %%
-TIMERS = ("a timer in the program", "a timer of its own")
+TIMERS = ("a timer in the launcher", "a timer of its own")
 Path("stop").unlink(missing_ok=True)
 program = subprocess.Popen([sys.executable, "-c", TIMED], stdout=subprocess.DEVNULL)
 while not all(beats(name) for name in TIMERS):
@@ -256,13 +247,13 @@ ran = {name: beats(name)[-1] - beats(name)[0] for name in TIMERS}
 print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name, seconds in ran.items()), sep="\n")
 
 # %% [markdown]
-# The timer in the program died with it, and nobody stopped the job. On Linux, `timeout -k 30 3h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
+# The timer in the launcher died with it, and the job ran to its own end. On Linux, `timeout -k 30 9h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
 
 # %%
 print(facts.quote("vm-time-limit"))
 print(facts.quote("cloud-budgets"))
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-7"]
 # ## What can your neighbor read?
 #
 # Colab's machine is yours alone. On a lab's server or a shared node others log in, too. They don't need your password to read what you left open. Here's a careless job: data in a home folder, an old notebook that once printed a token, the token on the command line and in the environment, and a web server without a password.
@@ -281,7 +272,7 @@ careless = subprocess.Popen([sys.executable, "train.py", "job", "400", f"--token
 # If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server has no login, so anyone can connect, and we do it ourselves.
 
 # %%
-# @title A web server without a password, and what another user can read { display-mode: "form" }
+# @title A web server without a password { display-mode: "form" }
 class Server(BaseHTTPRequestHandler):
     wanted = ""  # what has to follow ?token=
 
@@ -297,6 +288,8 @@ server = HTTPServer(("127.0.0.1", 0), Server)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
+# %%
+# @title What another user can read { display-mode: "form" }
 def neighbor_reads(path):
     path = Path(path).resolve()
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -323,7 +316,7 @@ def attempts(job):
 
 
 # %% [markdown]
-# **Predict.** How many of these five does the neighbor get? Without `/proc`, as on a Mac, it's three.
+# **Predict.** How many of these five does the neighbor get?
 
 # %%
 gets = None  # @param {type:"integer"}
@@ -349,7 +342,7 @@ for name, seen in before.items():
 print(f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is not None else ''}, then {sum(after.values())}")
 
 # %% [markdown]
-# Command lines are public on most systems, and `ps` shows them. The environment is yours alone, so that's where a token belongs. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
+# Command lines are public on most systems, and `ps` shows them. Other users can't read your environment, so that's where a token belongs. A token that was visible is known, so closing the door doesn't help: revoke it, and make a new one. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
 
 # %% [markdown] tags=["minutes-4"]
 # ## Did all of it arrive?
@@ -392,16 +385,16 @@ print(f"the checksums are {'the same' if same else 'different'}")
 # ```
 # Colab, from a terminal        pip install google-colab-cli
 #                               colab new -s mine --gpu T4
-#                               colab exec -s mine -f mine.ipynb --timeout 10800;  colab stop -s mine
+#                               colab exec -s mine -f mine.ipynb --timeout 32400;  colab stop -s mine
 #
 # Kaggle, free, two T4s         kaggle kernels init -p .   # writes kernel-metadata.json; fill it in
-#                               kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 10800
+#                               kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 32400
 #
-# a lab's Slurm                 sbatch --gres=gpu:1 --time=3:00:00 --requeue --wrap "jupyter nbconvert --to notebook --execute --inplace mine.ipynb"
+# a lab's Slurm                 sbatch --gres=gpu:1 --time=9:00:00 --requeue --wrap "jupyter nbconvert --to notebook --execute --inplace mine.ipynb"
 #
 # a machine at Google Cloud     gcloud compute instances create mine --zone us-central1-a --machine-type n1-standard-4 \
 #                                 --accelerator type=nvidia-tesla-t4,count=1 --maintenance-policy TERMINATE \
-#                                 --max-run-duration 4h --instance-termination-action STOP \
+#                                 --max-run-duration 10h --instance-termination-action STOP --scopes storage-rw \
 #                                 --image-project deeplearning-platform-release --image-family FAMILY --metadata install-nvidia-driver=True
 #                               gcloud compute images list --project deeplearning-platform-release   # for FAMILY
 # ```
@@ -435,7 +428,8 @@ def start(command, seconds):  # command: a list
 ### BEGIN SOLUTION
 def start(command, seconds):
     limited = [sys.executable, str(folder / "limit.py"), str(seconds), *command]
-    return subprocess.Popen(limited, start_new_session=True, stderr=subprocess.DEVNULL)
+    with (folder / "log.txt").open("a") as log:  # or its next print ends it
+        return subprocess.Popen(limited, start_new_session=True, stdout=log, stderr=log)
 
 
 ### END SOLUTION
@@ -465,7 +459,7 @@ exercises.check("14.close", close)
 # %%
 takeaways = {
     "A job needs somewhere to print": f"after a hang-up, what goes on: {answer}. Two kills cost {repeated} steps.",
-    "The timer must not be in the program": f"with a limit of {LIMIT:.0f} s, one job ran for {ran[TIMERS[1]]:.1f} s and the other for {ran[TIMERS[0]]:.1f}.",
+    "The timer must not be in the launcher": f"with a limit of {LIMIT:.0f} s, one job ran for {ran[TIMERS[1]]:.1f} s and the other for {ran[TIMERS[0]]:.1f}.",
     "Close what others can read": f"a neighbor read {sum(before.values())} of {len(before)} things, and then {sum(after.values())}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -483,11 +477,11 @@ reference.record(
         "bill": guess(bill, weekend["8 × H100, AWS"]),
         "gets": guess(gets, sum(before.values())),
     },
-    plain_left=value(left["&"], "s", "that a job in the background outlived a hang-up"),
-    nohup_left=value(left["nohup"], "s", f"with nohup, of {AFTER:g} s that we watched"),
-    **({"setsid_left": value(left["setsid"], "s", "with setsid, and printing"), "both_left": value(left["setsid nohup"], "s", "with setsid nohup")} if "setsid" in left else {}),
-    repeated=value(repeated, "", "steps done for nothing after two kills"),
-    timer_inside=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the program"),
+    plain_left=value(left["&"], "s", "last sign of life of a job in the background, after the hang-up"),
+    nohup_left=value(left["nohup"], "s", f"… with nohup, of {AFTER:g} s that we watched"),
+    **({"setsid_left": value(left["setsid"], "s", "… with setsid, and printing"), "both_left": value(left["setsid > log"], "s", "… with setsid, and a file to print to")} if "setsid" in left else {}),
+    repeated=value(repeated, "", "steps done twice, after two kills"),
+    timer_inside=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the launcher"),
     timer_own=value(ran[TIMERS[1]], "s", f"a job with a limit of {LIMIT:g} s, timer of its own"),
     read_before=value(sum(before.values()), "", f"things of {len(before)} that a neighbor read"),
     read_after=value(sum(after.values()), "", "… after closing them"),
@@ -498,16 +492,16 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```bash
-# # run.sh, started with:  setsid nohup bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 4h, from outside
+# # run.sh, started with:  setsid bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 10h, from outside
 # # before: chmod 700 ~, and read -s HF_TOKEN; export HF_TOKEN           never on a command line
-# timeout -k 30 ${LIMIT:-3h} bash -c '
+# timeout -k 30 ${LIMIT:-9h} bash -c '
 #   for life in 1 2 3 4 5; do
 #     python -m nbconvert --to notebook --execute --inplace mine.ipynb && exit 0
 #     sleep 5
 #   done
 #   exit 1'
 # echo $? > status                # 0 done, 1 it failed five times, 124 the time was up
-# tar cf results.tar status last.json mine.ipynb && sha256sum results.tar > results.sha256
+# tar cf results.tar status log.txt mine.ipynb last.json; sha256sum results.tar > results.sha256
 # for try in 1 2 3; do gcloud storage cp results.tar results.sha256 gs://my-results/ && break; sleep 60; done
 # sudo shutdown now               # its disk stays, and costs
 # # at home:  gcloud storage cp "gs://my-results/results.*" . && sha256sum -c results.sha256   and only then delete the machine

@@ -29,7 +29,7 @@ def lifetimes(
         axes.text(0.03, -0.62, mark, fontsize=9)
         axes.set_yticks(range(len(lived)), list(lived))
         earliest = min(start for start, _ in lived.values())
-        axes.set(xlabel="seconds", xlim=(earliest, 1.35 * end), ylim=(len(lived) - 0.4, -0.9))
+        axes.set(xlabel="seconds", xlim=(1.2 * earliest, 1.35 * end), ylim=(len(lived) - 0.4, -0.9))
         axes.grid(axis="y", visible=False)
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         return finish(figure, f"Lifetimes around the moment: {mark}. {title}. {'; '.join(said)}.")
