@@ -306,6 +306,8 @@ def neighbor_gets_in():
         return False
 
 
+# %%
+# @title What the neighbor finds { display-mode: "form" }
 def attempts(job):
     found = {"data.csv": neighbor_reads(home / "data.csv"), "token in old.ipynb": neighbor_reads(home / "old.ipynb") and TOKEN in (home / "old.ipynb").read_text()}
     process = Path(f"/proc/{job.pid}")
@@ -382,21 +384,22 @@ print(f"the checksums are {'the same' if same else 'different'}")
 #
 # All of these need an account, so they don't run here. The commands are from their documentation, seen on 2026-11-25.
 #
-# ```
-# Colab, from a terminal        pip install google-colab-cli
-#                               colab new -s mine --gpu T4
-#                               colab exec -s mine -f mine.ipynb --timeout 32400;  colab stop -s mine
-#
-# Kaggle, free, two T4s         kaggle kernels init -p .   # writes kernel-metadata.json; fill it in
-#                               kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 32400
-#
-# a lab's Slurm                 sbatch --gres=gpu:1 --time=9:00:00 --requeue --wrap "jupyter nbconvert --to notebook --execute --inplace mine.ipynb"
-#
-# a machine at Google Cloud     gcloud compute instances create mine --zone us-central1-a --machine-type n1-standard-4 \
-#                                 --accelerator type=nvidia-tesla-t4,count=1 --maintenance-policy TERMINATE \
-#                                 --max-run-duration 10h --instance-termination-action STOP --scopes storage-rw \
-#                                 --image-project deeplearning-platform-release --image-family FAMILY --metadata install-nvidia-driver=True
-#                               gcloud compute images list --project deeplearning-platform-release   # for FAMILY
+# ```bash
+# # Colab, from a terminal: pip install google-colab-cli
+# colab new -s mine --gpu T4
+# colab exec -s mine -f mine.ipynb --timeout 32400;  colab stop -s mine
+# # Kaggle, free, two T4s; the first line writes kernel-metadata.json, fill it in
+# kaggle kernels init -p .
+# kaggle kernels push -p . --accelerator NvidiaTeslaT4 --timeout 32400
+# # a lab's Slurm, with the script below
+# sbatch --gres=gpu:1 --time=9:00:00 --requeue run.sh
+# # a machine at Google Cloud; the last line lists what FAMILY can be
+# gcloud compute instances create mine --zone us-central1-a --machine-type n1-standard-4 \
+#   --accelerator type=nvidia-tesla-t4,count=1 --maintenance-policy TERMINATE \
+#   --max-run-duration 10h --instance-termination-action STOP --scopes storage-rw \
+#   --image-project deeplearning-platform-release --image-family FAMILY \
+#   --metadata install-nvidia-driver=True
+# gcloud compute images list --project deeplearning-platform-release
 # ```
 #
 # In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice at Google, and two minutes' at AWS. Your loop ends with it. So copy each checkpoint into a bucket, and let something outside start the next machine. When a node fails, Slurm's `--requeue` does that for you. A machine that's only stopped keeps its disk, and its disk still costs.
@@ -492,6 +495,7 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```bash
+# #!/bin/bash
 # # run.sh, started with:  setsid bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 10h, from outside
 # # before: chmod 700 ~, and read -s HF_TOKEN; export HF_TOKEN           never on a command line
 # timeout -k 30 ${LIMIT:-9h} bash -c '

@@ -84,8 +84,7 @@ def train(model, ids, labels, steps, lr, batch_size=128, pad=PAD):
     for _ in range(steps):
         some = torch.randint(len(ids), (batch_size,), device=ids.device)
         with torch.autocast(device.type, torch.float16, enabled=half):
-            given = {"input_ids": ids[some], "attention_mask": ids[some] != pad}
-            loss = model(**given, labels=labels[some][:, -keep:], logits_to_keep=keep).loss
+            loss = model(ids[some], ids[some] != pad, labels=labels[some][:, -keep:], logits_to_keep=keep).loss
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(weights, 1.0)
@@ -144,7 +143,7 @@ print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])),
 # So leave the old weights alone. Add something small beside them, and train only that.
 
 # %% [markdown] tags=["minutes-18", "short-14"]
-# ## A skill that you can unplug
+# ## LoRA: a skill that you can unplug
 #
 # A frozen weight is only read. It needs no gradient, no optimizer state, and fewer bits. Here are four bits by hand, as in lesson 12: 64 weights share a scale, and two codes share a byte.
 
