@@ -122,8 +122,15 @@ def prediction_sheet(course: Course, lesson: Lesson) -> str:
 def moved(
     course: Course, lessons: Sequence[Lesson], notebook: NotebookNode, place: Place
 ) -> NotebookNode:
-    """Return a notebook whose badge, and ways to others of the `lessons` handed out, lead to hand-outs."""
+    """Return a notebook whose badge and ways on lead to hand-outs of the `lessons`.
+
+    Ways to other lessons go: those have their solutions in them.
+    """
+    others = [course.colab_url(lesson) for lesson in course.lessons if lesson not in lessons]
     for cell in notebook.cells:
+        if "navigation" in assemble.tags_of(cell):
+            ways = cell.source.split(" · ")
+            cell.source = " · ".join(way for way in ways if not any(url in way for url in others))
         for lesson in lessons:
             cell.source = cell.source.replace(course.colab_url(lesson), place.colab_url(lesson))
     return notebook
