@@ -35,7 +35,7 @@ function rank(page, title, anchor, score) {
   if (anchor) return score + 5;
   const inTitle = share(wordsOf(`${page} ${title}`));
   const below = share(wordsOf(headings(page).join(" ")));
-  return Math.min(score, 5) + 9 + Math.max(21 * inTitle, 12 * below);
+  return Math.min(score, 5) + 9 + Math.max(22.2 * inTitle, 12 * below);
 }
 
 var Scorer = {
