@@ -49,7 +49,7 @@ os.chdir(folder)
 # You've rented a machine, logged in with `ssh`, and started a job in its terminal. Here's one: it prints a line twenty times a second, as training does, and notes the time in a file.
 
 # %%
-Path("train.py").write_text("""
+written = Path("train.py").write_text("""
 import os, sys, time
 
 for _ in range(int(sys.argv[2])):
@@ -210,7 +210,7 @@ print(f"eight H100s at AWS, forgotten for a weekend: ${weekend['8 × H100, AWS']
 # Let's try two. One is a thread in the launcher, the program that starts the job. The other is a process of its own, which starts the job and kills it when time is up. Then the launcher is killed.
 
 # %%
-Path("limit.py").write_text("""
+written = Path("limit.py").write_text("""
 import os, signal, subprocess, sys
 
 job = subprocess.Popen(sys.argv[2:], start_new_session=True)
