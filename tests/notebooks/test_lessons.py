@@ -45,7 +45,7 @@ def run_here(lesson, solved, tmp_path):
     """Run it on this machine, without a network and on another clock; keep which lines ran."""
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     hard["WATCH_LINES"] = str(tmp_path / "cpu")
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=120)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert sound.run_problems(outcome) == []
     return outcome
@@ -57,7 +57,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     """Every learner's cell, and each solution below its stub; without a network, on another clock."""
     before = execute.packages()
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=120)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert sound.run_problems(outcome) == []
     attempts = tmp_path / "attempts"
