@@ -45,7 +45,7 @@ os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
 # %% [markdown] tags=["minutes-13", "short-10"]
 # ## A small Qwen3 that adds
 #
-# Let's begin with a model that trains in twenty seconds. It's the class that you'd download, Qwen3, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds. Each character is a token.
+# Let's begin with a model that trains in twenty seconds. It's the same class as the Qwen3 that you'd download, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds. Each character is a token.
 
 # %%
 END, PAD = 13, 14  # after the ten digits, and + = -
@@ -529,7 +529,7 @@ print(*wrote[:5], sep="   ")
 print(f"{stops:.0f} % of these answers stop")
 
 # %% [markdown]
-# The answers begin well, and they don't end. So give padding a token of its own, or build the labels as we did, from each answer. Some more:
+# The answers begin well, and they don't end. So give padding a token of its own, or build the labels as we did, from each answer. Here are two more.
 
 # %%
 layer = nn.Linear(8, 8, dtype=torch.float16)  # WRONG: an adapter in fp16

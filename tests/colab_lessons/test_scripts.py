@@ -37,6 +37,15 @@ def card(lesson, language):
     return "".join(f"{line[2:]}\n" for line in lines)
 
 
+def run(folder, environment, *command):
+    """Run it there; return what it printed."""
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     ("cell", "limit", "saved", "status"), [(ONCE_KILLED, 60, "20", "0"), (HANGS, 6, "5", "124")]
 )
@@ -58,15 +67,7 @@ def test_the_script_to_keep_ends_and_brings_home_what_there_is(
         "LIMIT": f"{limit}s",
         "HOME": str(tmp_path),
     }
-    done = subprocess.run(
-        ["bash", "run.sh"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run(tmp_path, environment, "bash", "run.sh")
     assert (tmp_path / "stopped").read_text() == "shutdown now\n"
     home = tmp_path / "bucket"
     subprocess.run(["sha256sum", "-c", "results.sha256"], cwd=home, check=True)
@@ -99,15 +100,6 @@ def test_the_lines_to_keep_of_15_train_and_save_an_adapter(tmp_path):
     script = (
         f"{SMALL}\n{lines}\nprint(loss.isfinite().item(), all(w.grad is None for w in weights))"
     )
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split()[-2:] == ["True", "True"]
+    said = run(tmp_path, {**os.environ, "HF_HUB_OFFLINE": "1"}, sys.executable, "-c", script)
+    assert said.split()[-2:] == ["True", "True"]
     assert (tmp_path / "adapter" / "adapter_model.safetensors").stat().st_size > 10_000

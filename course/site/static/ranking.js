@@ -1,10 +1,12 @@
 // How does the search rank pages, and which words of a page does it show?
 // Sphinx scores words. On top of that: a known problem that's named as asked comes first, then lessons
 // whose headings say it; a page that only lists problems, or one for teachers, comes later.
-const asked = () => (new URLSearchParams(location.search).get("q") ?? "").toLowerCase();
+const asked = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().trim();
 const SMALL = new Set("a an and for in is it no not of on out the to with".split(" "));
 const wordsOf = (text) =>
   (text.toLowerCase().replaceAll("z", "s").match(/[\p{L}\p{N}]+/gu) ?? []).filter((word) => !SMALL.has(word));
+
+const wanted = wordsOf(asked);
 
 // "profiler" and "profile", "quantization" and "quantise": the same beginning is enough.
 function alike(one, other) {
@@ -15,18 +17,17 @@ function alike(one, other) {
 
 // How many of the words that were asked for are in these? From 0 to 1.
 function share(words) {
-  const wanted = wordsOf(asked());
   const there = wanted.filter((word) => words.some((other) => alike(word, other)));
   return wanted.length ? there.length / wanted.length : 0;
 }
 
-const headings = (page) =>
-  Object.entries(Search._index.alltitles)
-    .filter(([, places]) => places.some(([file]) => Search._index.docnames[file] === page))
-    .map(([title]) => title);
+// Every heading of the site, with the page and the place where it stands.
+const headings = () =>
+  Object.entries(Search._index.alltitles).flatMap(([title, places]) => places.map(([file, id]) => ({ title, file, id })));
+const headingsOf = (page) => headings().filter(({ file }) => Search._index.docnames[file] === page);
 
 // A problem's heading: the shorter it is, the more of it was asked for.
-const named = (heading) => (heading.toLowerCase().includes(asked().trim()) ? 34.5 : 26) + 40 / heading.length;
+const named = (heading) => (heading.toLowerCase().includes(asked) ? 34.5 : 26) + 40 / heading.length;
 
 function rank(page, title, anchor, score) {
   if (page.startsWith("problems/")) return anchor ? named(title.split(" > ").pop()) : score - 10;
@@ -34,7 +35,7 @@ function rank(page, title, anchor, score) {
   if (!page.startsWith("lessons/")) return score;
   if (anchor) return score + 5;
   const inTitle = share(wordsOf(`${page} ${title}`));
-  const below = share(wordsOf(headings(page).join(" ")));
+  const below = share(headingsOf(page).flatMap((heading) => wordsOf(heading.title)));
   return Math.min(score, 5) + 9 + Math.max(22.2 * inTitle, 12 * below);
 }
 
@@ -53,7 +54,7 @@ var Scorer = {
 // The 200 letters of a page that have most of the words; its title isn't news.
 function excerpt(text, keywords) {
   const lower = text.toLowerCase();
-  const places = keywords.flatMap((word) => [...lower.matchAll(RegExp(RegExp.escape?.(word) ?? word.replace(/\W/g, "\\$&"), "g"))]);
+  const places = keywords.flatMap((word) => [...lower.matchAll(RegExp(word.replace(/\W/g, "\\$&"), "g"))]);
   const starts = places.map(({ index }) => index).sort((a, b) => a - b);
   const later = starts.filter((at) => at > 60);
   let [best, most] = [starts[0] ?? 0, 0];
@@ -78,11 +79,10 @@ if (typeof Search !== "undefined") {
   const plain = Search._performSearch;
   Search._performSearch = (...given) => {
     const found = plain(...given);
-    const { alltitles, docnames, filenames, titles } = Search._index;
-    for (const [title, places] of Object.entries(alltitles))
-      for (const [file, id] of places)
-        if (id && docnames[file].startsWith("problems/") && share(wordsOf(title)) === 1)
-          found.push([docnames[file], `${titles[file]} > ${title}`, `#${id}`, null, named(title), filenames[file], "title"]);
+    const { docnames, filenames, titles } = Search._index;
+    for (const { title, file, id } of headings())
+      if (id && docnames[file].startsWith("problems/") && share(wordsOf(title)) === 1)
+        found.push([docnames[file], `${titles[file]} > ${title}`, `#${id}`, null, named(title), filenames[file], "title"]);
     const seen = new Map();
     for (const one of found) {
       const key = one[0] + one[2];
