@@ -14,15 +14,19 @@ from pygments.lexers import PythonLexer, TextLexer
 HEIGHT = 590  # pixels below a slide's title
 _TEXT = (74, 40)  # letters a line, pixels a line
 #: Sizes of code: up to so high a cell has this one; letters a line, pixels a line.
-_CODE = ((340, 62, 38), (440, 74, 31), (HEIGHT - 60, 84, 28))
+_CODE = ((340, 64, 38), (440, 77, 31), (HEIGHT - 60, 87, 28))
 
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of a slide and the pixels that it takes; `last` ends its slide, `alone` has one to itself."""
+    """A piece of a slide and the pixels that it takes, and what belongs `below` it.
+
+    `last` ends its slide, `alone` has one to itself.
+    """
 
     html: str
     height: int
+    below: int = 0
     kind: str = ""
     heading: str = ""
     last: bool = False
@@ -39,9 +43,9 @@ def height_of(piece: str) -> int:
     return pixels * sum(math.ceil(len(row) / letters) for row in rows) + 24 + extra
 
 
-def code(source: str) -> str:
+def code(source: str, size: int | None = None) -> str:
     """Return Python as HTML, coloured, with its long lines wrapped under themselves."""
-    return f'<pre class="code size-{_size(source)}">{_coloured(source)}</pre>'
+    return f'<pre class="code size-{_size(source) if size is None else size}">{_coloured(source)}</pre>'
 
 
 def code_height(source: str, size: int | None = None) -> int:
@@ -54,9 +58,10 @@ def code_height(source: str, size: int | None = None) -> int:
     return pixels * sum(max(1, row) for row in rows) + 44
 
 
-def fitting(source: str) -> Iterator[str]:
-    """Code in pieces that a slide can hold, cut at empty lines, or where there is none in the middle."""
-    if code_height(source) <= HEIGHT - 60:
+def fitting(source: str, below: int = 0) -> Iterator[str]:
+    """Code in pieces, the last with room `below`; cut at empty lines, or else in the middle."""
+    size = len(_CODE) - 1
+    if code_height(source, size) <= (HEIGHT - below if 0 < below <= HEIGHT // 2 else HEIGHT - 60):
         yield source
         return
     lines = source.splitlines()
@@ -66,14 +71,20 @@ def fitting(source: str) -> Iterator[str]:
     empty = [i for i, line in enumerate(lines) if not line.strip()]
     flush = [i for i, line in enumerate(lines) if i and line[:1].strip() and line[0] not in ")]}"]
     middle = min(empty or flush or [len(lines) // 2], key=lambda i: abs(i - len(lines) / 2))
-    for half in (lines[:middle], lines[middle:]):
-        yield from fitting("\n".join(half).strip("\n"))
+    yield from fitting("\n".join(lines[:middle]).strip("\n"))
+    yield from fitting("\n".join(lines[middle:]).strip("\n"), below)
 
 
 def _size(source: str) -> int:
     """The largest of the sizes in which code is not too high; the smallest where it always is."""
     fitting = [i for i, (most, *_) in enumerate(_CODE) if code_height(source, i) <= most]
     return fitting[0] if fitting else len(_CODE) - 1
+
+
+def size_beside(source: str, below: int) -> int:
+    """Return the largest size in which code leaves `below` pixels; its own where none does."""
+    sizes = range(_size(source), len(_CODE))
+    return next((i for i in sizes if code_height(source, i) + below <= HEIGHT), sizes[0])
 
 
 def _indent(line: str) -> int:

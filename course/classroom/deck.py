@@ -11,7 +11,7 @@ from pygments.formatters import HtmlFormatter
 
 from colab_helpers import _files
 from course import npm
-from course.classroom import TEMPLATES, blocks, slides, template
+from course.classroom import TEMPLATES, slides, template
 from course.table import Course, CourseError, Lesson
 from course.write import assemble, parts
 
@@ -43,14 +43,7 @@ def make(course: Course, lesson: Lesson, notebook: NotebookNode, short: bool = F
     expected = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
     title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, "title", expected)
     body = [slide for part in chosen for slide in slides.of(part, notes)]
-    return Deck((title, *_sizes(notebook), *body), minutes)
-
-
-def _sizes(notebook: NotebookNode) -> list[slides.Slide]:
-    """A slide with the names for sizes that later code uses."""
-    cells = [cell for cell in notebook.cells if assemble.SIZES in assemble.tags_of(cell)]
-    texts = [slides.sizes(cell.source) for cell in cells]
-    return [slides.Slide("Sizes that come up", blocks.code(text), "code") for text in texts if text]
+    return Deck((title, *body), minutes)
 
 
 def page(lesson: Lesson, deck: Deck, cache: Path) -> str:

@@ -16,8 +16,9 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import markupsafe
 import nbformat
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
@@ -25,12 +26,24 @@ from nbformat import NotebookNode
 from colab_doctor import log
 from colab_helpers._output import RECORD_MIME
 from course.classroom import template
-from course.classroom.blocks import HEIGHT, Block, code, code_height, fitting, height_of
+from course.classroom.blocks import (
+    HEIGHT,
+    Block,
+    code,
+    code_height,
+    fitting,
+    height_of,
+    size_beside,
+)
 from course.write import assemble
 from course.write.parts import Note, Part
 
-_SAID = ((13, 86, 30), (21, 106, 24))  # of what a cell says: most lines, letters and pixels a line
+#: Sizes of what a cell says: most lines, letters and pixels a line.
+_SAID = ((9, 72, 34), (15, 86, 30), (22, 106, 24))
+_LEAD = 110  # most pixels of a paragraph that leads to code
 _ASKED = (44, 64)  # of a prediction: letters a line, pixels a line
+#: Words that go on from something which is said, not shown.
+_POINTING = re.compile(r"<p>(And|But|It|So|That|Then|These|They|This|Those)\b")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _FORM = re.compile(r"#\s*@title\b|\w+ = .*# @param")
 _TAKEN = re.compile(r"(?m)^takeaways = ")
@@ -51,117 +64,124 @@ class Slide:
     minutes: int = 0
 
 
-class _AtFullSize(ast.NodeTransformer):
-    """Leaves what a lesson takes without FAST, where no size is given."""
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        test = ast.unparse(node.test)
-        if test == "FAST":
-            return self.visit(node.orelse)
-        return self.visit(node.body) if test.endswith(" is None") else self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        return self.visit(node.values[-1])
-
-
-def sizes(source: str) -> str:
-    """Return the cell with a lesson's sizes as a class meets it: without the small ones for checks.
-
-    >>> sizes("N = N or (2 if FAST else 512)  # of a matrix")
-    'N = 512  # of a matrix'
-    """
-    found = []
-    for line in source.splitlines():
-        code, mark, comment = line.partition("  # ")
-        tree = _AtFullSize().visit(ast.parse(code))
-        if tree.body:
-            found.append(f"{ast.unparse(tree)}{mark}{comment}")
-    return "\n".join(found)
-
-
 def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
     """Return the slides of one part; the first has its minutes, and each what the presenter may need."""
-    made = [replace(slide, title=slide.title or part.title) for slide in _paged(_blocks(part))]
+    made = _paged(_blocks(part, "words")) or _paged(_blocks(part, ""))
     mine = [note for note in notes if note.part == part.title]
-    text = _NOTES.render(minutes=part.minutes, notes=mine)
-    first, *rest = [replace(slide, notes=text) for slide in made or [Slide(part.title, "")]]
-    return [replace(first, minutes=part.minutes), *rest]
+    slides = [
+        _slide(page, part.title, mine, 0 if i else part.minutes) for i, page in enumerate(made)
+    ]
+    return slides or [Slide(part.title, "", minutes=part.minutes)]
 
 
-def _paged(blocks: Iterable[Block]) -> Iterator[Slide]:
-    """Blocks on slides, in order: a new one where the next does not fit, or wants to stand alone."""
-    page: list[Block] = []
-    heading = ""
+@dataclass
+class _Page:
+    """A slide as it fills up: what the class sees, and what is said to it."""
+
+    heading: str
+    shown: list[Block] = field(default_factory=list)
+    said: list[Block] = field(default_factory=list)
+
+    def takes(self, block: Block) -> bool:
+        """Whether it goes below what is there: it fits, and nothing there wants to end the slide."""
+        height = sum(one.height for one in self.shown) + block.height + block.below
+        return height <= HEIGHT and not self.shown[-1].last and not block.alone
+
+
+def _paged(blocks: Iterable[Block]) -> list[_Page]:
+    """Blocks on slides, in order. Words are said, not shown: they go to the slide that they follow."""
+    pages: list[_Page] = []
+    words: list[Block] = []
+    heading, is_new = "", True  # whether nothing was shown since the heading
     for block in blocks:
-        full = sum(one.height for one in page) + block.height > HEIGHT
-        ended = page and page[-1].last and (len(page) > 1 or page[-1].kind)
-        new = block.alone or bool(block.heading)
-        if block.kind == "predict":  # words may lead to the question; code and what it said may not
-            new = any(one.kind or "<pre" in one.html for one in page)
-        if page and (full or new or ended):
-            yield _slide(page, heading)
-            page = []
-        heading = block.heading or heading
-        if block.html:
-            page.append(block)
-    if page:
-        yield _slide(page, heading)
+        if block.heading:
+            if not is_new:
+                pages[-1].said += words
+                words = []
+            heading, is_new = block.heading, True
+        elif block.kind == "words":
+            words.append(block)
+        else:
+            lead = [replace(one, kind="") for one in _leading(words, block)]
+            said, words = words[: len(words) - len(lead)], []
+            if is_new:
+                pages.append(_Page(heading, said=said))
+            else:
+                pages[-1].said += said
+                begins = said or lead or block.kind == "predict"
+                if begins or not pages[-1].takes(block):
+                    pages.append(_Page(heading))
+            pages[-1].shown += [*lead, block]
+            is_new = False
+    if pages:
+        pages[-1].said += words
+    return pages
 
 
-def _slide(page: list[Block], heading: str) -> Slide:
-    kind = next((block.kind for block in page if block.kind), "")
-    body = "\n".join(block.html for block in page)
-    if all(' fragment">' in block.html for block in page):  # or the slide would be empty at first
+def _leading(words: list[Block], block: Block) -> list[Block]:
+    """Of the words before a block, the last paragraph where it is shown: a question's, or a short one."""
+    if not words or words[-1].height + block.height > HEIGHT:
+        return []
+    short = block.kind == "code" and words[-1].height <= _LEAD
+    if short and ("<li>" in words[-1].html or _POINTING.match(words[-1].html)):
+        return []
+    return words[-1:] if short or block.kind == "predict" else []
+
+
+def _slide(page: _Page, title: str, notes: list[Note], minutes: int) -> Slide:
+    kind = next((block.kind for block in page.shown if block.kind), "")
+    body = "\n".join(block.html for block in page.shown)
+    if all(' fragment">' in block.html for block in page.shown):  # or it would be empty at first
         body = body.replace(' fragment">', '">')
-    return Slide(heading, body, kind)
+    said = markupsafe.Markup("\n".join(block.html for block in page.said))
+    text = _NOTES.render(minutes=minutes, said=said, notes=notes)
+    return Slide(page.heading or title, body, kind, text, minutes)
 
 
-def _blocks(part: Part) -> Iterator[Block]:
-    title, solved = "", []
+def _blocks(part: Part, words: str) -> Iterator[Block]:
+    """What a part has to show; its paragraphs are of the kind `words`, but those of tasks are shown."""
+    is_task = any(assemble.EXERCISE in assemble.tags_of(cell) for cell in part.cells)
     for cell in part.cells:
         tags = assemble.tags_of(cell)
-        title = next(iter(re.findall(r"(?m)^### (.+)$", cell.source)), title)
         if assemble.SOLUTION in tags:
-            solved += list(_solution(cell, title))
+            yield from _solution(cell)
         elif cell.cell_type == "markdown":
-            yield from _words(cell.source)
+            yield from _words(cell.source, "" if is_task else words)
         elif _TAKEN.search(cell.source):
             yield from _takeaways(cell)
             break  # what follows keeps a record
         else:
             yield from _cell(cell, assemble.EXERCISE in tags)
-    yield from solved  # one press after its task would be too soon
 
 
-def _words(text: str) -> Iterator[Block]:
-    """Paragraphs, lists and tables; a heading of the third level begins a slide, a prediction ends it."""
-    heading = ""
-    for piece in _pieces(text):
-        if piece.startswith("### "):
-            heading = piece[4:].strip().replace("`", "")
-            yield Block("", 0, heading=heading)
-            continue
+def _words(text: str, kind: str) -> Iterator[Block]:
+    """Paragraphs, which are said where `kind` is "words"; lists, tables and questions are shown always."""
+    for piece in (
+        _pieces(text) if kind else itertools.chain.from_iterable(map(_halves, _pieces(text)))
+    ):
         rendered = _MARKDOWN.render(piece)
-        if "**Predict" in piece:
+        if piece.startswith("### "):
+            yield Block("", 0, heading=piece[4:].strip().replace("`", ""))
+        elif "**Predict" in piece:
             asked = f'<div class="question">{rendered}</div>'
             height = _ASKED[1] * math.ceil(len(piece) / _ASKED[0]) + 90
             yield Block(asked, height, kind="predict", last=True)
         elif len(sentences := _sentences(piece)) > 2:
             text = "\n".join(f"- {sentence}" for sentence in sentences)
-            yield Block(_MARKDOWN.render(text), height_of(text))
+            yield Block(_MARKDOWN.render(text), height_of(text), kind=kind)
         else:
-            yield Block(rendered, height_of(piece))
+            yield Block(rendered, height_of(piece), kind=kind if sentences else "")
 
 
 def _pieces(text: str) -> list[str]:
-    """The blocks of a text, as its Markdown has them; long paragraphs by sentences."""
+    """The blocks of a text, as its Markdown has them; long tables in several."""
     lines = text.splitlines()
     pieces = [
         "\n".join(lines[slice(*token.map)]).strip()
         for token in _MARKDOWN.parse(text)
         if token.level == 0 and token.map and token.nesting >= 0
     ]
-    return [part for piece in pieces for part in (_tables(piece) or _halves(piece))]
+    return [part for piece in pieces for part in (_tables(piece) or [piece])]
 
 
 def _tables(piece: str) -> list[str]:
@@ -204,13 +224,23 @@ def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[Block]:
     if outputs and outputs[-1].kind == "figure":  # how it is drawn is in the notebook
         source = re.sub(r"(?ms)^figures\..*", "", source).strip()
         source = source if "\n" in source else ""  # one line before it makes a number for its title
-    if not _FORM.match(source) and source:
-        pieces = list(fitting(source))
-        for i, piece in enumerate(pieces):
-            ends = i + 1 == len(pieces) and not outputs
-            yield Block(code(piece), code_height(piece), kind="code", last=ends)
+    if source and not _FORM.match(source) and not _only_imports(source):
+        below = sum(one.height for one in outputs if one.kind != "figure")
+        *pieces, last = fitting(source, below)
+        for piece in pieces:
+            yield Block(code(piece), code_height(piece), kind="code")
+        size = size_beside(last, below)
+        yield Block(code(last, size), code_height(last, size), below, kind="code")
+    elif outputs and outputs[0].kind != "figure":  # with nothing to show above
+        outputs = [replace(one, kind="words") if one.kind != "figure" else one for one in outputs]
     for i, block in enumerate(outputs):
         yield replace(block, last=i + 1 == len(outputs))
+
+
+def _only_imports(source: str) -> bool:
+    return all(
+        line.startswith(("import ", "from ")) for line in source.splitlines() if line.strip()
+    )
 
 
 def _takeaways(cell: NotebookNode) -> Iterator[Block]:
@@ -223,13 +253,10 @@ def _takeaways(cell: NotebookNode) -> Iterator[Block]:
 
 
 def _facts(cell: NotebookNode) -> Iterator[Block]:
-    """Facts that a cell quotes, as a list, each with its source behind it."""
+    """Facts that a cell quotes, each with its source: to be said."""
     for output in cell.get("outputs", []):
         for line in _text(output).splitlines():
-            fact, _, source = line.strip().removeprefix("- ").rpartition(" [")
-            fact, source = (fact, f" [{source}") if fact else (source, "")
-            shown = f'{html.escape(fact)}<span class="small">{html.escape(source)}</span>'
-            yield Block(f"<ul><li>{shown}</li></ul>", height_of(f"- {fact}{source}"))
+            yield Block(f"<p>{html.escape(line.strip().removeprefix('- '))}</p>", 0, kind="words")
 
 
 def _told_to_class(source: str) -> str:
@@ -253,16 +280,16 @@ def _outputs(cell: NotebookNode) -> Iterator[Block]:
 def _output(text: str) -> Block:
     """Words that a cell put out, on the next click; small where they are wide or many."""
     lines = text.splitlines()
-    small = len(lines) > _SAID[0][0] or max(map(len, lines)) > _SAID[0][1]
+    small = sum(len(lines) > most or max(map(len, lines)) > wide for most, wide, _ in _SAID[:-1])
     most, letters, pixels = _SAID[small]
     heights = [max(1, math.ceil(len(line) / letters)) for line in lines]
     fitting = sum(height <= most for height in itertools.accumulate(heights))
     if fitting < len(lines):
         left = len(lines) - fitting
         lines = [*lines[:fitting], f"… {left} more line{'s' * (left > 1)}"]
-    rows = sum(heights[:fitting]) + 1
+    rows = sum(heights[:fitting])
     shown = html.escape("\n".join(lines))
-    return Block(f'<pre class="said size-{int(small)} fragment">{shown}</pre>', pixels * rows + 40)
+    return Block(f'<pre class="said size-{small} fragment">{shown}</pre>', pixels * rows + 30)
 
 
 def _figure(png: str, output: NotebookNode) -> Block:
@@ -291,13 +318,10 @@ def _text(output: NotebookNode) -> str:
     return value if isinstance(value, str) else text
 
 
-def _solution(cell: NotebookNode, title: str) -> Iterator[Block]:
-    """The folded solution of the task with this title."""
+def _solution(cell: NotebookNode) -> Iterator[Block]:
+    """The folded solution of the task before it, for the presenter."""
     if found := _SOLUTION.search(cell.source):
-        source = html.unescape(found[1]).strip("\n")
-        yield Block("", 0, heading=f"One solution of {title}")
-        for piece in fitting(source):
-            yield Block(code(piece), code_height(piece), kind="code", last=True)
+        yield Block(f"<p>One solution:</p><pre>{found[1]}</pre>", 0, kind="words")
 
 
 def with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:

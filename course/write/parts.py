@@ -1,8 +1,7 @@
 """The parts of a lesson, how long each is, and what the teacher asks there.
 
 A part is what stands under a heading of the second level. Its minutes are tags of the cell with that
-heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ. A cell
-with the tag `long` is left out of the short cut. Questions come from the lesson's page for teachers.
+heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ. Questions come from the lesson's page for teachers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from course.table import Course, CourseError, Lesson
 from course.write import assemble
 
 SHORT = 45  # minutes of the short cut
-LONG = "long"
 _HEADING = re.compile(r"(?m)^## (.+)$")
 _ASKED = re.compile(r"(?m)^- (\*[^*\n]+\*) <!-- (.+?) --> (.+\n)((?:  .+\n?)*)")
 _TOLD = re.compile(r"(?m)^- ((?!\*).+?) <!-- (.+?) -->\n((?:  .+\n)*)")
@@ -61,16 +59,8 @@ def of(lesson: Lesson, notebook: NotebookNode) -> list[Part]:
 
 
 def cut(parts: Sequence[Part]) -> list[Part]:
-    """Return what the short cut shows: parts that have minutes there, without the cells that are long."""
-    return [
-        replace(
-            part,
-            minutes=part.short,
-            cells=tuple(cell for cell in part.cells if LONG not in assemble.tags_of(cell)),
-        )
-        for part in parts
-        if part.short
-    ]
+    """Return what the short cut shows: parts that have minutes there."""
+    return [replace(part, minutes=part.short) for part in parts if part.short]
 
 
 def problems(lesson: Lesson, parts: Sequence[Part]) -> list[str]:
@@ -131,7 +121,7 @@ def _page(course: Course, lesson: Lesson) -> str:
 def _split(cell: NotebookNode) -> list[tuple[str, NotebookNode]]:
     """A cell's text by its headings: what stands above the first, and each heading with what follows."""
     before, *rest = _HEADING.split(cell.source)
-    tags = [tag for tag in assemble.tags_of(cell) if tag in (LONG, assemble.SOLUTION)]
+    tags = [tag for tag in assemble.tags_of(cell) if tag == assemble.SOLUTION]
     texts = [("", before), *zip(rest[::2], rest[1::2], strict=True)]
     return [
         (title, new_markdown_cell(text.strip(), metadata={"tags": tags}))
