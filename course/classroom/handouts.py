@@ -18,9 +18,10 @@ from colab_lessons import exercises
 from course.classroom import grading, questions, template
 from course.publish import archive
 from course.table import COLAB, Course, CourseError, Lesson
-from course.write import assemble
+from course.write import assemble, parts
 
 _SHEET = template("predictions.html")
+_NOT_TODAY = "Not for today: these cells are folded. They run, and need no reading."
 _TELLING = 25  # letters from which a judge's words say something without what is filled in
 
 
@@ -52,9 +53,9 @@ class Place:
             )
         return cls(f"{owner}/{name.removesuffix('.git')}", branch, "/".join(folders))
 
-    def colab_url(self, lesson: Lesson) -> str:
-        """The address that opens a lesson's hand-out in Colab."""
-        path = quote(f"{self.branch}/{self.folder}/{lesson.slug}.ipynb")
+    def colab_url(self, lesson: Lesson, short: bool = False) -> str:
+        """The address that opens a lesson's hand-out in Colab; `short` is the one for 45 minutes, if any."""
+        path = quote(f"{self.branch}/{self.folder}/{_name(lesson, short)}.ipynb")
         return f"{COLAB}/github/{self.slug}/blob/{path}"
 
 
@@ -67,19 +68,19 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
     bundled: list[Path] = []
     _clear(course, folder)
     for lesson in lessons:
-        notebook = moved(course, lessons, for_students(course, lesson), place)
-        text = assemble.dumps(notebook)
-        if left := left_over(course, lesson, text):
-            raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
+        for short in (False, True)[: 1 + has_short_cut(lesson)]:
+            given = for_students(course, lesson, short)
+            text = assemble.dumps(moved(course, lessons, given, place, short))
+            if left := left_over(course, lesson, text):
+                raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
+            path = folder / "students" / f"{_name(lesson, short)}.ipynb"
+            bundled.append(_files.write(path, text))
         sheet = prediction_sheet(course, lesson)
         solved = assemble.dumps(for_teachers(course, lesson))
         source = grading.assignment(course, lesson)
         assignment = assemble.dumps(moved(course, lessons, source, place))
-        students, graded = folder / "students", folder / "nbgrader" / "source" / lesson.slug
-        bundled += [
-            _files.write(students / f"{lesson.slug}.ipynb", text),
-            _files.write(students / f"{lesson.slug}-predictions.html", sheet),
-        ]
+        graded = folder / "nbgrader" / "source" / lesson.slug
+        bundled.append(_files.write(folder / "students" / f"{lesson.slug}-predictions.html", sheet))
         written += [
             _files.write(folder / "teacher" / f"{lesson.slug}-solved.ipynb", solved),
             _files.write(graded / f"{lesson.slug}.ipynb", assignment),
@@ -90,13 +91,45 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
     return [*bundled, *written, config, packed]
 
 
-def for_students(course: Course, lesson: Lesson) -> NotebookNode:
-    """Return a lesson's notebook without outputs and without solutions."""
+def has_short_cut(lesson: Lesson) -> bool:
+    """Whether a class of 45 minutes leaves parts of the lesson out."""
+    return lesson.minutes > parts.SHORT
+
+
+def _name(lesson: Lesson, short: bool) -> str:
+    return f"{lesson.slug}-{parts.SHORT}" if short and has_short_cut(lesson) else lesson.slug
+
+
+def for_students(course: Course, lesson: Lesson, short: bool = False) -> NotebookNode:
+    """Return a lesson's notebook without outputs and without solutions; `short` is for 45 minutes.
+
+    Of parts that those leave out, the code stays, folded: later cells and the record need it.
+    """
     notebook = assemble.build(course, lesson)
     notebook.cells = [
         cell for cell in notebook.cells if assemble.SOLUTION not in assemble.tags_of(cell)
     ]
+    if short:
+        notebook.cells = list(_cut(notebook.cells))
     return notebook
+
+
+def _cut(cells: Sequence[NotebookNode]) -> Iterator[NotebookNode]:
+    """Cells of which parts that have no minutes in the short cut only run."""
+    title = ""  # of the part that is left out
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            before, *heading = re.split(r"(?m)^(?=## )", cell.source, maxsplit=1)
+            kept = [] if title else [before]
+            if heading:
+                name = heading[0].splitlines()[0].removeprefix("## ")
+                title = name if "short-0" in assemble.tags_of(cell) else ""
+                kept += [f"## {name}\n\n{_NOT_TODAY}"] if title else heading
+            cell.source = "".join(kept).strip()
+        elif title and not cell.source.startswith(("# @title", "%")):
+            cell.source = f'# @title {title} {{ display-mode: "form" }}\n{cell.source}'
+        if cell.source:
+            yield cell
 
 
 def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
@@ -120,7 +153,11 @@ def prediction_sheet(course: Course, lesson: Lesson) -> str:
 
 
 def moved(
-    course: Course, lessons: Sequence[Lesson], notebook: NotebookNode, place: Place
+    course: Course,
+    lessons: Sequence[Lesson],
+    notebook: NotebookNode,
+    place: Place,
+    short: bool = False,
 ) -> NotebookNode:
     """Return a notebook whose badge and ways on lead to hand-outs of the `lessons`.
 
@@ -132,15 +169,18 @@ def moved(
             ways = cell.source.split(" · ")
             cell.source = " · ".join(way for way in ways if not any(url in way for url in others))
         for lesson in lessons:
-            cell.source = cell.source.replace(course.colab_url(lesson), place.colab_url(lesson))
+            cell.source = cell.source.replace(
+                course.colab_url(lesson), place.colab_url(lesson, short)
+            )
     return notebook
 
 
 def _clear(course: Course, folder: Path) -> None:
     """Take away what an earlier call made here: it may be for another place."""
     for lesson in course.lessons:
-        for name in (f"{lesson.slug}.ipynb", f"{lesson.slug}-predictions.html"):
-            (folder / "students" / name).unlink(missing_ok=True)
+        for name in (lesson.slug, f"{lesson.slug}-{parts.SHORT}"):
+            (folder / "students" / f"{name}.ipynb").unlink(missing_ok=True)
+        (folder / "students" / f"{lesson.slug}-predictions.html").unlink(missing_ok=True)
         (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)
 
 

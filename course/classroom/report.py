@@ -46,7 +46,7 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
     left = {one.file: place for place, one in enumerate(work.left_out, 1)}
 
     def file(one: Submission) -> str:
-        return one.file if names else f"file {left[one.file]}"
+        return f"{one.file if names else f'file {left[one.file]}'} ({one.saved})"
 
     def reason(one: Submission) -> str:
         if not one.same_as:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ class Submission:
     ran: int = 0
     problems: tuple[str, ...] = ()
     same_as: str = ""
+    saved: str = ""  # when the file was written, and how large it is
 
     @property
     def untouched(self) -> bool:
@@ -96,7 +98,7 @@ def read_folder(course: Course, folder: Path) -> list[Submission]:
         name = os.fsencode(path.relative_to(folder)).decode("utf-8", "replace")
         handed, digest = _read(known, path, name)
         run = handed.record.run.id if handed.record else ""
-        found.append(handed)
+        found.append(replace(handed, saved=_saved(path)))
         keys.append(
             [
                 key
@@ -107,8 +109,17 @@ def read_folder(course: Course, folder: Path) -> list[Submission]:
     return _without_copies(found, keys)
 
 
+def _saved(path: Path) -> str:
+    try:
+        stat = path.stat()
+    except OSError:
+        return "no file"
+    written = datetime.fromtimestamp(stat.st_mtime).strftime("%Y-%m-%d %H:%M")
+    return f"{written}, {stat.st_size:,} byte{'s' * (stat.st_size != 1)}"
+
+
 def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Submission]:
-    """Of files that share a key, the one that was recorded last counts, and of these the first by name."""
+    """Of files that share a key, the one recorded and then saved last counts; else the first by name."""
     kept: dict[str, int] = {}
     order = sorted(range(len(found)), key=lambda place: _recorded(found[place]), reverse=True)
     same: dict[int, str] = {}
@@ -121,8 +132,8 @@ def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Subm
     return [replace(one, same_as=same.get(place, "")) for place, one in enumerate(found)]
 
 
-def _recorded(handed: Submission) -> str:
-    return handed.record.run.recorded if handed.record else ""
+def _recorded(handed: Submission) -> tuple[str, str]:
+    return handed.record.run.recorded if handed.record else "", handed.saved
 
 
 def _known(course: Course, slug: str) -> _Known:
@@ -174,7 +185,8 @@ def _read_known(known: Sequence[_Known], notebook: Notebook, name: str) -> Submi
         problems.append("not run to its end: its record is the one that the course came with")
     record = max(mine, key=lambda one: one.run.recorded, default=None)
     predictions, changed = _predictions(lesson.cells, notebook, record)
-    problems += [f"prediction changed after the run: {one}" for one in changed]
+    if changed:
+        problems.append(f"prediction changed after the run: {', '.join(changed)}")
     return Submission(
         name,
         lesson.slug,

@@ -1,7 +1,8 @@
 """The parts of a lesson, how long each is, and what the teacher asks there.
 
 A part is what stands under a heading of the second level. Its minutes are tags of the cell with that
-heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ. Questions come from the lesson's page for teachers.
+heading: `minutes-10` in the whole lesson, `short-5` in the cut of 45 minutes, where they differ.
+Questions come from the lesson's page for teachers.
 """
 
 from __future__ import annotations

@@ -6,13 +6,15 @@ import io
 import json
 import math
 import os
+import re
 import unicodedata
 
 import pytest
 
 from course.__main__ import main
-from course.classroom import report, submissions, summary
+from course.classroom import questions, report, submissions, summary
 from course.table import load
+from course.write import assemble
 from tests.course.classroom import made
 
 COURSE = load()
@@ -258,6 +260,38 @@ def test_of_two_saves_of_one_run_the_later_counts(tmp_path):
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
     [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
     assert counted.file == "lesson.ipynb"
+
+
+def test_of_two_files_with_one_record_the_one_that_was_saved_last_counts(tmp_path):
+    for name, said, when in (("a", 1, 10**9), ("b", 2, 2 * 10**9)):
+        notebook = json.loads(made.submission("a", said={"ladder_gains": 10}).content)
+        record_of(notebook)["run"] = {"id": "one", "began": "", "recorded": "2026-11-22T10:10"}
+        text = json.dumps(notebook).replace("ladder_gains = 10", f"ladder_gains = {said}")
+        path = tmp_path / f"{name}.ipynb"
+        path.write_text(text, "utf-8")
+        os.utime(path, (when, when))
+    [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
+    assert counted.file == "b.ipynb"
+
+
+def test_a_broken_file_can_be_asked_for_without_its_name(tmp_path):
+    path = tmp_path / "lovelace.ipynb"
+    path.write_text("{", "utf-8")
+    os.utime(path, (10**9, 10**9))
+    handed = submissions.read_folder(COURSE, tmp_path)
+    page = report.page(summary.summarize(COURSE, handed), handed)
+    assert re.search(r"file 1 \(2001-09-\d\d \d\d:\d\d, 1 byte\)", page)
+    assert "lovelace" not in page
+
+
+def test_several_changed_predictions_are_one_note(tmp_path):
+    [lesson] = COURSE.select([made.PYTORCH])
+    first, second, *_ = [one.name for one in questions.of(assemble.build(COURSE, lesson))]
+    content = made.submission("a", said={first: 10, second: 10}).content
+    for name in (first, second):
+        content = content.replace(f"{name} = 10", f"{name} = 1.5")
+    [handed] = read_one(tmp_path, content)
+    assert handed.problems == (f"prediction changed after the run: {first}, {second}",)
 
 
 def test_untouched_notebooks_are_no_copies_of_each_other(tmp_path):

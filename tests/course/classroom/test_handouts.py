@@ -14,7 +14,7 @@ import pytest
 from course.__main__ import main
 from course.classroom import grading, handouts
 from course.table import CourseError, load
-from course.write import assemble
+from course.write import assemble, parts
 from tests.toy import edit_lesson
 
 COURSE = load()
@@ -43,6 +43,31 @@ def test_no_solution_is_left_in_what_students_get(folder, lesson):
 
 
 @lessons
+def test_a_hand_out_for_45_minutes_runs_what_it_does_not_show(folder, lesson):
+    path = folder / "students" / f"{lesson.slug}-45.ipynb"
+    assert path.exists() == (lesson.minutes > 45)
+    if not path.exists():
+        return
+    text = path.read_text("utf-8")
+    assert handouts.left_over(COURSE, lesson, text) == []
+    whole, short = (
+        [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        for notebook in (
+            nbformat.read(path.with_name(f"{lesson.slug}.ipynb"), 4),
+            nbformat.reads(text, 4),
+        )
+    )
+    folded = [(long, cut) for long, cut in zip(whole, short, strict=True) if long != cut]
+    assert folded and all(cut.split("\n", 1)[1] == long for long, cut in folded)
+    left_out = [part for part in parts.of(lesson, assemble.build(COURSE, lesson)) if not part.short]
+    left_out = [part.title for part in left_out if part.minutes]
+    assert [f"## {title}\\n\\nNot for today" in text for title in left_out] == [True] * len(
+        left_out
+    )
+    assert COURSE.repository.slug not in "".join(re.findall(r"colab.research[^)]*", text))
+
+
+@lessons
 def test_what_stands_in_a_solution_is_found_wherever_it_is_hidden(lesson):
     notebook = handouts.for_students(COURSE, lesson)
     solved = assemble.build(COURSE, lesson, assemble.SOLVED)
@@ -62,7 +87,7 @@ def test_a_solution_that_is_given_away_stops_the_hand_out(toy_course, tmp_path):
     hint = lambda notebook: notebook.cells[0].update(source="mib = 1000 * 50e6 * 8 / 240e9")  # noqa: E731
     given = handouts.for_students
     try:
-        handouts.for_students = lambda course, one: (lambda n: (hint(n), n)[1])(given(course, one))
+        handouts.for_students = lambda *asked: (lambda n: (hint(n), n)[1])(given(*asked))
         with pytest.raises(CourseError, match="still holds a solution"):
             handouts.write(toy_course, [lesson], PLACE, tmp_path)
     finally:
@@ -92,7 +117,8 @@ def test_the_bundle_for_a_learning_platform_has_what_students_get_and_no_more(fo
         names = set(bundle.namelist())
         content = {name: bundle.read(name) for name in names}
     files = {path.name: path.read_bytes() for path in (folder / "students").iterdir()}
-    assert content == files and len(names) == 2 * len(COURSE.lessons)
+    short = sum(lesson.minutes > 45 for lesson in COURSE.lessons)
+    assert content == files and len(names) == 2 * len(COURSE.lessons) + short
 
 
 def test_teachers_get_solutions_that_run_with_what_the_judge_knows(folder):
@@ -128,7 +154,8 @@ def test_a_place_that_is_none_is_told(text, capsys):
 def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_path):
     handouts.write(COURSE, COURSE.lessons[:2], PLACE, tmp_path)
     handouts.write(COURSE, COURSE.lessons[2:3], handouts.Place("c", "d", "e"), tmp_path)
-    [notebook] = (tmp_path / "students").glob("*.ipynb")
+    short, notebook = sorted((tmp_path / "students").glob("*.ipynb"))
+    assert "e/03_pytorch_on_gpu-45.ipynb" in short.read_text("utf-8")
     text = notebook.read_text("utf-8")  # the others have their solutions in them
     assert not [one.slug for one in COURSE.lessons if COURSE.colab_url(one) in text]
     assert "[All lessons]" in text
