@@ -27,7 +27,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course notebooks build new-lesson test test-slow test-notebooks replica wheels test-gpu \
-	reference slides class site bench accuracy drift facts lint retarget release clean
+	reference slides class site accuracy drift facts lint retarget release clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,9 +109,6 @@ class: setup ## what students and teachers get, in build/class: [PLACE=owner/nam
 
 site: setup ## the course as a web site, in build/site/html; fetches Pyodide once, with npm: [PYTHON_PAGES=no]
 	$(COURSE) site $(if $(filter no,$(PYTHON_PAGES)),--without-python)
-
-bench: setup ## cost of the helper, its timer beside PyTorch's, how the doctor's time grows, time of the tests
-	$(COURSE) bench
 
 accuracy: setup ## how good the planner is on this machine: nine networks, seven minutes, kept in its table
 	$(COURSE) accuracy

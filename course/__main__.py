@@ -104,6 +104,11 @@ def _parser() -> argparse.ArgumentParser:
     handed_in.add_argument("folder", type=Path, help="with the notebooks, at any depth")
     handed_in.add_argument("--names", action="store_true", help="show the files' names")
     handed_in.add_argument("--out", type=Path, help="for what is made; build/class if left out")
+    results = add(
+        "results", classroom.results, "one page on the lessons that you ran: numbers, figures"
+    )
+    results.add_argument("folder", type=Path, help="with the notebooks that you ran, at any depth")
+    results.add_argument("--out", type=Path, help="the page; build/results.html if left out")
     retarget = add("retarget", commands.retarget, "point every badge and set-up cell at a fork")
     retarget.add_argument(
         "repository", nargs="?", default="", help="owner/name; git's origin if left out"
@@ -158,7 +163,6 @@ def _parser() -> argparse.ArgumentParser:
         "footprint and timer beside CUDA's counters and events",
     )
     compare.add_argument("--rehearsed", action="store_true", help="small sizes")
-    add("bench", commands.bench, "measure the helper, and the time that the notebooks' tests take")
     return parser
 
 

@@ -57,6 +57,7 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
 def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
     from course.check import assertions
+    from course.classroom import results
     from course.run import execute, lessons, report, sound
 
     lessons.require(options.require)
@@ -75,6 +76,8 @@ def run(course: Course, options: argparse.Namespace) -> int:
     ran = lessons.run_each(course, chosen, folder, options.parameter)
     print(f"\n{report.as_text(ran.outcomes)}\n")
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
+    page, measured = results.write(course, folder, folder / "results.html")
+    print(f"What was measured: {page}\n" if measured else "", end="")
     kind = options.require
     beside = [p for o in ran.outcomes for p in sound.device_problems(o, kind)] if kind else []
     beside += [p for o in ran.outcomes for p in assertions.broken_in(execute.records(o.notebook))]
@@ -287,12 +290,3 @@ def facts(course: Course, options: argparse.Namespace) -> int:
     overdue = sum(fact.is_due(today) for fact in known)
     print(f"{len(known)} facts, problems and published measurements, {overdue} due")
     return 1 if overdue else 0
-
-
-def bench(course: Course, options: argparse.Namespace) -> int:
-    """Measure what the packages cost."""
-    from course.check import bench
-
-    for line in bench.report():
-        print(line, flush=True)
-    return 0

@@ -90,3 +90,22 @@ def handed_in(course: Course, options: argparse.Namespace) -> int:
     counted = len(received) - len(work.left_out)
     print(f"{counted} of {len(received)} notebooks count\n{page}\n{table}")
     return 0
+
+
+def results(course: Course, options: argparse.Namespace) -> int:
+    """Write a learner's page on the lessons that they ran."""
+    from course.classroom import results
+
+    if not options.folder.is_dir():
+        raise CourseError(
+            f"{options.folder} is no folder. Give the one with the notebooks that you ran."
+        )
+    target = options.out or course.root / "build" / "results.html"
+    page, lessons = results.write(course, options.folder, target)
+    if not lessons:
+        raise CourseError(
+            f"No notebook in {options.folder} was run to its end. In Colab: Runtime > Run all, then File > "
+            "Download > Download .ipynb."
+        )
+    print(f"{page}: {lessons} lesson{'s' if lessons > 1 else ''}")
+    return 0

@@ -74,7 +74,7 @@ def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
     return slides or [Slide(part.title, "", minutes=part.minutes)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Page:
     """A slide as it fills up: what the class sees, and what is said to it."""
 
@@ -96,7 +96,7 @@ def _paged(blocks: Iterable[Block]) -> list[_Page]:
     for block in blocks:
         if block.heading:
             if not is_new:
-                pages[-1].said += words
+                pages[-1].said.extend(words)
                 words = []
             heading, is_new = block.heading, True
         elif block.kind == "words":
@@ -107,14 +107,14 @@ def _paged(blocks: Iterable[Block]) -> list[_Page]:
             if is_new:
                 pages.append(_Page(heading, said=said))
             else:
-                pages[-1].said += said
+                pages[-1].said.extend(said)
                 begins = said or lead or block.kind == "predict"
                 if begins or not pages[-1].takes(block):
                     pages.append(_Page(heading))
-            pages[-1].shown += [*lead, block]
+            pages[-1].shown.extend([*lead, block])
             is_new = False
     if pages:
-        pages[-1].said += words
+        pages[-1].said.extend(words)
     return pages
 
 

@@ -121,7 +121,7 @@ def _saved(path: Path) -> str:
 def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Submission]:
     """Of files that share a key, the one recorded and then saved last counts; else the first by name."""
     kept: dict[str, int] = {}
-    order = sorted(range(len(found)), key=lambda place: _recorded(found[place]), reverse=True)
+    order = sorted(range(len(found)), key=lambda place: recorded(found[place]), reverse=True)
     same: dict[int, str] = {}
     for place in order:
         other = next((kept[key] for key in keys[place] if key in kept), None)
@@ -132,7 +132,8 @@ def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Subm
     return [replace(one, same_as=same.get(place, "")) for place, one in enumerate(found)]
 
 
-def _recorded(handed: Submission) -> tuple[str, str]:
+def recorded(handed: Submission) -> tuple[str, str]:
+    """Return what orders copies of a run in time: when it was recorded, when the file was saved."""
     return handed.record.run.recorded if handed.record else "", handed.saved
 
 

@@ -62,7 +62,6 @@ def published_page() -> str:
 
 def machines_page(course: Course) -> str:
     """Return what ran the lessons at full size: devices, dates, versions."""
-    folder = course.root / "colab_helpers" / "lessons" / "reference"
     rows = [
         (
             record.device,
@@ -71,7 +70,7 @@ def machines_page(course: Course) -> str:
             _versions(record),
         )
         for lesson in course.lessons
-        for record in reference.load(lesson.slug, folder)
+        for record in reference.load(lesson.slug)
     ]
     lines = [
         "# Reference machines",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from colab_helpers import _files
-from course.site import api, chips, lesson_pages, problems, records
+from course.site import api, chips, glossary, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
 
@@ -54,6 +54,7 @@ def _made(course: Course) -> dict[str, str]:
         **{f"api/{name}.md": text for name, text in api.pages().items()},
         "lessons/index.md": lesson_pages.index(course),
         "chips.md": chips.page(),
+        "glossary.md": glossary.page(course),
         "facts.md": records.facts_page(),
         "published.md": records.published_page(),
         "machines.md": records.machines_page(course),

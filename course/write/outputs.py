@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +57,12 @@ def _read(course: Course) -> dict[str, dict[str, str]]:
         ) from error
 
 
-def pictures(notebook: NotebookNode) -> list[tuple[str, str]]:
-    """Return every figure of an executed notebook as (PNG in base64, alt text), in order."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+def pictures(outputs: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return every figure among the outputs of cells as (PNG in base64, alt text), in order."""
     return [
         (o["data"]["image/png"].replace("\n", ""), _alt_text(o))
         for o in outputs
-        if isinstance(o.get("data", {}).get("image/png"), str)
+        if isinstance(o.get("data"), Mapping) and isinstance(o["data"].get("image/png"), str)
     ]
 
 

@@ -114,7 +114,8 @@ def write_picture(course: Course, path: Path) -> Path | None:
     """Write the first race plot of the stored notebooks to `path`: the README's picture."""
     stored = [course.notebook(lesson) for lesson in course.lessons]
     for notebook in (notebook for notebook in stored if notebook.exists()):
-        for png, alt in outputs.pictures(assemble.read(notebook)):
+        cells = assemble.read(notebook).cells
+        for png, alt in outputs.pictures(o for cell in cells for o in cell.get("outputs", [])):
             if alt.startswith("Log-log plot"):
                 return _files.write(path, base64.b64decode(png))
     return None

@@ -237,7 +237,7 @@ def test_an_error_without_a_text_is_not_an_error():
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_answered(name):
-    """Only that it ends: `make bench` shows how the time grows."""
+    """Only that it ends."""
     colab_doctor.explain_error(HOSTILE[name], "colab")
     colab_doctor.explain_notebook(notebook(HOSTILE[name]))
 

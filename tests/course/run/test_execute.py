@@ -1,12 +1,11 @@
 import os
-import re
 import signal
 
 import pytest
 
 from course import table
 from course.__main__ import main
-from course.run import execute, lessons, report
+from course.run import execute, lessons
 from tests.toy import add_second_lesson, edit_lesson, run_toy
 
 KILL = f"import signal\nos.kill(os.getpid(), {int(signal.SIGKILL)})\ntotal = sum("
@@ -82,7 +81,8 @@ def test_a_lesson_that_dies_does_not_stop_the_others(toy_command, capsys):
     assert "01_toy: the kernel died in cell 7" in told and "02_toy: ok" in told
     page = (toy_command / "build" / "course" / "report.html").read_text()
     assert "1 of 2 lessons ran to their end" in page
-    assert "the kernel died in cell 7" in page and "the total" in page
+    assert "the kernel died in cell 7" in page
+    assert "the total" in (toy_command / "build" / "course" / "results.html").read_text()
 
 
 def test_unknown_parameter_and_lesson_on_the_command_line(toy_command, capsys):
@@ -114,14 +114,6 @@ def test_required_accelerator_that_a_lesson_did_not_use(toy_command, capsys, mon
         assert main(["run", "02", "--require", "GPU"]) == 1
     told = capsys.readouterr().out
     assert "02_toy: ok" in told and "not on a GPU: its framework does not use" in told
-
-
-def test_report_shows_numbers_figures_and_alt_text(toy_course, tmp_path):
-    outcome = run_toy(toy_course)
-    page = report.write(toy_course, [outcome], tmp_path / "report.html").read_text()
-    assert 'alt="A line that rises from 3 to 4."' in page
-    assert "the total" in page and ">45<" in page and "02.at_least open" in page
-    assert not re.search(r'(src|href)="https?://', page)  # self-contained
 
 
 def test_changed_packages_are_named():
