@@ -37,15 +37,16 @@ def race(
     bands: Mapping[str, Band] | None = None,
     shade: Sequence[float] = (),
     prediction: float | None = None,
+    inches: tuple[float, float] = (7.6, 4.1),
 ) -> Picture:
     """Plot seconds over size on log-log axes: who is faster where.
 
     `curves` hold measured seconds by contender for every size, `bands` the low and the high ends of what
     is expected; each is named at its right end. `shade` are one or two sizes between which they cross,
     `prediction` is the reader's. `sizes` rise; `xlabel` and `ylabel` say what the axes are, `title` holds
-    the finding.
+    the finding; `inches` are the figure's width and height.
     """
-    with canvas(7.6, 4.1) as (figure, axes):
+    with canvas(*inches) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
             axes.plot(sizes, seconds, **look(i))
             _name(axes, sizes[-1], seconds[-1], name, look(i)["color"])

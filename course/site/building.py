@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,12 @@ from course.table import Course, CourseError
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6
 
 
+#: Names that the theme gives to buttons with other words on them: who speaks to a machine says the words.
+_MISNAMED = re.compile(
+    r'(<summary|search-button-field[^>]*?) aria-label="(?:Toggle hidden content|Search)"'
+)
+
+
 def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     """Build the site in `folder`/html, made anew, and return that place.
 
@@ -32,9 +39,9 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     _run_sphinx(course, source, html, folder / "doctrees")
     for page in (html / "_static").glob("*.html"):
         page.unlink()  # the theme's own building blocks, which are no pages
-    for (
-        lesson
-    ) in course.lessons:  # for machines to read: words and code, without pictures as numbers
+    for page in html.rglob("*.html"):
+        _files.write(page, _MISNAMED.sub(r"\1", page.read_text("utf-8")))
+    for lesson in course.lessons:  # for machines to read: words and code, no pictures as numbers
         text = jupytext.writes(lesson_pages.page(course, lesson), fmt="md")
         _files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
     (html / "llms-full.txt").unlink(missing_ok=True)  # it would have the pictures

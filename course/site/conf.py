@@ -63,8 +63,8 @@ html_theme_options = {
 }
 # Pages with no others beside them have no column for such.
 _ALONE = (
-    "index explain fits chips search genindex own frameworks doctor planner facts published machines "
-    "slow further cite fork contributing changelog"
+    "index explain fits chips search genindex own glossary frameworks doctor planner facts published "
+    "machines slow further cite fork contributing changelog"
 )
 html_sidebars: dict[str, list[str]] = {name: [] for name in _ALONE.split()}
 html_context = {"default_mode": "auto"}

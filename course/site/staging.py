@@ -8,7 +8,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files
+from colab_helpers import _files, expected
+from colab_lessons import figures, reference
 from course.site import api, chips, glossary, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
@@ -37,7 +38,27 @@ def stage(course: Course, folder: Path) -> Path:
         notebook = lesson_pages.page(course, lesson)
         _files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
     shutil.copytree(course.root / "docs" / "images", folder / "images")
+    _files.write(folder / "images" / "race-phone.png", _race_for_phones())
     return folder
+
+
+def _race_for_phones() -> bytes:
+    """Lesson 01's race from its newest record, in a shape in which a phone's reader can read it."""
+    newest = max(reference.load("01_enable_gpu"), key=lambda record: record.date)
+    sizes, mine = newest.series["race"].x, newest.series["race"].y
+    t4 = expected.rates("T4")
+    speed, bandwidth, launch = t4["fp32"].value, t4["memory"].value, t4["launch"]
+    band = [
+        [start + max(2 * n**3 / speed, 3 * 4 * n**2 / bandwidth) for n in sizes]
+        for start in (launch.low, launch.high)
+    ]
+    ends = [newest.values[f"crossing_{end}"].number for end in ("low", "high")]
+    between = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in ends))
+    picture = figures.race(
+        sizes, {"one core": mine}, bands={"T4, expected": (band[0], band[1])}, shade=ends,
+        xlabel="matrix size n", ylabel="time for one product", title=f"A T4 overtakes one core\nat n = {between}", inches=(4.2, 4.2),
+    )  # fmt: skip
+    return picture.png
 
 
 def _own(course: Course) -> dict[str, str]:

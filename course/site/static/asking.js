@@ -18,6 +18,17 @@ export function start() {
   worker.onerror = () => stop("Python did not start: this copy of the site may lack it.");
 }
 
+// Python takes 10 MB, once: it comes when the page has nothing else to do, but not where bytes are dear.
+export function startWhenIdle() {
+  if (navigator.connection?.saveData) return;
+  (window.requestIdleCallback ?? ((then) => setTimeout(then, 1000)))(start);
+}
+
+// What somebody who asks now waits for, in words.
+export function waitsFor() {
+  return isReady ? "One moment …" : "Loading Python, once: some seconds, on a slow line up to a minute …";
+}
+
 export function ask(question, ...given) {
   start();
   const id = ++last;

@@ -1,5 +1,5 @@
 // The doctor's page: what does this error mean, and what in this notebook is gone?
-import { addressOf, ask, element, start, withCode } from "./asking.js";
+import { addressOf, ask, element, start, startWhenIdle, waitsFor, withCode } from "./asking.js";
 
 const LARGEST = 64 * 2 ** 20; // bytes of a file that is read
 const MARKS = { stop: "fails", warn: "watch out", note: "good to know" };
@@ -58,7 +58,7 @@ function judged(name, { refused, findings }) {
 
 async function answer(work) {
   const number = ++last;
-  say(paragraph("Reading. The first time Python is loaded for it: some seconds, on a slow line up to a minute …"));
+  say(paragraph(waitsFor()));
   said.setAttribute("aria-busy", "true");
   let children;
   try {
@@ -96,6 +96,7 @@ text.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
 });
 text.addEventListener("focus", start, { once: true });
+startWhenIdle();
 file.addEventListener("change", () => read(file.files[0]));
 file.addEventListener("click", () => (file.value = "")); // the same file again, after an edit
 form.addEventListener("dragover", (event) => event.preventDefault());

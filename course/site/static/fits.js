@@ -1,13 +1,14 @@
 // The planner's page: which of Colab's machines does a transformer of these sizes fit?
-import { ask, element, start } from "./asking.js";
+import { ask, element, start, startWhenIdle, waitsFor } from "./asking.js";
 
+// Name, words, first value, and the most that anybody has trained, with room.
 const SIZES = [
-  ["n_layer", "Layers", 12],
-  ["n_embd", "Width", 768],
-  ["n_head", "Heads", 12],
-  ["block_size", "Context, tokens", 1024],
-  ["vocab_size", "Vocabulary", 50257],
-  ["batch_size", "Batch size", 8],
+  ["n_layer", "Layers", 12, 1_000],
+  ["n_embd", "Width", 768, 100_000],
+  ["n_head", "Heads", 12, 1_000],
+  ["block_size", "Context, tokens", 1024, 10_000_000],
+  ["vocab_size", "Vocabulary", 50257, 10_000_000],
+  ["batch_size", "Batch size", 8, 100_000],
 ];
 const CHOICES = [
   ["number_format", "Format", [["mixed", "mixed: autocast, weights in fp32"], ["fp32", "fp32"], ["half", "bf16 or fp16 throughout"]]],
@@ -24,7 +25,7 @@ const KNOWN = [
 let last = 0;
 const form = document.getElementById("fits");
 const said = document.getElementById("fits-said");
-const gib = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+const gib = (bytes) => `${(bytes / 2 ** 30).toFixed(1)}\u00a0GiB`;
 const million = (count) => (count < 1e9 ? `${(count / 1e6).toPrecision(3)} million` : `${(count / 1e9).toPrecision(3)} billion`);
 const time = (seconds) => (seconds < 1 ? `${Number((1000 * seconds).toPrecision(2))} ms` : `${Number(seconds.toPrecision(2))} s`);
 const OPTIMIZERS = { adamw: "AdamW", momentum: "SGD with momentum", sgd: "SGD" };
@@ -65,8 +66,8 @@ function build() {
   });
   form.append(
     field("known", "Start from", known),
-    ...SIZES.map(([name, words, value]) =>
-      field(name, words, element("input", { type: "number", min: 1, step: 1, required: "", value })),
+    ...SIZES.map(([name, words, value, max]) =>
+      field(name, words, element("input", { type: "number", min: 1, max, step: 1, required: "", value })),
     ),
     ...CHOICES.map(([name, words, rows]) => field(name, words, element("select", {}, ...options(rows)))),
     field("checkpointing", "Activation checkpointing", element("input", { type: "checkbox" })),
@@ -116,8 +117,8 @@ function shown(answer, asked) {
       ? [element("p", {}, "Careful: training with all numbers in 16 bits saves memory, and often does not learn; in fp16, AdamW fails outright. ", element("a", { href: "lessons/07_mixed_precision.html" }, "Lesson 07 shows why"), ".")]
       : []),
     table(
-      "Colab's machines",
-      ["verdict", "machine", "needs", "has", "largest batch, with 10 % to spare", "time per step, at least", "price", "note"],
+      "Colab's machines; the largest batch leaves 10 % to spare",
+      ["verdict", "machine", "needs", "has", "largest batch", "a step, at least", "price", "note"],
       rooms,
     ),
     table("What is alive at that moment", ["part", "bytes", "of the peak"], parts),
@@ -133,10 +134,17 @@ function shown(answer, asked) {
   ];
 }
 
+// An answer never stands beside numbers that it isn't about.
+function forget(words) {
+  last++;
+  said.replaceChildren(element("p", {}, words));
+  said.setAttribute("aria-busy", "false");
+}
+
 async function reckon() {
-  if (!form.reportValidity()) return;
+  if (!form.reportValidity()) return forget("One of the numbers can't be: see above.");
+  said.replaceChildren(element("p", {}, waitsFor()));
   said.setAttribute("aria-busy", "true");
-  if (!said.children.length) said.replaceChildren(element("p", {}, "Loading Python, once. That takes some seconds, on a slow line up to a minute …"));
   const asked = given();
   const number = ++last;
   let children;
@@ -156,4 +164,11 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   reckon();
 });
+form.addEventListener("input", ({ target }) => {
+  const known = form.elements.known;
+  if (target === known && known.value) return; // its sizes are reckoned at once
+  if (SIZES.some(([name]) => name === target.name)) known.value = "";
+  if (said.children.length) forget("Changed since the last answer: calculate again.");
+});
 form.addEventListener("focusin", start, { once: true });
+startWhenIdle();

@@ -14,6 +14,7 @@ const ready = (async () => {
   python.unpackArchive(await bytes("colab_helpers.zip"), "zip");
   python.FS.writeFile("in_browser.py", new Uint8Array(await bytes("in_browser.py")));
   const answers = python.pyimport("in_browser");
+  answers.error("", ""); // reads the table of problems, which the first question would wait for
   self.postMessage({ ready: true });
   return answers;
 })();
