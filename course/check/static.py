@@ -253,6 +253,8 @@ def stored_output_problems(notebook: NotebookNode) -> list[str]:
     """Check that the stored notebook was run whole, without errors or warnings."""
     problems = []
     code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    if not any(cell.execution_count for _, cell in code):
+        return ["The notebook was never run. Run `make notebooks LESSONS=…`."]
     for index, cell in code:
         where = execute.describe_cell(notebook, index)
         if cell.execution_count is None:

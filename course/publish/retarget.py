@@ -99,6 +99,10 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
     citation = course.root / "CITATION.cff"
     if citation.exists():
         texts[citation] = citation.read_text("utf-8").replace(old.url, url)
+    conda = course.root / "environment.yml"
+    if conda.exists():
+        name = f"name: {url.rpartition('/')[2]}"
+        texts[conda] = re.sub(r"(?m)^name: .*$", name, conda.read_text("utf-8"))
     if release is None:
         own = re.sub(r"(?m)^release = .*\n", "", own)
     return {**texts, project: own}

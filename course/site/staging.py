@@ -56,7 +56,8 @@ def _race_for_phones() -> bytes:
     between = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in ends))
     picture = figures.race(
         sizes, {"one core": mine}, bands={"T4, expected": (band[0], band[1])}, shade=ends,
-        xlabel="matrix size n", ylabel="time for one product", title=f"A T4 overtakes one core\nat n = {between}", inches=(4.2, 4.2),
+        xlabel="matrix size n", ylabel="time for one product",
+        title=f"A T4 overtakes one core\nat n = {between}", inches=(4.2, 4.2),
     )  # fmt: skip
     return picture.png
 

@@ -27,10 +27,15 @@ FAKE_GPUS = {
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
 
+def none(problems):
+    """Fail with one problem a line: what is still missing in a new lesson reads like a list."""
+    if problems:
+        pytest.fail("\n".join(["", *problems]), pytrace=False)
+
+
 @lessons
 def test_stored_notebook_is_sound(lesson):
-    problems = static.static_problems(COURSE, lesson)
-    assert not problems, "\n".join(["", *problems])
+    none(static.static_problems(COURSE, lesson))
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def run_here(lesson, solved, tmp_path):
     hard["WATCH_LINES"] = str(tmp_path / "cpu")
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    assert sound.run_problems(outcome) == []
+    none(sound.run_problems(outcome))
     return outcome
 
 
@@ -59,7 +64,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    assert sound.run_problems(outcome) == []
+    none(sound.run_problems(outcome))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
@@ -72,7 +77,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
 @lessons
 @pytest.mark.timeout(600)
 def test_shows_what_is_stored(lesson):
-    assert comparison.compare_stored_outputs(COURSE.notebook(lesson)) == []
+    none(comparison.compare_stored_outputs(COURSE.notebook(lesson)))
 
 
 @lessons
@@ -86,9 +91,9 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
         environment["WITHOUT"] = " ".join(missing)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
-    assert sound.run_problems(as_gpu) == []
+    none(sound.run_problems(as_gpu))
     if lesson.accelerator:  # one that asks for none may measure on the CPU
-        assert sound.device_problems(as_gpu, "GPU") == []
+        none(sound.device_problems(as_gpu, "GPU"))
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
     broken = assertions.broken_in([record])
@@ -111,7 +116,7 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     lacking = conditions.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    assert sound.run_problems(outcome) == []
+    none(sound.run_problems(outcome))
     check_what_is_replayed(lesson, outcome, missing)
 
 

@@ -168,3 +168,15 @@ def test_without_a_name_gits_origin_is_taken(tmp_path, remote, expected):
     else:
         with pytest.raises(CourseError, match="say REPO=owner/name"):
             retarget.origin(tmp_path)
+
+
+def test_the_conda_environment_is_called_as_the_fork(toy_course):
+    with_recorded_outputs(toy_course)
+    conda = toy_course.root / "environment.yml"
+    conda.write_text("# name: no\nname: toy\nchannels:\n  - name: conda-forge\n", "utf-8")
+    retarget.retarget(toy_course, "ada/gpu-course")
+    assert conda.read_text("utf-8").splitlines()[1] == "name: gpu-course"
+    retarget.retarget(load(toy_course.root), "somebody/toy")
+    assert conda.read_text("utf-8").splitlines() == [
+        "# name: no", "name: toy", "channels:", "  - name: conda-forge",
+    ]  # fmt: skip
