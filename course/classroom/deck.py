@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,9 @@ def make(course: Course, lesson: Lesson, notebook: NotebookNode, short: bool = F
         objectives=lesson.objectives, minutes=minutes, address=course.colab_url(lesson)
     )
     expected = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
-    title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, "title", expected)
+    sizes = [c.source for c in notebook.cells if assemble.SIZES in assemble.tags_of(c)]
+    said = expected + "".join(f"<pre>{html.escape(source)}</pre>" for source in sizes)
+    title = slides.Slide(f"{lesson.number:02d} · {lesson.title}", opening, "title", said)
     body = [slide for part in chosen for slide in slides.of(part, notes)]
     return Deck((title, *body), minutes)
 

@@ -60,9 +60,8 @@ def _learned(notebook: Notebook) -> Iterator[str]:
     """The lines of what to take away, with the learner's own numbers."""
     for cell in notebook.cells:
         if _TAKEN in cell.source:
-            texts = (output.get("text", "") for output in cell.outputs)
-            for text in texts:
-                yield from "".join(text).splitlines()
+            for output in cell.outputs:
+                yield from "".join(output.get("text", "")).splitlines()
 
 
 def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str]]:

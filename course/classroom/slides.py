@@ -43,7 +43,7 @@ _SAID = ((9, 72, 34), (15, 86, 30), (22, 106, 24))
 _LEAD = 110  # most pixels of a paragraph that leads to code
 _ASKED = (44, 64)  # of a prediction: letters a line, pixels a line
 #: Words that go on from something which is said, not shown.
-_POINTING = re.compile(r"<p>(And|But|It|So|That|Then|These|They|This|Those)\b")
+_POINTING = re.compile(r"<(?:p|ul>\s*<li)>(And|But|It|So|That|Then|These|They|This|Those)\b")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _FORM = re.compile(r"#\s*@title\b|\w+ = .*# @param")
 _TAKEN = re.compile(r"(?m)^takeaways = ")
@@ -107,10 +107,11 @@ def _paged(blocks: Iterable[Block]) -> list[_Page]:
             if is_new:
                 pages.append(_Page(heading, said=said))
             else:
-                pages[-1].said.extend(said)
+                before, after = _parted(said, pages[-1], block)
+                pages[-1].said.extend(before)
                 begins = said or lead or block.kind == "predict"
                 if begins or not pages[-1].takes(block):
-                    pages.append(_Page(heading))
+                    pages.append(_Page(heading, said=after))
             pages[-1].shown.extend([*lead, block])
             is_new = False
     if pages:
@@ -119,13 +120,25 @@ def _paged(blocks: Iterable[Block]) -> list[_Page]:
 
 
 def _leading(words: list[Block], block: Block) -> list[Block]:
-    """Of the words before a block, the last paragraph where it is shown: a question's, or a short one."""
-    if not words or words[-1].height + block.height > HEIGHT:
+    """Of the words before a block, those that are shown: what a question goes on from, or a short line."""
+    if block.kind == "code" and words and words[-1].height <= _LEAD:
+        alone = "<li>" not in words[-1].html and not _POINTING.match(words[-1].html)
+        return words[-1:] if alone and words[-1].height + block.height <= HEIGHT else []
+    if block.kind != "predict":
         return []
-    short = block.kind == "code" and words[-1].height <= _LEAD
-    if short and ("<li>" in words[-1].html or _POINTING.match(words[-1].html)):
-        return []
-    return words[-1:] if short or block.kind == "predict" else []
+    begin = len(words) - 1
+    while begin > 0 and _POINTING.match(words[begin].html):
+        begin -= 1
+    lead = words[max(begin, 0) :]
+    return lead if sum(one.height for one in lead) + block.height <= HEIGHT else []
+
+
+def _parted(said: list[Block], page: _Page, block: Block) -> tuple[list[Block], list[Block]]:
+    """Words between two blocks: what is about the one before, and what introduces the next one."""
+    if page.shown[-1].kind == "code" and not page.shown[-1].last:
+        return [], said  # code that has said nothing yet
+    introduces = len(said) > 1 and block.kind == "code"
+    return (said[:-1], said[-1:]) if introduces else (said, [])
 
 
 def _slide(page: _Page, title: str, notes: list[Note], minutes: int) -> Slide:

@@ -18,18 +18,8 @@ def rooms() -> dict[str, str]:
         if not module.name.startswith("_")
     ]
     names += ["colab_doctor"]
-    names += [
-        f"colab_lessons.{name}"
-        for name in (
-            "data",
-            "exercises",
-            "models",
-            "predictions",
-            "reference",
-            "replay",
-            "transformer",
-        )
-    ]
+    lessons = "data exercises models predictions reference replay transformer"
+    names += [f"colab_lessons.{name}" for name in lessons.split()]
     docs = {name: inspect.getdoc(importlib.import_module(name)) or "" for name in names}
     return {name: text.splitlines()[0] for name, text in docs.items()}
 

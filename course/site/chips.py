@@ -25,7 +25,7 @@ def page() -> str:
         "",
         _sortable(_sheets()),
         "",
-        "## What Colab has of them",
+        "## What Colab has of them, and what it costs",
         "",
         f"As users saw it; Google does not publish it: {facts.machine_table().origin.source}.",
         "*Units* are the compute units that Colab sells. What is on the free menu costs none without a",

@@ -39,16 +39,17 @@ def page(course: Course) -> str:
         "Each term has a number that belongs to it, as the named machine measured it. Yours will differ: the",
         "lesson measures it in front of you.",
         "",
+        "```{glossary}",
     ]
     for term in terms():
         [lesson] = course.select([str(term.lesson)])
         place = f"lessons/{lesson.slug}.ipynb#{_anchor(course, lesson, term)}"
         lines += [
             term.name,
-            f": {term.text} {_number(lesson, term)} [Lesson {lesson.number:02d}, *{term.section}*]({place})",
+            f"  {term.text} {_number(lesson, term)} [Lesson {lesson.number:02d}, *{term.section}*]({place})",
             "",
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "```", ""])
 
 
 def _number(lesson: Lesson, term: Term) -> str:

@@ -38,12 +38,13 @@ def stage(course: Course, folder: Path) -> Path:
         notebook = lesson_pages.page(course, lesson)
         _files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
     shutil.copytree(course.root / "docs" / "images", folder / "images")
-    _files.write(folder / "images" / "race-phone.png", _race_for_phones())
+    for name, inches in {"wide": (7.6, 4.1), "phone": (4.2, 4.2)}.items():
+        _files.write(folder / "images" / f"race-{name}.png", _race(inches))
     return folder
 
 
-def _race_for_phones() -> bytes:
-    """Lesson 01's race from its newest record, in a shape in which a phone's reader can read it."""
+def _race(inches: tuple[float, float]) -> bytes:
+    """Lesson 01's race from its newest record, as wide and as high as it can be read."""
     newest = max(reference.load("01_enable_gpu"), key=lambda record: record.date)
     sizes, mine = newest.series["race"].x, newest.series["race"].y
     t4 = expected.rates("T4")
@@ -57,7 +58,7 @@ def _race_for_phones() -> bytes:
     picture = figures.race(
         sizes, {"one core": mine}, bands={"T4, expected": (band[0], band[1])}, shade=ends,
         xlabel="matrix size n", ylabel="time for one product",
-        title=f"A T4 overtakes one core\nat n = {between}", inches=(4.2, 4.2),
+        title=f"A T4 overtakes one core\nat n = {between}", inches=inches,
     )  # fmt: skip
     return picture.png
 

@@ -58,17 +58,7 @@ def fits(form: str) -> str:
 
 
 def _fit(model: transformer.Transformer, fit: transformer.Fit) -> dict:
-    names = (
-        "choice",
-        "takes",
-        "has",
-        "batch_size",
-        "seconds",
-        "units_per_hour",
-        "free",
-        "note",
-        "verdict",
-    )
+    names = "choice takes has batch_size seconds units_per_hour free note verdict".split()
     ways = [
         {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
         for way in transformer.ways_to_fit(model, fit.chip)

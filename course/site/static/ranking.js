@@ -1,6 +1,6 @@
 // How does the search rank pages, and which words of a page does it show?
 // Sphinx scores words. On top of that: a known problem that's named as asked comes first, then lessons
-// whose headings say it; a page that only lists problems, or one for teachers, comes later.
+// whose headings say it, then the term; a page that only lists problems, or one for teachers, comes later.
 const asked = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().trim();
 const SMALL = new Set("a an and for in is it no not of on out the to with".split(" "));
 const wordsOf = (text) =>
@@ -32,6 +32,8 @@ const named = (heading) => (heading.toLowerCase().includes(asked) ? 34.5 : 26) +
 function rank(page, title, anchor, score) {
   if (page.startsWith("problems/")) return anchor ? named(title.split(" > ").pop()) : score - 10;
   if (page.startsWith("teaching/")) return score - 10;
+  if (page.startsWith("api/") && !/[._]/.test(asked)) return Math.min(score, 13); // a word, and no function's name
+  if (page === "glossary" && anchor) return title.toLowerCase() === asked ? 20 : 12;
   if (!page.startsWith("lessons/")) return score;
   if (anchor) return score + 5;
   const inTitle = share(wordsOf(`${page} ${title}`));

@@ -110,7 +110,16 @@ def test_what_is_wrong_on_a_long_page_is_seen(address, browser, html, rule):
 
 
 @pytest.mark.parametrize(
-    "name", ["index", "explain", "fits", "chips", "lessons/06_memory_management", "problems/gpu"]
+    "name",
+    [
+        "index",
+        "explain",
+        "fits",
+        "chips",
+        "glossary",
+        "lessons/06_memory_management",
+        "problems/gpu",
+    ],
 )
 def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
     page, wrong = opened(browser, viewport=PHONE)
@@ -135,6 +144,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
         ("profiler", "lessons/10_profile", "lessons/03_pytorch_on_gpu"),
         ("LoRA", "lessons/15_fine_tune", "lessons/06_memory_management"),
         ("quantization", "lessons/12_quantise", "problems/precision"),
+        ("ridge", "lessons/", "glossary.html#term-ridge"),
         ("DataLoader", "problems/processes.html#dataloader-worker", "lessons/"),
         ("mixed precision", "lessons/07_mixed_precision", ""),
     ],
@@ -342,6 +352,34 @@ def test_the_planner_refuses_what_is_no_network(python, address, page):
     page.locator("#fits button").click()
     page.wait_for_function("document.getElementById('fits-said').innerText.includes('heads')")
     assert "evenly" in page.locator("#fits-said").inner_text()
+
+
+def test_the_planner_keeps_no_answer_beside_other_numbers(python, address, page):
+    page.goto(f"{address}fits.html")
+    page.select_option("#fits-known", label="GPT-2, 124 M")
+    page.wait_for_selector("#fits-said table")
+    page.fill("#fits-n_layer", "48")
+    assert page.locator("#fits-said table").count() == 0
+    assert page.input_value("#fits-known") == ""  # it isn't GPT-2 any more
+    page.locator("#fits button").click()
+    page.wait_for_selector("#fits-said table")
+    page.fill("#fits-n_layer", "0")
+    page.locator("#fits button").click()
+    assert page.locator("#fits-said table").count() == 0
+
+
+def test_python_comes_while_the_page_is_idle(python, address, page):
+    with page.expect_request("**/pyodide.mjs", timeout=PATIENCE):
+        page.goto(f"{address}explain.html")
+
+
+def test_a_phone_has_a_figure_of_its_own(address, browser):
+    for viewport, shown in ((PHONE, "phone"), ({"width": 1400, "height": 900}, "wide")):
+        page, _ = opened(browser, viewport=viewport)
+        page.goto(f"{address}index.html")
+        assert page.locator(f".{shown}-only").is_visible()
+        assert page.locator(".phone-only, .wide-only").count() == 2
+        page.context.close()
 
 
 def test_a_site_without_its_python_says_so(address, browser):

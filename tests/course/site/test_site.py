@@ -1,7 +1,9 @@
 """What the built site holds: pages, links, data for other tools, and nothing that is too heavy."""
 
+import dataclasses
 import html.parser
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -14,7 +16,7 @@ import colab_doctor
 from colab_helpers import facts, published
 from colab_helpers.hardware import catalogue
 from course.publish import retarget
-from course.site import api, building, chips, lesson_pages, python, staging
+from course.site import api, building, chips, glossary, lesson_pages, python, staging
 from course.site import problems as problem_pages
 from course.table import CourseError, Repository, load
 from tests import toy
@@ -150,6 +152,33 @@ def test_chips_have_what_their_sheets_say(site):
         assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
     for machine in facts.machine_table().machines:
         assert f"\n| {machine.choice} |" in text
+
+
+def test_each_term_has_a_number_and_leads_to_where_it_is_measured(site, links):
+    text = (site / "glossary.html").read_text("utf-8")
+    assert text.count("<dt") == text.count("<strong>") == len(glossary.terms()) > 30
+    assert len({term.name for term in glossary.terms()}) == len(glossary.terms())
+    for term in glossary.terms():
+        assert len(re.findall(r"[.!?](?: |$)", term.text)) == 2, term.name
+        assert term.says.count("{}") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": "none"}, "no record of 02_check_hardware has none"),
+        ({"section": "X"}, "no section 'X'"),
+    ],
+)
+def test_a_term_whose_number_is_gone_stops_the_site(monkeypatch, change, words):
+    term = next(term for term in glossary.terms() if term.name == "ridge")
+    monkeypatch.setattr(glossary, "terms", lambda: [dataclasses.replace(term, **change)])
+    with pytest.raises(CourseError, match=words):
+        glossary.page(COURSE)
+
+
+def test_machines_that_ran_the_lessons_are_named(site):
+    assert "AMD EPYC" in (site / "machines.html").read_text("utf-8")
 
 
 def test_pages_and_the_whole_keep_to_their_weight(site, tmp_path):
