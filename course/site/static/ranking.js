@@ -29,11 +29,13 @@ const headingsOf = (page) => headings().filter(({ file }) => Search._index.docna
 // A problem's heading: the shorter it is, the more of it was asked for.
 const named = (heading) => (heading.toLowerCase().includes(asked) ? 34.5 : 26) + 40 / heading.length;
 
+const termOf = (anchor) => anchor.replace("#term-", "").replaceAll("-", " ");
+
 function rank(page, title, anchor, score) {
   if (page.startsWith("problems/")) return anchor ? named(title.split(" > ").pop()) : score - 10;
   if (page.startsWith("teaching/")) return score - 10;
   if (page.startsWith("api/") && !/[._]/.test(asked)) return Math.min(score, 13); // a word, and no function's name
-  if (page === "glossary" && anchor) return title.toLowerCase() === asked ? 20 : 12;
+  if (page === "glossary" && anchor) return termOf(anchor).toLowerCase() === asked ? 20 : 12;
   if (!page.startsWith("lessons/")) return score;
   if (anchor) return score + 5;
   const inTitle = share(wordsOf(`${page} ${title}`));
@@ -70,7 +72,9 @@ function excerpt(text, keywords) {
 
 if (typeof Search !== "undefined") {
   Search.makeSearchSummary = (html, keywords, anchor) => {
-    const text = Search.htmlToText(html, anchor).replace(/\s+/g, " ").trim();
+    const term = anchor?.startsWith("#term-") && new DOMParser().parseFromString(html, "text/html").querySelector(anchor);
+    const said = term ? term.nextElementSibling.textContent : Search.htmlToText(html, anchor);
+    const text = said.replace(/\s+/g, " ").trim();
     if (!text) return null;
     const summary = document.createElement("p");
     summary.classList.add("context");
@@ -85,6 +89,10 @@ if (typeof Search !== "undefined") {
     for (const { title, file, id } of headings())
       if (id && docnames[file].startsWith("problems/") && share(wordsOf(title)) === 1)
         found.push([docnames[file], `${titles[file]} > ${title}`, `#${id}`, null, named(title), filenames[file], "title"]);
+    for (const one of found) {
+      if (one[0] !== "glossary" || !one[2]) continue;
+      [one[1], one[3]] = [`Glossary > ${termOf(one[2])}`, null]; // what has no description gets an excerpt
+    }
     const seen = new Map();
     for (const one of found) {
       const key = one[0] + one[2];
