@@ -18,7 +18,6 @@ _RATES = {
     "peak": ("fp32", "FLOP/s"),
     "bandwidth": ("memory", "B/s"),
 }  # a record's value -> expected
-_TAKEN = "takeaways = {"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def _said(prediction: Prediction) -> str:
 def _learned(notebook: Notebook) -> Iterator[str]:
     """The lines of what to take away, with the learner's own numbers."""
     for cell in notebook.cells:
-        if _TAKEN in cell.source:
+        if "takeaways = {" in cell.source:
             for output in cell.outputs:
                 yield from "".join(output.get("text", "")).splitlines()
 

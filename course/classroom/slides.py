@@ -291,18 +291,19 @@ def _outputs(cell: NotebookNode) -> Iterator[Block]:
 
 
 def _output(text: str) -> Block:
-    """Words that a cell put out, on the next click; small where they are wide or many."""
+    """Words that a cell put out, on the next click; small where they are many, or a wide table."""
     lines = text.splitlines()
-    small = sum(len(lines) > most or max(map(len, lines)) > wide for most, wide, _ in _SAID[:-1])
+    few = sum(math.ceil(len(line) / _SAID[0][1]) for line in lines) <= _SAID[0][0] - 3
+    wide = max(map(len, lines))
+    small = 0 if few else sum(len(lines) > one[0] or wide > one[1] for one in _SAID[:-1])
     most, letters, pixels = _SAID[small]
     heights = [max(1, math.ceil(len(line) / letters)) for line in lines]
     fitting = sum(height <= most for height in itertools.accumulate(heights))
     if fitting < len(lines):
         left = len(lines) - fitting
         lines = [*lines[:fitting], f"… {left} more line{'s' * (left > 1)}"]
-    rows = sum(heights[:fitting])
-    shown = html.escape("\n".join(lines))
-    return Block(f'<pre class="said size-{small} fragment">{shown}</pre>', pixels * rows + 30)
+    shown = f'<pre class="said size-{small} fragment">{html.escape(chr(10).join(lines))}</pre>'
+    return Block(shown, pixels * sum(heights[:fitting]) + 30)
 
 
 def _figure(png: str, output: NotebookNode) -> Block:
