@@ -21,7 +21,7 @@ _PORT_TAKEN = "Kernel died before replying to kernel_info"
 
 
 def compare_stored_outputs(
-    path: Path, environment: Mapping[str, str] | None = None, limit: int = 120
+    path: Path, environment: Mapping[str, str] | None = None, limit: int = 400
 ) -> list[str]:
     """Run the stored notebook `path` with FAST; say which tagged cells no longer show what is stored.
 

@@ -50,19 +50,19 @@ def run_here(lesson, solved, tmp_path):
     """Run it on this machine, without a network and on another clock; keep which lines ran."""
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     hard["WATCH_LINES"] = str(tmp_path / "cpu")
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     none(sound.run_problems(outcome))
     return outcome
 
 
 @lessons
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     """Every learner's cell, and each solution below its stub; without a network, on another clock."""
     before = execute.packages()
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=240)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     none(sound.run_problems(outcome))
     attempts = tmp_path / "attempts"
@@ -75,7 +75,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
 
 
 @lessons
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_shows_what_is_stored(lesson):
     none(comparison.compare_stored_outputs(COURSE.notebook(lesson)))
 

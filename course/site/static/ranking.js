@@ -73,7 +73,7 @@ function excerpt(text, keywords) {
 if (typeof Search !== "undefined") {
   Search.makeSearchSummary = (html, keywords, anchor) => {
     const term = anchor?.startsWith("#term-") && new DOMParser().parseFromString(html, "text/html").querySelector(anchor);
-    const said = term ? term.nextElementSibling.textContent : Search.htmlToText(html, anchor);
+    const said = term ? `${termOf(anchor)}: ${term.nextElementSibling.textContent}` : Search.htmlToText(html, anchor);
     const text = said.replace(/\s+/g, " ").trim();
     if (!text) return null;
     const summary = document.createElement("p");
