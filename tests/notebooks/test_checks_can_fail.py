@@ -201,6 +201,16 @@ def test_cell_that_was_never_run(toy_course, quiet_shape):
     assert sum("was never run" in problem for problem in problems) == 1
 
 
+def test_too_few_outputs_that_are_compared(toy_course, quiet_shape):
+    path = publish_toy(toy_course)
+    stored = nbformat.read(path, 4)
+    for cell in stored.cells:
+        if assemble.COMPARE in assemble.tags_of(cell):
+            cell.outputs = []
+    path.write_text(assemble.dumps(stored), "utf-8")
+    assert any("0 stored outputs are compared" in problem for problem in problems_of(toy_course))
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
