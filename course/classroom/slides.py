@@ -89,7 +89,7 @@ class _Page:
 
 
 def _paged(blocks: Iterable[Block]) -> list[_Page]:
-    """Blocks on slides, in order. Words are said, not shown: they go to the slide that they follow."""
+    """Blocks on slides, in order. Words are said: with the block before them, or the one that they begin."""
     pages: list[_Page] = []
     words: list[Block] = []
     heading, is_new = "", True  # whether nothing was shown since the heading
@@ -169,9 +169,8 @@ def _blocks(part: Part, words: str) -> Iterator[Block]:
 
 def _words(text: str, kind: str) -> Iterator[Block]:
     """Paragraphs, which are said where `kind` is "words"; lists, tables and questions are shown always."""
-    for piece in (
-        _pieces(text) if kind else itertools.chain.from_iterable(map(_halves, _pieces(text)))
-    ):
+    pieces = _pieces(text)
+    for piece in pieces if kind else itertools.chain(*map(_halves, pieces)):
         rendered = _MARKDOWN.render(piece)
         if piece.startswith("### "):
             yield Block("", 0, heading=piece[4:].strip().replace("`", ""))
@@ -244,16 +243,17 @@ def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[Block]:
             yield Block(code(piece), code_height(piece), kind="code")
         size = size_beside(last, below)
         yield Block(code(last, size), code_height(last, size), below, kind="code")
-    elif outputs and outputs[0].kind != "figure":  # with nothing to show above
-        outputs = [replace(one, kind="words") if one.kind != "figure" else one for one in outputs]
+    else:  # with nothing to show above, a line is said; what has several is shown: a task may ask about it
+        is_line = [one.kind != "figure" and "\n" not in one.html for one in outputs]
+        outputs = [
+            replace(o, kind="words") if s else o for o, s in zip(outputs, is_line, strict=True)
+        ]
     for i, block in enumerate(outputs):
         yield replace(block, last=i + 1 == len(outputs))
 
 
 def _only_imports(source: str) -> bool:
-    return all(
-        line.startswith(("import ", "from ")) for line in source.splitlines() if line.strip()
-    )
+    return not re.sub(r"(?m)^(import |from ).*\n?|\s+", "", source)
 
 
 def _takeaways(cell: NotebookNode) -> Iterator[Block]:

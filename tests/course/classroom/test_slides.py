@@ -178,6 +178,18 @@ def test_a_line_of_output_stands_below_its_code(lesson):
     assert len(short) <= 1, short  # code that fills a slide has no room below
 
 
+@pytest.mark.parametrize("number", ["09", "10"])
+def test_what_a_task_asks_about_is_shown(number):
+    [lesson] = COURSE.select([number])
+    [cell] = [
+        cell
+        for cell in assemble.read(COURSE.notebook(lesson)).cells
+        if re.match("# @title (Print the three|Profile the sixth patient)", cell.source)
+    ]
+    first = cell.outputs[0].text.split()[0]
+    assert any(f">{first} " in slide.body for slide in made(lesson).slides)
+
+
 def test_solutions_are_said_where_their_task_is_shown():
     found = made(COURSE.lessons[2]).slides
     tasks = [slide for slide in found if re.match(r"\d · ", slide.title)]
