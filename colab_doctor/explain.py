@@ -138,24 +138,16 @@ def _explanation(
 ) -> Explanation:
     """What the table says and what was seen here, in the order in which to read them."""
     first = findings[0].id if findings else ""
-    proven = [each for each in diagnoses if _goes_before(each, first)]
-    if diagnoses and (not findings or proven):
-        shown = (proven or diagnoses)[0]  # the table does not know it, or means something else
+    surer = (each for each in diagnoses if each.goes_first and each.id != first)
+    shown = next(surer, None) if findings else next(iter(diagnoses), None)
+    if shown is not None:  # the table does not know it, or means something else
         problem = known_problems()[shown.id]
-        other = problem.finding(shown.observation, platform, shown.fix, severity="stop")
-        findings = [other, *([] if shown.replaces else findings)]
-        diagnoses = tuple(each for each in diagnoses if each != shown and not (proven and each.fix))
+        seen = problem.finding(shown.observation, platform, shown.fix, severity="stop")
+        findings = [seen, *findings]
+        diagnoses = tuple(each for each in diagnoses if each != shown and not each.fix)
     if not findings:
         return Explanation(None)
     return Explanation(findings[0], findings[1] if len(findings) > 1 else None, diagnoses)
-
-
-def _goes_before(diagnosis: Diagnosis, first: str) -> bool:
-    """Whether what was seen here means more than what the table says of the text."""
-    if known_problems()[diagnosis.id].diagnosis == "first":
-        return first != diagnosis.id
-    general = not first or known_problems()[first].diagnosis == "general"
-    return diagnosis.id == "name-not-there" and general and diagnosis.replaces
 
 
 def _led_to(error: BaseException) -> list[BaseException]:

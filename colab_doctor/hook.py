@@ -30,11 +30,8 @@ def unload(shell: Any) -> None:
 
 
 def _explain(result: Any) -> None:
-    """Show a card below a known error; nothing for others, nor where anything fails here.
-
-    A cell that Python cannot read never runs: its SyntaxError is `error_before_exec`.
-    """
-    error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
+    """Show a card below a known error; nothing for others, nor where anything fails here."""
+    error = getattr(result, "error_in_exec", None)
     if not isinstance(error, Exception):  # none, or somebody stopped the cell, or left
         return
     try:

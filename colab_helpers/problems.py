@@ -12,9 +12,6 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     errors          patterns of error texts, lower case, every repeat with an upper bound
     superseded_by   problems that are named instead where they are met too; ["*"]: any other
     in_log          problems that are the true cause where the log above the error shows them
-    diagnosis       "first": what the session shows of it goes before what the text says;
-                    "general": a more exact diagnosis of a name goes before it
-    show_values     true: the values of the failing line stand on the card
     facts           dated facts (facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
     seen, review    when somebody last looked, and when to look again
@@ -79,8 +76,6 @@ class Problem(Dated):
     errors: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     in_log: tuple[str, ...] = ()
-    diagnosis: str = ""
-    show_values: bool = False
     facts: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     on_lesson_card: bool = True

@@ -1,33 +1,19 @@
-"""What an error, and the session it was raised in, show beyond the table.
+"""What an error, and the packages that are installed here, show beyond the table.
 
 The table has what many people met. A diagnosis is drawn from this one case: the numbers in the message,
-the packages that are installed and loaded, the files that are there, the values in the failing line.
+the sizes that it carries, the versions that are installed and loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from colab_doctor.diagnosis import chips, files, memory, mistakes, packages, values
+from colab_doctor.diagnosis import memory, packages, shapes
 from colab_doctor.diagnosis.base import Diagnosis, Failure, frames
 from colab_doctor.table import known_problems
 from colab_helpers.problems import fix_on
 
 __all__ = ["Diagnosis", "Failure", "diagnose"]
-
-_LOOKS: tuple[Callable[[Failure], Iterable[Diagnosis]], ...] = (
-    mistakes.of_the_line,
-    mistakes.of_calls,
-    memory.of_numbers,
-    values.of_tensors,
-    files.of_files,
-    mistakes.of_keys,
-    packages.of_modules,
-    packages.of_libraries,
-    packages.of_pairs,
-    packages.of_tracebacks,
-    chips.of_chips,
-)
 
 
 def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
@@ -35,11 +21,8 @@ def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
 
     A look that fails leaves the others alone: the reader has an error already.
     """
-    found = [one for look in _LOOKS for one in _try(look, failure)]
-    if not found:
-        found = _try(values.of_values, failure)
-    of_the_text = _try(_cases, failure)  # the session, if it shows anything, says more
-    return tuple(dict.fromkeys([*_try(values.of_sizes, failure), *found, *of_the_text]))
+    looks = (shapes.of_product, memory.of_numbers, packages.of_packages, _cases)
+    return tuple(dict.fromkeys(one for look in looks for one in _try(look, failure)))
 
 
 def _cases(failure: Failure) -> Iterator[Diagnosis]:

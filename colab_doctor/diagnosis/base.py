@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import linecache
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-
-from colab_doctor.diagnosis.code import FailedCode, failed
-from colab_doctor.table import known_problems
-from colab_helpers.problems import fix_on
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """What an error, or its session, shows beyond the table: the observation, and the fix.
 
-    `id` is the known problem that it is a case of. `replaces`: what the table says of the text need
-    not be read. A diagnosis without a fix only tells values.
+    `id` is the known problem that it is a case of. `goes_first`: it means more than what the table says
+    of the text. A diagnosis without a fix only tells sizes.
     """
 
     id: str
     observation: str
     fix: str
-    replaces: bool = False
+    goes_first: bool = False
 
     def __str__(self) -> str:
         return f"{self.observation} {self.fix}"
@@ -45,16 +39,6 @@ class Failure:
     known: str = ""
 
     @property
-    def error(self) -> BaseException | None:
-        """What was raised last; None for a text."""
-        return self.chain[-1] if self.chain else None
-
-    @functools.cached_property
-    def own(self) -> FailedCode | None:
-        """The reader's own code in which that was raised; None for a text, and for packages' code."""
-        return failed(self.error) if self.error else None
-
-    @property
     def restarting(self) -> str:
         """How a session is restarted there, at the beginning of a sentence."""
         on_colab = self.platform.startswith("colab")
@@ -66,20 +50,9 @@ class Failure:
         return f"then {self.restarting}".replace("Restart the", "restart the")
 
 
-def fix_of(id: str, platform: str) -> str:
-    """Return the table's fix of the problem `id` on a `platform`."""
-    return fix_on(platform, known_problems()[id])
-
-
 def frames(error: BaseException) -> Iterator[FrameType]:
     """Yield the frames of the traceback of `error`, the one that raised first."""
-    yield from (frame for frame, _ in walk(error))
-
-
-def walk(error: BaseException) -> Iterator[tuple[FrameType, str]]:
-    """Yield the same frames of `error`, each with its line of code, "" where that is unknown."""
-    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        yield frame, linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
+    yield from (frame for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))))
 
 
 def module_of(frame: FrameType) -> str:

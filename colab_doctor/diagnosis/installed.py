@@ -82,18 +82,14 @@ def _by_module() -> dict[str, list[str]]:
     return dict(metadata.packages_distributions())
 
 
-def needs(asker: Package, extras: bool = False) -> Iterator[tuple[Package, str]]:
+def needs(asker: Package) -> Iterator[tuple[Package, str]]:
     """Yield (package, versions) that a package asks for here, where what is installed is none of them.
 
-    `asker` is one that is installed; `extras`: also what it asks for only where that is wanted. Nothing,
-    where nothing reads such lines: neither packaging nor pip.
+    `asker` is one that is installed. Nothing, where nothing reads such lines: neither packaging nor pip.
     """
     for line in metadata.requires(asker.name) or []:
         each = _read(line)
-        if each is None:
-            continue
-        optional = "extra ==" in str(each.marker)
-        if each.marker and not each.marker.evaluate({"extra": ""}) and not (extras and optional):
+        if each is None or (each.marker and not each.marker.evaluate({"extra": ""})):
             continue
         there = installed(each.name)
         if there and not each.specifier.contains(there.version, prereleases=True):
@@ -126,17 +122,6 @@ def update(asker: Package) -> str:
     if _is_from_elsewhere(asker.name):
         return f"Update {asker.name} where it came from (a repository or a folder)"
     return f"`%pip install -U {asker.name}`"
-
-
-def is_own(top: str) -> bool:
-    """Say whether a module is somebody's own work, installed from its folder; False if not installed.
-
-    `top` is its name as imported.
-
-    >>> is_own("json")
-    False
-    """
-    return _is_from_elsewhere(distribution(top))
 
 
 def _is_from_elsewhere(name: str) -> bool:

@@ -35,7 +35,6 @@ EXPLAINED = {
     "known": "CUDA out of memory",
     "nested": "No space left on device",
     "chained": "No space left on device",
-    "syntax": "Missing parentheses",
 }
 
 
@@ -85,24 +84,3 @@ def test_in_a_notebook_run_headless_the_card_stands_below_the_error(tmp_path):
         one for one in outcome.notebook.cells[-1].outputs if one.output_type == "display_data"
     ]
     assert "<b>Fix:</b>" in card.data["text/html"]
-
-
-@pytest.mark.parametrize(
-    ("code", "id"),
-    [
-        ("print 'x'", "syntax-print"),
-        ("pip install torch", "syntax-shell"),
-        ("model = nn.Linear(3, 2", "syntax-bracket"),
-        ("name = 'abc", "syntax-bracket"),
-        ("x = [1, 2)", "syntax-bracket"),
-        ("if True:\nprint(1)", "syntax-indent"),
-        ("def f():\n    x = 1\n  return x", "syntax-indent"),
-        ("return 3", "syntax-await"),
-        ("for i in range(3)\n    print(i)", "syntax-general"),
-    ],
-)
-def test_what_python_cannot_read_is_explained(code, id):
-    """As IPython hands it over: it has not run, so it is `error_before_exec`."""
-    with pytest.raises(SyntaxError) as caught:
-        compile(code, "<ipython-input-1>", "exec")
-    assert hook.explain_error(caught.value).id == id

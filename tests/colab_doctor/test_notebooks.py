@@ -194,11 +194,6 @@ def test_a_notebook_for_a_tpu_that_uses_tensorflow():
     )
 
 
-def test_a_notebook_for_python_2():
-    [finding] = colab_doctor.explain_notebook(notebook(kernelspec={"name": "python2"}))
-    assert finding.severity == "stop" and "Python 2" in finding.observation
-
-
 def test_the_lessons_have_nothing_that_is_gone():
     course = table.load()
     for lesson in course.lessons:
@@ -237,14 +232,6 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(files, tmp_path, ca
 def test_a_file_name_given_as_an_error_is_told(files, capsys):
     assert main(["--error", str(files[0])]) == 2
     assert "--error - <" in capsys.readouterr().err
-
-
-def test_reasons_stand_once_and_lines_below_them(tmp_path, capsys):
-    path = tmp_path / "many.ipynb"
-    path.write_text(json.dumps(notebook("np.float_(1)\nnp.NaN\ntf.Summary()\ntf.GPUOptions()")))
-    main(["--notebook", str(path)])
-    told = capsys.readouterr().out
-    assert told.count("TensorFlow 2 has no sessions") == 1 and "`np.nan` for `numpy.NaN`" in told
 
 
 def test_versions_are_told_with_the_first_that_fits():

@@ -13,22 +13,13 @@ from colab_helpers import facts, preflight, problems
 ROOT = Path(__file__).parents[2]
 PROBLEMS = colab_doctor.known_problems()
 CHECKED = {check.__name__.replace("_", "-") for check in preflight.CHECKS} | {"check-failed"}
-#: Problems that only the session shows: a diagnosis finds them.
-BY_DIAGNOSIS = {
-    "all-frozen", "another-python", "batch-is-a-dict", "comma-makes-tuple", "gradients-off", "name-not-there",
-    "no-such-key", "own-call", "row-labels", "values-of-the-line",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", colab_doctor.TOPICS)
 def test_every_problem_of_a_topic_is_whole(topic):
     for row in (row for row in PROBLEMS.values() if row.topic == topic):
         assert row.title and row.meaning and row.fix and row.sources, row.id
-        assert row.severity in ("stop", "warn", "note") and row.diagnosis in (
-            "",
-            "first",
-            "general",
-        )
+        assert row.severity in ("stop", "warn", "note")
         assert row.seen < row.review and len(row.title) <= 80
         assert facts.quote(*row.facts).facts or not row.facts
         for source in (*row.sources, *(one for case in row.cases for one in case.sources)):
@@ -57,7 +48,7 @@ def test_a_card_is_read_in_ten_seconds(row):
 
 
 def test_the_table_stays_small_and_its_reviews_are_spread():
-    assert len(PROBLEMS) <= 400
+    assert len(PROBLEMS) <= 190
     months = Counter(f"{row.review:%Y-%m}" for row in PROBLEMS.values())
     assert max(months.values()) <= 40, months.most_common(3)
     for path in (ROOT / "colab_doctor" / "problems").iterdir():
@@ -65,13 +56,13 @@ def test_the_table_stays_small_and_its_reviews_are_spread():
 
 
 def test_checks_and_notebook_rules_have_a_row_each():
-    assert set(PROBLEMS) >= CHECKED | BY_DIAGNOSIS | set(colab_doctor.IN_NOTEBOOKS)
+    assert set(PROBLEMS) >= CHECKED | set(colab_doctor.IN_NOTEBOOKS)
     rows = tomllib.loads((ROOT / "colab_helpers/preflight/problems.toml").read_text("utf-8"))
     assert {row["id"] for row in rows["problem"]} == CHECKED
 
 
 def test_every_problem_can_be_found():
-    found = CHECKED | BY_DIAGNOSIS | set(colab_doctor.IN_NOTEBOOKS)
+    found = CHECKED | set(colab_doctor.IN_NOTEBOOKS)
     found |= {row.id for row in PROBLEMS.values() if row.errors}
     assert {row.id for row in PROBLEMS.values()} == found
 
@@ -117,9 +108,9 @@ def test_without_an_installed_helper_links_are_paths(monkeypatch):
 
 def test_a_lessons_card_leaves_out_what_no_lesson_needs(monkeypatch):
     """The doctor says it, the card of a lesson does not."""
-    checks = (lambda state: state.report("gpu-idle", ""),)
+    checks = (lambda state: state.report("bf16-emulated", ""),)
     monkeypatch.setattr(preflight.run_checks, "__defaults__", (checks,))
-    assert [found.id for found in preflight.status_card().findings] == ["gpu-idle"]
+    assert [found.id for found in preflight.status_card().findings] == ["bf16-emulated"]
     assert preflight.status_card("01_enable_gpu").findings == ()
 
 
