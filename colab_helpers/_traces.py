@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,19 +26,15 @@ _PACKAGES = ("nvidia-cublas-cu12", "nvidia-cublas")
 class Traces:
     """What problems leave behind. Each has its own function below, which says more.
 
-    `uptime`: seconds since the machine, or its container, started. `torch_cuda`: the CUDA that PyTorch
-    was built for, "" for none, None without PyTorch. `cublas`: major versions of CUDA's libraries.
-    `tpu_holders`: other processes that have the TPU open. `drive`: "mounted", "not mounted", "does
-    not answer", or "". `other_environment`: an environment in the working folder, not this Python's.
-    `problems`: in words, what could not be looked for.
+    `torch_cuda`: the CUDA that PyTorch was built for, "" for none, None without PyTorch. `cublas`: major
+    versions of CUDA's libraries. `tpu_holders`: other processes that have the TPU open. `drive`:
+    "mounted", "not mounted", "does not answer", or "". `problems`: in words, what could not be looked for.
     """
 
-    uptime: float = 0.0
     torch_cuda: str | None = None
     cublas: tuple[int, ...] = ()
     tpu_holders: tuple[int, ...] = ()
     drive: str = ""
-    other_environment: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -49,12 +44,10 @@ def collect(packages: Mapping[str, str]) -> Traces:
     A broken machine is what this is for: one look that fails leaves its field as it was.
     """
     looks: dict[str, Callable[[], Any]] = {
-        "uptime": uptime,
         "torch_cuda": torch_cuda,
         "cublas": lambda: cublas(packages),
         "tpu_holders": tpu_holders,
         "drive": drive,
-        "other_environment": other_environment,
     }
     found: dict[str, Any] = {}
     problems = []
@@ -66,17 +59,12 @@ def collect(packages: Mapping[str, str]) -> Traces:
     return Traces(**found, problems=tuple(problems))
 
 
-def uptime(proc: Path = Path("/proc")) -> float:
-    """Return seconds since this machine, or its container, started; 0 where that is unknown."""
-    return running(1, proc)
-
-
-def running(pid: int | str = "self", proc: Path = Path("/proc")) -> float:
-    """Return seconds since a process started, this one when left out; 0 where that is unknown."""
+def running(proc: Path = Path("/proc")) -> float:
+    """Return seconds since this process started; 0 where that is unknown."""
     try:
         since_start = float((proc / "uptime").read_text().split()[0])
         # Field 22: when it started, in clock ticks after the kernel.
-        ticks = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19])
+        ticks = int((proc / "self" / "stat").read_text().rpartition(")")[2].split()[19])
         return since_start - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
@@ -131,13 +119,6 @@ def drive(folder: Path = Path(DRIVE)) -> str:
     asking.start()
     asking.join(ANSWER_WITHIN)
     return answer[0] if answer else "does not answer"
-
-
-def other_environment() -> str:
-    """Return the folder of an environment in the working folder that this Python is not from."""
-    folder = working_folder() / ".venv"
-    there = (folder / "pyvenv.cfg").exists() and folder != Path(sys.prefix)
-    return str(folder) if there else ""
 
 
 def working_folder() -> Path:

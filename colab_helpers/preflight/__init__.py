@@ -13,13 +13,12 @@ from colab_helpers import __version__, colab_images, hardware, runtime
 from colab_helpers import _traces as traces
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
-from colab_helpers.preflight.checks import CHECKS, ON_THE_CARD_ONLY, Check
+from colab_helpers.preflight.checks import CHECKS, Check
 from colab_helpers.preflight.state import State, Wants, known
 from colab_helpers.problems import Finding
 
 __all__ = [
     "CHECKS",
-    "ON_THE_CARD_ONLY",
     "OldHelperError",
     "State",
     "StatusCard",

@@ -27,14 +27,9 @@ CHECKS: tuple[Check, ...] = (
     gpu.replaced_build,
     gpu.tensorflow_cuda,
     gpu.gpu_held,
-    gpu.gpu_idle,
     gpu.bf16_emulated,
-    gpu.unknown_chip,
     gpu.gpu_slice,
-    gpu.apple_gpu,
-    gpu.amd_gpu,
     tpu.tpu_without_tensorflow,
-    tpu.tpu_plain_tensorflow,
     tpu.tpu_in_use,
     packages.old_python,
     packages.package_missing,
@@ -42,24 +37,8 @@ CHECKS: tuple[Check, ...] = (
     packages.other_helper,
     packages.old_torch,
     packages.restart_needed,
-    packages.image_moved,
     packages.torchao_peft,
-    packages.uv_environment,
     session.little_ram,
-    session.long_session,
     session.little_disk,
     session.drive_dropped,
-    session.drive_folder,
-)
-
-#: These know what a lesson wants, or what the notebook has imported: a process of its own cannot.
-ON_THE_CARD_ONLY = (
-    *(
-        "other-chip",
-        "other-kind",
-        "package-missing",
-        "part-missing",
-        "other-helper",
-        "restart-needed",
-    ),
 )

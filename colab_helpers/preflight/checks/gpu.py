@@ -9,7 +9,6 @@ from colab_helpers.problems import Finding
 #: From (PyTorch, built for CUDA) on, the lowest compute capability with code; newest first.
 #: Sources: pytorch/pytorch #172352, PR #175253, #190385 (lists of architectures of the builds).
 _DROPPED = (("2.15", "0", "7.5"), ("2.11", "12.8", "7.5"), ("2.8", "12.8", "7.0"))
-IDLE_AFTER = 1800  # seconds from the machine's start
 BF16_FROM = 8.0  # compute capability
 
 
@@ -137,18 +136,6 @@ def gpu_held(state: State) -> Finding | None:
     return state.report("gpu-held", f"{used} of the GPU's {total} are in use already.")
 
 
-def gpu_idle(state: State) -> Finding | None:
-    """A GPU on Colab that nothing has used for half an hour."""
-    device = state.inventory.accelerator
-    if state.runtime.platform != "colab" or device is None or device.utilization != 0:
-        return None
-    if device.memory_used is None or 20 * device.memory_used > (device.memory_total or 0):
-        return None
-    if state.traces.uptime < IDLE_AFTER:
-        return None
-    return state.report("gpu-idle", f"{device.name} is idle, and its memory is empty.")
-
-
 def bf16_emulated(state: State) -> Finding | None:
     """A GPU without units for bf16, such as the T4."""
     device = state.inventory.accelerator
@@ -158,15 +145,6 @@ def bf16_emulated(state: State) -> Finding | None:
     return state.report("bf16-emulated", seen)
 
 
-def unknown_chip(state: State) -> Finding | None:
-    """A chip that the catalogue does not have: measured, but without its data-sheet limit."""
-    device = state.inventory.accelerator
-    if device is None or device.chip or state.runtime.accelerator == "Apple GPU":
-        return None
-    seen = f"{device.name} is not in the course's catalogue, so its data-sheet limits are missing."
-    return state.report("unknown-chip", seen)
-
-
 def gpu_slice(state: State) -> Finding | None:
     """A slice of a card, which goes by the card's name."""
     device = state.inventory.accelerator
@@ -174,22 +152,6 @@ def gpu_slice(state: State) -> Finding | None:
         return None
     seen = f"{device.name}: its data-sheet limits are those of the whole card."
     return state.report("gpu-slice", seen)
-
-
-def apple_gpu(state: State) -> Finding | None:
-    """Apple's GPU, which PyTorch calls mps."""
-    if state.runtime.accelerator != "Apple GPU":
-        return None
-    return state.report("apple-gpu", "PyTorch computes on this machine's Apple GPU, as mps.")
-
-
-def amd_gpu(state: State) -> Finding | None:
-    """AMD's GPU, which PyTorch calls cuda."""
-    if state.runtime.accelerator != "AMD GPU":
-        return None
-    return state.report(
-        "amd-gpu", "PyTorch calls this machine's AMD GPU cuda, if it was built for ROCm."
-    )
 
 
 def _has(version: str, torch: str, built_for: str, cuda: str) -> bool:

@@ -9,9 +9,6 @@ from colab_helpers._distributions import distribution
 from colab_helpers.preflight.state import State, known
 from colab_helpers.problems import Finding, fix_on, repository
 
-#: What every notebook of this kind depends on.
-_FRAMEWORKS = ("numpy", "torch", "tensorflow", "keras", "jax")
-
 
 def old_python(state: State) -> Finding | None:
     """Python below the course's minimum."""
@@ -82,22 +79,6 @@ def restart_needed(state: State) -> Finding | None:
     return state.report("restart-needed", "; ".join(mixed) + ".") if mixed else None
 
 
-def image_moved(state: State) -> Finding | None:
-    """Colab has moved a package of the lesson by a major version since the course was tested."""
-    if state.runtime.platform != "colab":
-        return None
-    image = colab_images.images()[colab_images.LATEST]
-    tested = image.runtimes[{"GPU": "gpu", "TPU": "tpu"}.get(state.runtime.accelerator, "cpu")]
-    imports = (*state.wants.packages, *state.wants.optional, *_FRAMEWORKS)
-    moved = [
-        f"{name} {now}, tested with {tested[name]}"
-        for name, now in state.packages.items()
-        if name in tested and name in {distribution(each) for each in imports}
-        if colab_images.numbers(now)[:1] > colab_images.numbers(tested[name])[:1]
-    ]
-    return state.report("image-moved", f"Newer than tested: {'; '.join(moved)}.") if moved else None
-
-
 def torchao_peft(state: State) -> Finding | None:
     """PEFT refuses the torchao that is installed."""
     peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
@@ -106,16 +87,6 @@ def torchao_peft(state: State) -> Finding | None:
     if colab_images.is_older(peft, "0.19") or not colab_images.is_older(torchao, "0.16"):
         return None
     return state.report("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
-
-
-def uv_environment(state: State) -> Finding | None:
-    """On Colab, uv has made an environment beside the one that the notebook uses."""
-    if not state.runtime.platform.startswith("colab") or not state.traces.other_environment:
-        return None
-    seen = (
-        f"There is an environment in {state.traces.other_environment}; this kernel does not use it."
-    )
-    return state.report("uv-environment", seen)
 
 
 def _naming(id: str, state: State, imports: list[str]) -> str:

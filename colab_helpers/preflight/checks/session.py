@@ -1,4 +1,4 @@
-"""Checks of memory, disk, time and Google Drive."""
+"""Checks of memory, disk and Google Drive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from colab_helpers.problems import Finding
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
-LONG_SESSION = 10 * 3600  # seconds; free sessions end after 12 hours at most
 
 
 def little_ram(state: State) -> Finding | None:
@@ -19,16 +18,6 @@ def little_ram(state: State) -> Finding | None:
         return None
     seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
     return state.report("little-ram", seen)
-
-
-def long_session(state: State) -> Finding | None:
-    """A Colab machine that is near the end of a free session."""
-    if state.runtime.platform != "colab" or state.traces.uptime < LONG_SESSION:
-        return None
-    return state.report(
-        "long-session",
-        f"This machine has been up for {state.traces.uptime / 3600:.1f} hours.",
-    )
 
 
 def little_disk(state: State) -> Finding | None:
@@ -46,13 +35,3 @@ def drive_dropped(state: State) -> Finding | None:
     if not state.traces.drive.startswith("does not answer"):
         return None
     return state.report("drive-dropped", f"{runtime.DRIVE} {state.traces.drive}.")
-
-
-def drive_folder(state: State) -> Finding | None:
-    """Somebody wrote to Drive's folder while Drive was not there."""
-    if state.traces.drive != "not mounted":
-        return None
-    return state.report(
-        "drive-folder",
-        f"{runtime.DRIVE} has files in it, and is not Google Drive.",
-    )

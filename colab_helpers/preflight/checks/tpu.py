@@ -17,17 +17,6 @@ def tpu_without_tensorflow(state: State) -> Finding | None:
     )
 
 
-def tpu_plain_tensorflow(state: State) -> Finding | None:
-    """A TPU machine with the usual TensorFlow, which has no code for TPUs."""
-    plain = {"tensorflow", "tensorflow-cpu"} & set(state.packages)
-    if state.runtime.accelerator != "TPU" or not plain or "tensorflow-tpu" in state.packages:
-        return None
-    return state.report(
-        "tpu-plain-tensorflow",
-        "This machine has a TPU, and its TensorFlow is not built for one: it computes on the CPU.",
-    )
-
-
 def tpu_in_use(state: State) -> Finding | None:
     """Another process has opened the TPU, which only one can own."""
     if not state.traces.tpu_holders:
