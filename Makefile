@@ -11,7 +11,6 @@ JOBS ?= 2
 # Tests wait now and then, for a compiler, a browser or a child process: one more than cores fills the gaps.
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 IMAGE ?= latest
-WHEELS ?= build/wheels
 # uv installs faster, where it is there. `make UV= …` does without it.
 UV ?= $(shell command -v uv)
 COURSE := $(BIN)/python -m course
@@ -26,8 +25,8 @@ $(shell $(BIN)/python -c "import pip" 2>/dev/null || rm -f $(READY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup course notebooks build new-lesson test test-slow test-notebooks replica wheels test-gpu \
-	reference slides class site accuracy drift facts lint retarget release clean
+.PHONY: help setup course notebooks build new-lesson test test-slow test-notebooks replica test-gpu \
+	reference slides class site drift facts lint retarget release clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,25 +79,16 @@ test: lint ## lint, every notebook, the packages and the tools: what each change
 test-slow: setup ## the rest: every notebook on a fake GPU, every page and deck, more cases of other tests
 	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS) --dist worksteal
 
-test-notebooks: setup ## every notebook: static checks, papermill with FAST, nbval, and on a fake GPU
-	$(BIN)/python -m pytest tests/notebooks -n $(TEST_JOBS) --dist worksteal
+test-notebooks: setup ## every notebook: static checks, papermill with FAST, stored outputs by nbval
+	$(BIN)/python -m pytest tests/notebooks -m "not slow" -n $(TEST_JOBS) --dist worksteal
 
 replica: setup ## every lesson with the versions that Colab ships: [IMAGE=2026.07] [REPLICA_PYTHON=…]
 	$(COURSE) replica --image "$(IMAGE)" --python "$(REPLICA_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
 
-wheels: setup ## what a machine that has only PyTorch lacks, into WHEELS=build/wheels: [PY=3.12] [THERE=its pip list]
-	$(COURSE) wheels $(WHEELS) --python $(or $(PY),3.12) $(if $(THERE),--there $(THERE))
-
-ifeq ($(OFFLINE),)
-test-gpu: setup ## the lessons at full size, on a CUDA machine; without a network: OFFLINE=1 [STEP=install]
+test-gpu: setup ## the lessons at full size, on a CUDA machine
 	$(COURSE) run --require GPU $(LESSONS)
-else
-test-gpu:
-	$(PYTHON) -m course gpu --wheels $(WHEELS) $(foreach step,$(STEP),--step $(step)) \
-		$(if $(REHEARSE),--rehearse "$(REHEARSE)") $(LESSONS)
-endif
 
-reference: setup ## measure this machine and keep the records, or those of a GPU machine: FROM=archive
+reference: setup ## measure this machine and keep the records, or keep those of another: FROM=folder
 	$(COURSE) reference $(if $(FROM),--from "$(FROM)") $(LESSONS)
 
 slides: setup ## each lesson as slides, in build/slides; fetches reveal.js once, with npm: [FROM=notebook that you ran]
@@ -109,9 +99,6 @@ class: setup ## what students and teachers get, in build/class: [PLACE=owner/nam
 
 site: setup ## the course as a web site, in build/site/html; fetches Pyodide once, with npm: [PYTHON_PAGES=no]
 	$(COURSE) site $(if $(filter no,$(PYTHON_PAGES)),--without-python)
-
-accuracy: setup ## how good the planner is on this machine: nine networks, seven minutes, kept in its table
-	$(COURSE) accuracy
 
 drift: setup ## compare Colab's package lists with those tested: [FREEZE=file]
 	$(COURSE) drift $(if $(FREEZE),--freeze "$(FREEZE)")

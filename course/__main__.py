@@ -11,7 +11,6 @@ from pathlib import Path
 
 from course import commands
 from course.classroom import commands as classroom
-from course.gpu import commands as gpu_commands
 from course.table import CourseError, load
 
 
@@ -64,10 +63,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--from",
                 dest="source",
                 type=Path,
-                metavar="ARCHIVE",
-                help="a GPU machine's records",
+                metavar="PLACE",
+                help="a folder of notebooks that ran elsewhere, or an archive of records",
             )
-    add("accuracy", commands.accuracy, "predict and measure networks here; keep the table")
     new = add("new-lesson", commands.new_lesson, "create the files of a new lesson")
     new.add_argument("number", help="two figures, as in 08")
     new.add_argument("name", help="small letters, as in plan")
@@ -146,23 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     replica.add_argument("--python", default="", help="a Python of the image's version")
     replica.add_argument("--colabtools", default="", help="where pip finds Colab's own package")
-    wheels = add("wheels", gpu_commands.wheels, "fetch what a machine that has only PyTorch lacks")
-    wheels.add_argument("folder", type=Path)
-    wheels.add_argument("--python", default="3.12", help="the machine's version")
-    wheels.add_argument("--there", type=Path, help="its `pip list`; a usual one if left out")
-    gpu = add("gpu", gpu_commands.gpu, "what to run on a GPU machine without a network")
-    gpu.add_argument("lessons", nargs="*", help="numbers or names; all when left out")
-    gpu.add_argument("--step", action="append", default=[], help="one of them; all if left out")
-    gpu.add_argument("--wheels", type=Path, required=True, metavar="FOLDER")
-    gpu.add_argument(
-        "--rehearse", default="", metavar="MACHINE", help="a fake GPU, and small sizes"
-    )
-    compare = add(
-        "gpu-compare",
-        gpu_commands.gpu_compare,
-        "footprint and timer beside CUDA's counters and events",
-    )
-    compare.add_argument("--rehearsed", action="store_true", help="small sizes")
     return parser
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from datetime import date
 
 from course.table import Course, CourseError, Lesson
@@ -108,25 +109,14 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
     return _code(ran.ok, ran.stopped)
 
 
-def accuracy(course: Course, options: argparse.Namespace) -> int:
-    """Predict and measure networks on this machine, and keep the table for the docs."""
-    from course.check import accuracy as trials
-    from course.write import pages
-
-    print(trials.measure_all(course).relative_to(course.root))
-    pages.write(course)
-    return 0
-
-
 def reference(course: Course, options: argparse.Namespace) -> int:
-    """Run lessons at full size and keep their records, or those that a GPU machine has packed."""
+    """Run lessons at full size and keep their records, or those that another machine made."""
     from colab_lessons import reference
-    from course.gpu import commands as gpu_commands
-    from course.run import execute, lessons
+    from course.run import elsewhere, execute, lessons
     from course.write import pages
 
     if options.source:
-        return gpu_commands.keep_records(options.source)
+        return _keep(elsewhere.records(options.source))
     lessons.refuse_fast(options.parameter, "`make reference`")
     lessons.require(options.require)
 
@@ -140,6 +130,20 @@ def reference(course: Course, options: argparse.Namespace) -> int:
     ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
     pages.write(course)
     return _code(ran.ok, ran.stopped)
+
+
+def _keep(records: Iterable[tuple[str, dict]]) -> int:
+    """Keep the records of another machine; say which are refused, and why."""
+    from colab_lessons import reference
+
+    refused = 0
+    for name, data in records:
+        try:
+            print(reference.write(reference.Record.from_dict(data, name)))
+        except reference.RecordError as error:
+            print(f"{name} is refused: {error}")
+            refused += 1
+    return 1 if refused else 0
 
 
 def _code(ok: bool, stopped: bool) -> int:

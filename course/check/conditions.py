@@ -6,9 +6,7 @@ holds when it reaches its end and keeps its promises, or when its card says befo
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import colab_lessons
 from course import fake_gpu
 from course.check import assertions
 from course.run import execute, sound
@@ -89,26 +86,13 @@ def one_core(lesson: Lesson, scratch: Path) -> Run:
     return Run({"PYTHONPATH": DENIED, "CORES": "1"})
 
 
-def old_records(lesson: Lesson, scratch: Path) -> Run:
-    """Reference records of another schema, and one that is cut off: each is named, and left out."""
-    package = Path(colab_lessons.__file__).parent
-    copy = scratch / "colab_lessons"
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for i, path in enumerate(sorted((copy / "reference").glob("*.json"))):
-        text = path.read_text("utf-8")
-        changed = json.dumps({**json.loads(text), "schema": 0}) if i % 2 else text[: len(text) // 2]
-        path.write_text(changed, "utf-8")
-    return Run(
-        {"PYTHONPATH": str(scratch)}, allowed_warnings="restore it|is not a record of schema"
-    )
-
-
 def on_fake_gpu(machine: str) -> Condition:
     """A machine with accelerators, as `course.fake_gpu` answers for it."""
 
     def prepare(lesson: Lesson, scratch: Path) -> Run:
-        # TensorFlow and JAX have no GPU of Apple's without packages of their own.
-        on_gpu = fake_gpu.machines()[machine].is_nvidia or lesson.framework == "torch"
+        # TensorFlow has no GPU of Apple's without a package of its own, and JAX has none here.
+        answered = ("torch", "tensorflow") if fake_gpu.machines()[machine].is_nvidia else ("torch",)
+        on_gpu = lesson.framework in answered
         return Run(fake_gpu.environment(machine, scratch), measures_on="GPU" if on_gpu else "")
 
     return prepare
@@ -128,7 +112,6 @@ CONDITIONS: dict[str, Condition] = {
     "no network": no_network,
     "read-only folder": read_only_folder,
     "one core": one_core,
-    "old records": old_records,
     **{machine: on_fake_gpu(machine) for machine in fake_gpu.machines()},
 }
 

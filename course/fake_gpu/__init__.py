@@ -1,7 +1,7 @@
-"""A fake GPU: PyTorch, NVML, TensorFlow and JAX answer as a machine with one would.
+"""A fake GPU: PyTorch, NVML and TensorFlow answer as a machine with one would.
 
 For running lessons as a T4, two of them, an A100, an H200 or an Apple GPU would: PyTorch, NVML and
-nvidia-smi, TensorFlow and JAX answer as that machine does; memory is counted and refused as CUDA's
+nvidia-smi, and TensorFlow answer as that machine does; memory is counted and refused as CUDA's
 caching allocator does; mixing devices is refused. What it cannot show, and must not be used for:
 
 * speed, and whether a clock waited: every call is done when it returns;
@@ -56,7 +56,6 @@ def install(key: str) -> None:
     if machine.is_nvidia:
         answers["pynvml"] = lambda module: driver.answer_nvml(module, machine)
         answers["tensorflow"] = lambda module: _install_tensorflow(module, machine)
-        answers["jax"] = lambda module: _install_jax(module, machine)
     after_import(answers)
 
 
@@ -81,9 +80,3 @@ def _install_tensorflow(module: ModuleType, machine: Machine) -> None:
     from course.fake_gpu import tensorflow_answers
 
     tensorflow_answers.install(module, machine)
-
-
-def _install_jax(module: ModuleType, machine: Machine) -> None:
-    from course.fake_gpu import jax_answers
-
-    jax_answers.install(module, machine)

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from course.__main__ import main
 from course.check import conditions
 
 
@@ -65,36 +64,3 @@ def test_the_grid_counts_and_gives_reasons():
     grid = conditions.as_grid(results("ok", "said", "n/a", "FAILED"))
     assert "4 runs: 1 FAILED, 1 n/a, 1 ok, 1 said" in grid
     assert "01_a, condition 3: why" in grid and "condition 0: " not in grid
-
-
-@pytest.mark.parametrize(("states", "code"), [(["ok", "said"], 0), (["ok", "FAILED"], 1)])
-def test_the_command_fails_with_a_failed_field(monkeypatch, capsys, states, code):
-    monkeypatch.setattr(conditions, "check_all", lambda *_: iter(results(*states)))
-    assert main(["conditions", "01"]) == code
-
-
-def test_an_unknown_condition_says_which_there_are(capsys):
-    assert main(["conditions", "01", "--only", "on the moon"]) == 1
-    assert "no network" in capsys.readouterr().err
-
-
-def test_the_read_only_folder_cannot_be_written(course, tmp_path):
-    run = conditions.read_only_folder(course.lessons[0], tmp_path)
-    assert not os.access(run.folder, os.W_OK) or str(run.folder) == "/sys"
-    with pytest.raises(OSError):
-        (run.folder / "x").write_text("")
-    assert not conditions._can_write(run.folder) and conditions._can_write(tmp_path)
-
-
-def test_old_records_are_half_of_another_schema_and_half_cut_off(course, tmp_path):
-    run = conditions.old_records(course.lessons[0], tmp_path)
-    copies = sorted((tmp_path / "colab_lessons" / "reference").glob("*.json"))
-    broken = 0
-    for i, path in enumerate(copies):
-        if i % 2:
-            assert json.loads(path.read_text())["schema"] == 0
-        else:
-            with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
-                json.loads(path.read_text())
-            broken += 1
-    assert broken and run.environment["PYTHONPATH"] == str(tmp_path)

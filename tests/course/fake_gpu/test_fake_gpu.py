@@ -73,19 +73,6 @@ print(json.dumps([len(gpus), names, placed.device[-5:], (tf.ones(2) + 1).device[
     assert told == [2, names, "GPU:2", "GPU:0", True, True]
 
 
-def test_jax_sees_cards_and_computes_on_the_first(tmp_path):
-    code = """
-import jax, json, jax.numpy as jnp
-first, cpu = jax.devices()[0], jax.devices("cpu")[0]
-x = jax.jit(lambda a: a @ a)(jnp.ones((2, 2)))
-back = jax.device_put(x, cpu)
-print(json.dumps([jax.device_count(), jax.default_backend(), first.platform, first.device_kind, str(first),
-                  x.devices() == {first}, back.devices() == {cpu}, float(back.sum())]))
-"""
-    told = json.loads(inside("two T4", tmp_path, "-c", code))
-    assert told == [2, "gpu", "gpu", "Tesla T4", "cuda:0", True, True, 8.0]
-
-
 def test_nvidia_smi_prints_its_table_and_its_fields(tmp_path):
     environment = fake_gpu.environment("two T4", tmp_path)
     ask = [
