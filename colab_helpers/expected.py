@@ -7,7 +7,6 @@ are in `expected.toml`, by rows of `published`; your own machine's are those tha
 
     t4 = expected.rates("T4")
     t4.seconds(flop=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
-    expected.measured("my CPU", fp32=90e9, memory=24e9)
 """
 
 from __future__ import annotations
@@ -154,22 +153,6 @@ def rates(chip: str) -> Rates:
     for key in ("GPU" if sheet.kind == "GPU" else "", _like(chip), chip):
         table.update(_rows().get(key, {}))
     return Rates(chip, sheet.name, table, chip in _checked())
-
-
-def measured(name: str, **speeds: float) -> Rates:
-    """Return the rates of a machine that you have measured yourself, by quantity.
-
-    `name` is what figures call it. `speeds` has the quantities of `Rates`: dtypes in FLOP/s, `memory`
-    and `upload` in B/s, `launch` in seconds.
-
-    >>> here = measured("my CPU", fp32=90e9, memory=24e9)
-    >>> round(here.ridge(), 2)
-    3.75
-    """
-    own = {
-        key.replace("_", "-"): Rate(value, value, "H", ("you",)) for key, value in speeds.items()
-    }
-    return Rates("", name, own, checked=True)
 
 
 def shares(quantity: str) -> tuple[float, float]:

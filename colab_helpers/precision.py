@@ -49,11 +49,6 @@ class Format:
         return f"(to {self.largest:,.0f})" if short else f"(to {self.largest:.1e})"
 
     @property
-    def smallest(self) -> float:
-        """The smallest number above 0 with all its digits (normal)."""
-        return 2.0 ** (2 - 2 ** (self.exponent - 1))
-
-    @property
     def step(self) -> float:
         """The distance from 1 to the next number."""
         return 2.0**-self.mantissa

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from importlib import resources
@@ -78,16 +78,6 @@ class Published(Dated):
         """
         return self.source + ("" if self.when == "not given" else f", {self.when}")
 
-    def taking(self, work: Callable[[float], float]) -> Published:
-        """Turn a rate into a time: `work(x)` is what is done at x, in the unit of the rate times a second.
-
-        >>> seconds = get("matmul-l4-fp32").taking(lambda n: 2 * n**3)
-        >>> seconds.unit, f"{seconds.points[1024]:.1e}"
-        ('s', '1.7e-04')
-        """
-        taken = tuple(work(float(x)) / y for x, y in zip(self.x, self.y, strict=True))
-        return dataclasses.replace(self, unit="s", y=taken)
-
     def at(self, x: float | str) -> Published:
         """Take one point of a series; raises KeyError where `x` is not among them.
 
@@ -95,19 +85,6 @@ class Published(Dated):
         41.91
         """
         return dataclasses.replace(self, x=(), y=(self.points[x],))
-
-    def ratio_to(self, other: Published) -> Published:
-        """Divide by `other`, point by point, where both have one.
-
-        >>> ratio = get("resnet-t4-mixed").ratio_to(get("resnet-t4-fp32"))
-        >>> round(ratio.points[1], 2), round(ratio.points[256], 2)
-        (0.81, 2.89)
-        """
-        shared = {x: y / other.points[x] for x, y in self.points.items() if x in other.points}
-        chip = f"{self.chip} ({self.what.split(' over ')[0]})"
-        return dataclasses.replace(
-            self, chip=chip, unit="×", x=tuple(shared), y=tuple(shared.values())
-        )
 
     def share(self, part: float) -> Published:
         """Take a part of it, as for 1,000 of 5,000 steps: `part` is a factor.

@@ -1,14 +1,13 @@
-"""Bytes: counted while code runs, predicted before it does, and given back.
+"""Bytes: counted while code runs, and predicted before it does.
 
 `track` counts the bytes of live tensors on any device, and can set a budget that raises PyTorch's own
-out-of-memory error. `footprint` says beforehand what a training step needs. `largest_batch` tries,
-and recovers. `Allocator` hands out memory as CUDA's does, without a GPU. Nothing here keeps a tensor alive.
+out-of-memory error. `footprint` says beforehand what a training step needs. `Allocator` hands
+out memory as CUDA's does, without a GPU. Nothing here keeps a tensor alive.
 """
 
 from __future__ import annotations
 
 from colab_helpers.memory.allocator import Allocator
-from colab_helpers.memory.fit import is_out_of_memory, largest_batch, release
 from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.meter import Meter, TraceError, tensor_bytes
 from colab_helpers.memory.tracking import track
@@ -19,9 +18,6 @@ __all__ = [
     "Meter",
     "TraceError",
     "footprint",
-    "is_out_of_memory",
-    "largest_batch",
-    "release",
     "tensor_bytes",
     "track",
 ]

@@ -46,9 +46,6 @@ class _CudaMeter(Meter):
     def reserved(self) -> int:
         return self._reading().reserved
 
-    def reset_peak(self) -> None:
-        torch.cuda.reset_peak_memory_stats(self.device)
-
     def timeline(self) -> list[int]:
         if self._kept is not None:
             return self._kept[1]

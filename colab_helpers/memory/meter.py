@@ -50,17 +50,13 @@ class Meter:
 
     @property
     def peak(self) -> int:
-        """The most bytes that were alive at once, since the start or since `reset_peak`."""
+        """The most bytes that were alive at once, since the start."""
         raise NotImplementedError
 
     @property
     def reserved(self) -> int | None:
         """Bytes that CUDA's allocator held at most: tensors, rounding, cache; None on other devices."""
         return None
-
-    def reset_peak(self) -> None:
-        """Begin to look for a new peak, from what is alive now."""
-        raise NotImplementedError
 
     def timeline(self) -> list[int]:
         """Live bytes after each allocation and each release, in order."""

@@ -75,10 +75,6 @@ class StorageMeter(Meter):
         """The most bytes that were alive at once."""
         return self._peak
 
-    def reset_peak(self) -> None:
-        """Begin to look for a new peak, from what is alive now."""
-        self._peak = self._live
-
     def timeline(self) -> list[int]:
         """Live bytes at `begin`, if any, and after each change since."""
         since = (change.bytes for change in self.changes[self._begun :])

@@ -1,8 +1,8 @@
 """Plans: whether a model fits on a chip, how long it takes, what it costs.
 
-`trace_step` runs your own step with tensors that have no data, and writes down what it does. `time_alone`
-says how long this machine should take for it, `estimates` what Colab's machines would say: whether it fits,
-seconds, compute units; `show` prints it. `cheapest` chooses by a deadline.
+`trace_step` runs your own step with tensors that have no data, and writes down what it does. `estimates`
+says what Colab's machines would make of it: whether it fits, seconds, compute units; `show` prints it.
+`cheapest` chooses by a deadline.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from colab_helpers.plan.estimates import (
     estimates,
     seconds_on,
 )
-from colab_helpers.plan.timing import TimedAlone, time_alone
 from colab_helpers.plan.trace import Operation, StepTrace, trace_step
 
 __all__ = [
     "Estimate",
     "Operation",
     "StepTrace",
-    "TimedAlone",
     "ceilings",
     "cheapest",
     "estimates",
     "overheads",
     "seconds_on",
     "show",
-    "time_alone",
     "trace_step",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten
+from torch.utils._pytree import tree_flatten
 
 from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
@@ -35,21 +35,12 @@ _LOOK_UPS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What is known of a tensor without its data."""
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-
-
 @dataclass(frozen=True, eq=False)
 class Operation:
     """One kind of call: which operation, on which shapes, and how often in a step.
 
     `flop` and `moved` (bytes read and written) are of one call; `format` is the number format of its
-    first tensor with a decimal point, "" where there is none. `arguments` has a `Shape` for each tensor.
+    first tensor with a decimal point, "" where there is none.
     """
 
     name: str
@@ -57,9 +48,6 @@ class Operation:
     flop: int
     moved: int
     format: str
-    function: Any
-    arguments: tuple[Any, ...]
-    structure: TreeSpec
 
     @property
     def family(self) -> str:
@@ -100,16 +88,6 @@ class StepTrace:
     def calls(self) -> int:
         """Number of operations that compute or copy; views are not counted."""
         return sum(one.count for one in self.operations)
-
-    def families(self) -> dict[str, tuple[int, int, int]]:
-        """Return (calls, FLOP, bytes moved) for each family of operations, most FLOP first."""
-        table: dict[str, list[int]] = {}
-        for one in self.operations:
-            row = table.setdefault(one.family, [0, 0, 0])
-            for i, value in enumerate((1, one.flop, one.moved)):
-                row[i] += one.count * value
-        rows = sorted(table.items(), key=lambda entry: entry[1][1], reverse=True)
-        return {name: (calls, flop, moved) for name, (calls, flop, moved) in rows}
 
     def replay(self, card: Allocator) -> int:
         """Let `card`, an `Allocator`, hand out this step's memory; return what it reserved at most, in bytes.
@@ -199,8 +177,7 @@ class _Recorder(TorchDispatchMode):
         self, function: Any, args: Any, kwargs: Any, result: Any, given: list, new: list
     ) -> None:
         leaves, structure = tree_flatten((args, kwargs))
-        shapes = tuple(_shape(leaf) for leaf in leaves)
-        key = (function, repr(shapes), structure)
+        key = (function, repr([_shape(leaf) for leaf in leaves]), structure)
         self._counts[key] += 1
         if key in self._kinds:
             return
@@ -214,9 +191,6 @@ class _Recorder(TorchDispatchMode):
             flop=_flop(function, args, kwargs, result),
             moved=sum(_bytes_of(tensor) for tensor in [*read, *new, *written]),
             format=formats[0] if formats else "",
-            function=function,
-            arguments=shapes,
-            structure=structure,
         )
 
     def operations(self) -> tuple[Operation, ...]:
@@ -226,7 +200,7 @@ class _Recorder(TorchDispatchMode):
 
 def _shape(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
-        return Shape(tuple(leaf.shape), tuple(leaf.stride()), leaf.dtype)
+        return tuple(leaf.shape), leaf.stride(), leaf.dtype
     return leaf
 
 

@@ -2,12 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_lessons.models import GPT, GPTConfig
-from colab_lessons.networks import Network, Sentences, Tied, images, token_ids
+
+
+@dataclass(frozen=True)
+class Network:
+    """How to make a network and its inputs; `classes` is what it tells apart, `rows` a usual batch."""
+
+    make: Callable[[], nn.Module]
+    inputs: Callable[[int], torch.Tensor]
+    classes: int
+    rows: int
+
+    def loss(self, model: nn.Module) -> Callable[[int], torch.Tensor]:
+        """Return the function from rows to loss; `model` is one that `make` made."""
+
+        def forward(rows: int) -> torch.Tensor:
+            found = model(self.inputs(rows)).reshape(-1, self.classes)
+            return F.cross_entropy(found, torch.randint(self.classes, (len(found),)))
+
+        return forward
+
+
+class Sentences(nn.Module):
+    """An LSTM of `hidden` numbers between two tables of `width`."""
+
+    def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, hidden, 2, batch_first=True)
+        self.out = nn.Linear(hidden, vocabulary)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.out(self.lstm(self.words(ids))[0])
+
+
+class Tied(nn.Module):
+    """One table, read forwards and backwards."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, vocabulary, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.out(self.hidden(self.words(ids)).relu())
+
+
+def images(side: int) -> Callable[[int], torch.Tensor]:
+    """Return what makes so many pictures of `side` by `side` pixels in three colours."""
+    return lambda rows: torch.rand(rows, 3, side, side)
+
+
+def token_ids(vocabulary: int, moments: int) -> Callable[[int], torch.Tensor]:
+    """Return what makes so many rows of `moments` numbers below `vocabulary`."""
+    return lambda rows: torch.randint(vocabulary, (rows, moments))
 
 
 class Twice(nn.Module):

@@ -78,12 +78,6 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
         expected.rates("T5")
 
 
-def test_your_own_machine_stands_beside_them():
-    here = expected.measured("my CPU", fp32=100e9, memory=20e9)
-    assert here.ridge() == 5
-    assert "not checked" not in str(here.seconds(flop=1e9))
-
-
 def test_a_chip_counts_as_checked_only_with_a_record_of_the_course():
     devices = {reference.read(path).device for path in reference.FOLDER.glob("*.json")}
     for key in expected._rows().keys() & catalogue().keys():

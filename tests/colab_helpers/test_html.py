@@ -107,20 +107,3 @@ def test_hostile_text_stays_text(name):
     assert reader.tags and reader.tags <= TAGS
     assert reader.attributes <= {"style", "href"}
     assert "&lt;script&gt;" in shown
-
-
-def test_every_html_form_is_tried():
-    """A new class with HTML of its own belongs above."""
-    from pathlib import Path
-
-    root = Path(facts.__file__).parents[1]
-    forms = [
-        path.name
-        for package in ("colab_helpers", "colab_doctor", "colab_lessons")
-        for path in (root / package).rglob("*.py")
-        for line in path.read_text("utf-8").splitlines()
-        if line.strip().startswith(("def _repr_html_", "def _repr_mimebundle_"))
-    ]
-    assert sorted(forms) == sorted(
-        ["card.py", "explain.py", "facts.py", "facts.py", "style.py", "__init__.py", "__init__.py"]
-    )

@@ -57,13 +57,6 @@ def test_units_are_the_courses():
         published.get("nothing")
 
 
-def test_a_rate_becomes_a_time():
-    rate = published.get("matmul-h100-bf16")
-    taken = rate.taking(lambda n: 2 * n**3)
-    assert taken.unit == "s" and taken.points[8192] == pytest.approx(2 * 8192**3 / 797.51e12)
-    assert rate.unit == "FLOP/s"  # the row itself stays
-
-
 def test_a_row_grows_old():
     row = published.get("copy-t4")
     assert row.is_due(row.review + timedelta(days=1)) and not row.is_due(row.review)
@@ -97,18 +90,6 @@ def test_a_figure_says_whose_the_hollow_marks_are():
             name
         )
         assert picture.png.startswith(b"\x89PNG"), name
-
-
-def test_a_source_is_named_once_for_all_its_chips():
-    rows = {key: published.get(f"copy-{key}") for key in ("t4", "v100", "a100-80")}
-    alt = figures.bars({"you": 1e10}, title="t", unit="B/s", published=rows).alt
-    assert (
-        "T4, V100, A100 (80 GB): chsasank/device-benchmarks" in alt and alt.count("chsasank") == 1
-    )
-
-
-def test_without_published_rows_a_figure_is_as_before():
-    assert "Hollow" not in figures.bars({"you": 1e10}, title="t", unit="B/s").alt
 
 
 def test_hollow_marks_are_hollow():

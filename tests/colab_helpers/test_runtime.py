@@ -29,11 +29,6 @@ def test_recorded_machines_are_recognised(machine):
     assert found.tpu == machine.get("tpu")
 
 
-def test_there_are_enough_recorded_machines():
-    assert len(MACHINES) >= 12
-    assert {m["platform"] for m in MACHINES} == set(runtime.PLATFORM_NAMES)
-
-
 def test_this_machine_is_described():
     found = runtime.describe()
     assert found.cores >= 1 and found.ram_total > 2**28 and found.disk_free > 0
@@ -83,11 +78,6 @@ def container(folder, limit, used, cached=0):
 )
 def test_what_a_container_has_left_counts(tmp_path, limit, used, cached, left):
     assert container(tmp_path, limit, used, cached) == (limit, left)
-
-
-def test_a_container_without_a_limit_or_without_files(tmp_path):
-    assert evidence._container(tmp_path) is None
-    assert container(tmp_path, "max", 5) is None
 
 
 def test_a_containers_memory_is_what_this_process_can_have(monkeypatch):
@@ -140,14 +130,6 @@ def test_gpus_hidden_from_cuda_are_none(value, accelerator):
 def test_cores_are_those_this_process_may_use():
     if hasattr(os, "sched_getaffinity"):
         assert runtime.describe().cores == len(os.sched_getaffinity(0))
-
-
-def test_what_is_not_known_counts_as_nothing():
-    unknown = runtime.Evidence()
-    sizes = unknown.ram_total, unknown.ram_available, unknown.disk_total, unknown.disk_free
-    assert sizes == (0, 0, 0, 0) and unknown.cores == 1 and not unknown.nvidia_smi
-    found = runtime.describe(unknown)
-    assert (found.platform, found.accelerator, found.tpu) == ("local", "none", None)
 
 
 def test_after_a_quiet_block_stderr_is_there_again_and_a_failure_tells_what_was_said():

@@ -5,7 +5,6 @@ import time
 import pytest
 
 from colab_helpers import benchmark
-from tests import slow
 from tests.simulated import AsynchronousDevice
 
 
@@ -62,21 +61,6 @@ def test_waiting_is_measured_after_compiling_too():
     assert device.measure(compiles_first, budget=0.1).median == pytest.approx(5e-6, rel=0.03)
 
 
-def test_a_function_that_keeps_getting_faster_is_timed_all_the_same():
-    device = AsynchronousDevice()
-
-    def faster_each_time():
-        device.launch()
-        device.work /= 3
-
-    assert device.measure(faster_each_time).times
-
-
-@pytest.mark.parametrize(("work", "blocks"), [(0.4, 5), (0.49, 5), (0.51, 2), (3.0, 2)])
-def test_five_blocks_unless_one_warm_call_outlasts_the_budget(work, blocks):
-    assert len(AsynchronousDevice(work).measure(budget=0.5).times) == blocks
-
-
 def test_an_output_is_let_go_before_the_next_is_made():
     alive = most = 0
 
@@ -120,13 +104,6 @@ def test_short_calls_are_grouped_and_long_ones_are_not():
     device.work = 0.1
     long = device.measure(budget=0.5)
     assert long.calls == 1
-
-
-def test_budget_bounds_the_time_used():
-    device = AsynchronousDevice()
-    device.work = 1.0
-    device.measure(budget=0.1)
-    assert device.calls == 3  # the warm-up, whose last two calls are what is timed
 
 
 def test_real_time_is_close_to_the_truth():
@@ -181,15 +158,6 @@ def test_a_wait_that_is_dear_for_the_budget_is_said():
     assert "give a larger budget" in found.doubt and found.doubt in str(found)
     assert device.now < 0.1
     assert not AsynchronousDevice(1e-3, waiting=10e-6).measure(budget=0.1).doubt
-
-
-@pytest.mark.parametrize(("budget", "waiting"), slow.after(1, [(0.05, 2e-3), (0.3, 0.8e-3)]))
-def test_growing_keeps_to_the_budget_and_takes_no_slow_wait_for_a_clock_that_stands(
-    budget, waiting
-):
-    device = AsynchronousDevice(1e-9, waiting, launching=25e-9)
-    device.measure(budget=budget)
-    assert device.now < 3 * budget
 
 
 def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():

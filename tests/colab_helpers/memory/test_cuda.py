@@ -116,15 +116,6 @@ def test_work_after_the_block_changes_nothing_of_it(cuda):
     assert str(meter) == "0.00 MiB alive, 0.00 MiB at most; 2.00 MiB reserved"
 
 
-def test_a_peak_can_be_reset_in_the_block(cuda):
-    with memory.track("cuda") as meter:
-        cuda.allocate(512)
-        cuda.free(512)
-        meter.reset_peak()
-        cuda.allocate(100)
-        assert (meter.live, meter.peak) == (100, 100)
-
-
 def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):
     fake = FakeCuda(requests=False)
     monkeypatch.setattr(torch, "cuda", fake)

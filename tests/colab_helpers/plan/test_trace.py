@@ -37,7 +37,7 @@ def test_changes_tell_the_footprints_peak(name):
 def test_flop_of_products_attention_and_recurrent_layers():
     linear = nn.Linear(64, 32, bias=False)
     once = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)), 8, None)
-    assert once.flop == 2 * 8 * 64 * 32 and once.families()["matmuls"][0] == 1
+    assert once.flop == 2 * 8 * 64 * 32
     twice = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)).sum(), 8,
                           torch.optim.SGD(linear.parameters()))  # fmt: skip
     assert twice.flop == 2 * once.flop  # nobody wants the gradient of the data
