@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from colab_helpers import benchmark, expected, facts, hardware, memory, plan, published
 from colab_helpers.plan import accuracy
 
-from colab_lessons import exercises, figures, ladder, models, reference
+from colab_lessons import exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -187,7 +187,7 @@ ways = {  # PyTorch's own layers? its FlashAttention? dtype, AdamW
 }
 THEIRS = {name: name for name in ways} | {"float32, by hand": "mask on the fly"}  # names in the published table
 rehearsed = {
-    name: rehearse(lambda: ladder.GPT2(native, flash, dtype), 8, half=False, **how)
+    name: rehearse(lambda: models.gpt2(dtype, native, flash), 8, half=False, **how)
     for name, (native, flash, dtype, how) in ways.items()
 }
 
@@ -307,14 +307,14 @@ figures.grouped(shares, unit="%", title=f"By this sum, a T4 multiplies for {shar
 speed, seconds = published.get("ladder-a100"), {}
 for name, (native, flash, dtype, how) in list(ways.items())[1:]:
     with torch.device("meta"):
-        network = ladder.GPT2(native, flash, dtype)
+        network = models.gpt2(dtype, native, flash)
     trained = torch.optim.AdamW(network.parameters(), **how)
     step = plan.trace_step(network, loss_with(network, half=False), 8, trained)
     multiplied = sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()  # a table multiplies nothing
     seconds[name] = {
-        "envelope": 6 * multiplied * 8 * ladder.TOKENS / expected.rates("A100-40")["bf16"].value,
+        "envelope": 6 * multiplied * 8 * GPT2.block_size / expected.rates("A100-40")["bf16"].value,
         "our sum": sum(seconds_on("A100-40", step).values()),
-        "measured on an A100": 8 * ladder.TOKENS / speed.points[THEIRS[name]],
+        "measured on an A100": 8 * GPT2.block_size / speed.points[THEIRS[name]],
     }
 
 # %%

@@ -30,7 +30,7 @@ OPTIMIZERS = {
 
 def traced(sizes):
     """The step that the formulas describe, as lessons write it."""
-    names = [field.name for field in dataclasses.fields(models.GPTConfig)]
+    names = ("block_size", "n_layer", "n_head", "n_embd", "vocab_size")
     with torch.device("meta"):
         model = models.GPT(models.GPTConfig(**{name: getattr(sizes, name) for name in names}))
     if sizes.number_format == "half":
@@ -81,11 +81,6 @@ def test_formulas_say_what_a_trace_counts(sizes):
     assert sizes.peak == pytest.approx(footprint.peak, rel=transformer.MOST_OFF)
 
 
-def test_every_moment_is_the_worst_of_some_network():
-    worst = {sizes.worst for sizes in some(200, seed=2)}
-    assert worst == set(GPT2.moments)
-
-
 def test_what_is_alive_adds_up_to_the_peak():
     for sizes in some(30, seed=3):
         assert sum(sizes.moments[sizes.worst].values()) == sizes.peak
@@ -113,12 +108,6 @@ def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
         for way in ways:
             assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.room
             assert way.number_format == sizes.number_format and way.n_layer == sizes.n_layer
-
-
-def test_known_sizes():
-    gpt2 = models.GPT(models.GPTConfig(1024, 12, 12, 768, 50257))
-    assert GPT2.parameters == gpt2.parameter_count
-    assert XL.parameters == pytest.approx(1.3e9, rel=0.02)
 
 
 def test_flop_are_counted_as_in_a_trace():
@@ -150,13 +139,6 @@ def test_the_largest_batch_is_the_largest():
         for n in (rows, rows + 1)
     ]
     assert left[0] <= 1 - transformer.SPARE < left[1]
-
-
-def test_what_takes_next_to_nothing_has_an_end_too():
-    small = Transformer(1, 32, 2, 4, 10)
-    most = transformer.largest_batch(small, hardware.catalogue()["H100"])
-    assert 10**6 < most <= 10**7
-    assert transformer.fits(small)
 
 
 def test_nearly_full_is_tight():
