@@ -14,12 +14,12 @@ from course.write import assemble
 from tests import slow
 
 COURSE = table.load()
-#: What a lesson goes without, the first in `make test`; `make test-matrix` takes away one by one.
+#: What a lesson goes without, the first in `make test`; `course conditions` takes away one by one.
 LEFT_OUT = [
     ("04_tensorflow_on_gpu", ("tensorflow",)),
     ("05_tpu_strategy", ("jax",)),
 ]
-#: As which machine a lesson runs in `make test-slow`, and without what; all: `make test-matrix`.
+#: As which machine a lesson runs in `make test-slow`, and without what.
 FAKE_GPUS = {
     "02_check_hardware": ("A100", ()),
     "04_tensorflow_on_gpu": ("two T4", ()),
@@ -46,25 +46,20 @@ def solved(lesson, tmp_path):
     return source
 
 
-def run_here(lesson, solved, tmp_path):
-    """Run it on this machine, without a network and on another clock; keep which lines ran."""
-    hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
-    hard["WATCH_LINES"] = str(tmp_path / "cpu")
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
-    outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    none(sound.run_problems(outcome))
-    return outcome
-
-
 @lessons
 @pytest.mark.timeout(900)
 def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
-    """Every learner's cell, and each solution below its stub; without a network, on another clock."""
+    """Every learner's cell, and each solution below its stub; without a network, on another clock.
+
+    What tagged cells show is what is stored.
+    """
     before = execute.packages()
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     none(sound.run_problems(outcome))
+    stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
+    none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
@@ -75,16 +70,10 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
 
 
 @lessons
-@pytest.mark.timeout(900)
-def test_shows_what_is_stored(lesson):
-    none(comparison.compare_stored_outputs(COURSE.notebook(lesson)))
-
-
-@lessons
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
-    """The lines that only a GPU reaches: PyTorch, NVML, TensorFlow and JAX answer as one would."""
+    """The lines that only a GPU reaches: PyTorch, NVML and TensorFlow answer as one would."""
     machine, missing = FAKE_GPUS.get(lesson.slug, ("T4", ()))
     environment = dict(fake_gpu.environment(machine, tmp_path))
     if missing:
@@ -92,7 +81,7 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
     none(sound.run_problems(as_gpu))
-    if lesson.accelerator:  # one that asks for none may measure on the CPU
+    if lesson.accelerator == "GPU":  # one that asks for none may measure on the CPU
         none(sound.device_problems(as_gpu, "GPU"))
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"

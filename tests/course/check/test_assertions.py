@@ -14,7 +14,7 @@ def of_lesson(**changes):
     values = {
         name: {"number": number} for name, number in (KEPT | changes).items() if number is not None
     }
-    return {"kind": "record", "lesson": LESSON, "values": values, "versions": HERE}
+    return {"kind": "record", "lesson": LESSON, "values": values, "versions": HERE, "fast": False}
 
 
 def test_kept_promises_are_not_named():
@@ -42,3 +42,12 @@ def test_what_is_there_has_to_be_right_also_without_its_framework():
 def test_what_another_framework_measures_may_not_be_missing():
     record = of_lesson(all_reduces=None) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
     assert len(assertions.broken_in([record])) == 1
+
+
+def test_what_a_short_training_cannot_reach_is_asked_of_full_runs_alone():
+    for lesson, names in assertions.FULL_SIZE.items():
+        assert set(names) < set(assertions.ASSERTIONS[lesson])
+        values = {name: low for name, (low, _) in assertions.ASSERTIONS[lesson].items()}
+        values[names[0]] = float("nan")
+        assert assertions.broken(lesson, values, fast=True) == []
+        assert len(assertions.broken(lesson, values)) == 1
