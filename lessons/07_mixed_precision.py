@@ -17,6 +17,7 @@ FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small
 SECONDS = None
 N = None
 SEEDS = None
+LENGTH = None
 SCALES = None
 BATCHES = None
 LAYERS = None
@@ -25,7 +26,8 @@ LAYERS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
 N = N or (256 if FAST else 1024)  # of matrices
-SEEDS = SEEDS or 3  # of each training
+SEEDS = SEEDS or (1 if FAST else 3)  # of each training
+LENGTH = LENGTH or (0.1 if FAST else 1.0)  # of each training, as a part of its steps
 SCALES = SCALES or ((0, 16) if FAST else (0, 8, 16))  # powers of two by which the loss is divided
 BATCHES = BATCHES or ((1, 4) if FAST else (1, 32))  # texts, for the GPT
 LAYERS = LAYERS or (2 if FAST else 4)  # of the GPT on a CPU
@@ -220,9 +222,9 @@ class Transformer(nn.Module):
 
 
 networks = {  # name: (make, steps, learning rate)
-    "18 layers": (deep, 250, 1e-3),
-    "18 layers, He": (lambda: deep(he=True), 150, 1e-3),
-    "transformer": (Transformer, 80, 5e-3),
+    "18 layers": (deep, round(250 * LENGTH), 1e-3),
+    "18 layers, He": (lambda: deep(he=True), round(150 * LENGTH), 1e-3),
+    "transformer": (Transformer, round(80 * LENGTH), 5e-3),
 }
 
 # %% [markdown]

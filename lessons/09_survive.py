@@ -570,7 +570,7 @@ figures.lines(
 # | Transformers, `Trainer` | model, optimizer, schedule, scaler, random generators; skips the batches it has seen | space: it keeps all folders, or deletes old ones into Drive's bin |
 # | `torchdata`, `StatefulDataLoader` | the position in the data, workers included | everything else |
 # | Orbax, for JAX | the tree that you give it | random keys, if they aren't in the tree |
-# | Keras, `.keras` | model and optimizer | seeds of dropout, which `checkpoints.save_keras` adds; the order of the data |
+# | Keras, `BackupAndRestore` | model, optimizer, the epoch | seeds of dropout; the order of the data |
 #
 # ## Exercises
 #

@@ -26,7 +26,7 @@ SECONDS = None
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SEEDS = SEEDS or (1 if FAST else 3)  # networks that are trained
-STEPS = STEPS or (650 if FAST else 800)  # of training each
+STEPS = STEPS or (100 if FAST else 800)  # of training each
 WIDE = WIDE or (1024 if FAST else 4096)  # numbers in and out of a layer that is timed
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 

@@ -31,8 +31,8 @@ LAYERS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-BASE_STEPS = BASE_STEPS or (500 if FAST else 800)  # until the small model adds
-STEPS = STEPS or (200 if FAST else 300)  # until it subtracts
+BASE_STEPS = BASE_STEPS or (60 if FAST else 800)  # until the small model adds
+STEPS = STEPS or (40 if FAST else 300)  # until it subtracts
 SEEDS = SEEDS or (1 if FAST else 3)  # adapters that are trained
 LAYERS = LAYERS or (1 if FAST else 0)  # of the models that are rehearsed; 0: all that they have
 
