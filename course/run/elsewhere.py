@@ -7,6 +7,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
+
 from course.run import execute
 from course.table import CourseError
 
@@ -18,7 +20,7 @@ def records(path: Path) -> Iterator[tuple[str, dict]]:
     """
     if path.is_dir():
         for notebook in sorted(path.glob("*.ipynb")):
-            found = execute.records(notebook)
+            found = execute.records(nbformat.read(notebook, as_version=4))
             yield from ((notebook.name, data) for data in found if data.get("kind") == "record")
         return
     try:
