@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from colab_helpers import memory, published
+from colab_helpers import memory
 from colab_lessons import figures
 
 
@@ -30,29 +30,3 @@ def test_an_emptied_cache_leaves_no_segment():
     card.give(kept)
     card.empty_cache()
     assert card.segments() == []
-
-
-def test_ratios_tell_each_reading_and_credit_others():
-    row = published.get("matmul-t4-formats")
-    values = {"here": {"bf16": 4.0, "fp16": 0.01}, "T4": {"fp16": 10.0}}
-    picture = figures.ratios(
-        values, title="T", xlabel="x", one="fp32", hollow=("T4",), published=[row]
-    )
-    assert "here: bf16 4.0×, fp16 0.01×; T4: fp16 10×" in picture.alt
-    assert row.credit in picture.alt
-
-
-def test_activity_tells_how_busy_each_side_was():
-    lanes = {"starved": {"": [(0.0, 1.0, "trains"), (3.0, 4.0, "trains")]}, "idle": {"": []}}
-    picture = figures.activity(lanes, title="T")
-    assert "starved, : busy 50%" in picture.alt and "idle, : idle" in picture.alt
-
-
-def test_panels_tell_each_median_and_stacked_memory_tells_its_parts():
-    picture = figures.panels(
-        {"a": {"fp16": [[1.0, 9.0, 2.0], [float("nan"), 5.0, 5.0]]}},
-        ["1", "2"], title="T", xlabel="x", ylabel="loss", top=3,
-    )  # fmt: skip
-    assert "a, fp16: 1 2" in picture.alt
-    stacked = figures.stacked({"weights": [4, 4], "rest": [0, 8]}, [(0, "begin")], title="T")
-    assert "Peak 12.0 B: 4.00 B weights, 8.00 B rest" in stacked.alt

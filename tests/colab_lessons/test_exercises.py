@@ -1,16 +1,13 @@
 """For each exercise: the stub is open, the solution right, wrong answers name the misconception."""
 
-import contextlib
 import copy
 import importlib
-import itertools
 import pkgutil
 import shutil
 import subprocess
 import sys
 import threading
 import time
-import types
 
 import pytest
 import torch
@@ -18,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 
 import colab_lessons.exercises as exercises
 from colab_helpers import memory
-from colab_helpers.benchmark import Measurement
 from colab_lessons.exercises import lesson_07
 from tests.colab_lessons import adapters, puzzles
 from tests.colab_lessons.odd_answers import inside, values
@@ -163,18 +159,6 @@ def in_parts(network, x, y, weigh=True):
     for part_x, part_y in zip(x.split(64), y.split(64), strict=True):
         loss = torch.nn.functional.cross_entropy(network(part_x), part_y)
         (len(part_x) / len(x) * loss if weigh else loss).backward()
-
-
-@pytest.mark.parametrize(("after", "status"), [(599, "right"), (600, "right"), (601, "wrong")])
-def test_a_thrifty_way_has_60_percent_of_the_peak(monkeypatch, after, status):
-    peaks = iter([1000, after])
-
-    @contextlib.contextmanager
-    def track(*_, **__):
-        yield types.SimpleNamespace(peak=next(peaks))
-
-    monkeypatch.setattr("colab_helpers.memory.track", track)
-    assert exercises.check("06.thrifty", in_parts, spendthrift=spendthrift).status == status
 
 
 def plain_mean_of_parts(network, x, y):
@@ -634,31 +618,6 @@ def all_exercises():
     return sorted(exercises._registry)
 
 
-@pytest.mark.parametrize(
-    ("slow", "quick", "gain"),
-    [
-        ([2.0, 1.0], [1.0], None),  # the machine was slow for the first of all
-        ([2.0, 2.0, 1.0], [1.0], None),  # and here for the slow one alone, in both turns
-        ([2.0], [2.0, 1.0], "2.0×"),  # and here for the quick one
-        ([1.0], [1.0, 0.6], None),
-        ([3.0], [1.0], "3.0×"),
-        ([1.0], [1.0, 1.0, 0.4], "2.5×"),  # something else ran in the first two turns
-    ],
-)
-def test_half_the_time_is_no_luck(monkeypatch, slow, quick, gain):
-    turns = {
-        int: itertools.chain(slow, itertools.repeat(slow[-1])),
-        float: itertools.chain(quick, itertools.repeat(quick[-1])),
-    }
-    measured = lambda call, budget: Measurement((next(turns[call]),), 1)  # noqa: E731
-    monkeypatch.setattr(exercises.benchmark, "measure", measured)
-    if gain is None:
-        with pytest.raises(exercises.NotYet, match="Half the time"):
-            exercises.half_the_time(int, float, "advice.")
-    else:
-        assert gain in exercises.half_the_time(int, float, "advice.")
-
-
 def test_every_exercise_has_cases():
     assert sorted(CASES) == all_exercises()
     assert all(len(wrong) >= 2 for *_, wrong in CASES.values())
@@ -736,13 +695,3 @@ def test_verdict_speaks_to_people_and_machines():
 def test_what_the_learner_wrote_is_escaped():
     verdict = exercises.check("02.at_least", "<script>")
     assert "<script>" not in verdict._repr_mimebundle_()["text/html"]
-
-
-@pytest.mark.parametrize(("id", "said"), [("99.x", "lesson '99' has none"), ("01.x", "01.call")])
-def test_unknown_exercise_says_which_there_are(id, said):
-    with pytest.raises(KeyError, match=said):
-        exercises.check(id, 1)
-
-
-def test_a_right_answer_is_told_with_its_number():
-    assert exercises.check("03.move_less", 47.04).message.startswith("47.0 MB.")

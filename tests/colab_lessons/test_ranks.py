@@ -68,11 +68,6 @@ def test_a_rank_that_is_alone_waits_until_the_timeout():
     assert fine == "fine" and "Timed out" in str(waited)
 
 
-def test_all_are_ended_when_patience_is_over():
-    first, second = ranks.run(lambda rank, device: time.sleep(600), patience=8, check=False)
-    assert str(first) == str(second) == "killed by SIGKILL"
-
-
 def test_recorded_results_stand_in_where_processes_cannot_talk(tmp_path, monkeypatch, capsys):
     def mixed(rank, device):
         if rank:

@@ -42,12 +42,6 @@ def test_cells_run_as_they_are_where_nothing_is_missing(shell):
     assert replay.tally() == {"json": {"ran": 1}}
 
 
-def test_watching_twice_counts_each_cell_once(shell):
-    replay.watch("04_toy", shell)
-    shell.run(CELL)
-    assert replay.tally() == {"no_such_framework": {"replayed": 1}}
-
-
 def test_cell_whose_need_is_missing_is_replaced_by_a_replay(shell):
     text = shell.run(CELL)
     assert "print('ran')" not in text and "replay.replay('04_toy'" in text
@@ -72,12 +66,6 @@ def test_replay_without_a_record_says_so(tmp_path, capsys):
     )
 
 
-def test_replay_of_a_cell_without_output_says_so(tmp_path, capsys):
-    replay.record_outputs("04_toy", "T4", "2026", [(CELL, [])], tmp_path)
-    replay.replay("04_toy", replay.digest(CELL), ["tensorflow"], tmp_path)
-    assert capsys.readouterr().out.endswith("is not installed. It puts nothing out.\n")
-
-
 def test_only_cells_with_needs_are_recorded(tmp_path):
     path = replay.record_outputs(
         "04_toy", "T4", "2026", [("x = 1", OUTPUTS), (CELL, OUTPUTS)], tmp_path
@@ -99,10 +87,6 @@ def test_only_cells_with_needs_are_recorded(tmp_path):
 )
 def test_needs_stand_first_or_below_a_title(source, names):
     assert replay.needs(source) == names
-
-
-def test_the_key_ignores_what_papermill_or_an_editor_adds():
-    assert replay.digest("x = 1") == replay.digest("\nx = 1\n\n")
 
 
 def test_outside_ipython_nothing_happens(monkeypatch):

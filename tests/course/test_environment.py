@@ -1,9 +1,12 @@
 """environment.yml, pyproject.toml, constraints.txt and the Makefile describe one environment."""
 
 import re
+import shutil
 import subprocess
+import sys
 from importlib.metadata import version
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -83,14 +86,35 @@ def test_each_target_has_its_line_in_the_guide(root):
     assert set(re.findall(r"(?m)^([a-z-]+):.*## ", makefile(root))) - named - {"help"} == set()
 
 
-def test_the_guide_is_short(root):
-    assert (root / "CONTRIBUTING.md").stat().st_size <= 6000
-
-
-def test_ci_runs_the_tests(root):
-    assert "make test" in (root / ".ci" / "run").read_text("utf-8").splitlines()
-
-
 def test_every_test_that_make_names_is_there(root):
     named = re.findall(r" (tests(?:/\w+)*)", makefile(root))
     assert named and all((root / name).exists() for name in named)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_an_environment_that_is_half_made_is_made_anew(tmp_path, root):
+    """As Ctrl-C leaves it: an interpreter, and no pip."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(root / name, tmp_path)
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "x"\nbackend-path = ["."]\n'
+    )
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    (tmp_path / ".venv" / ".ready").touch()
+    make = ["make", "setup", f"PYTHON={sys.executable}", "UV=", "EXTRAS="]
+    said = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "Making .venv" in said and "Installing the versions" in said
+    pip = [tmp_path / ".venv/bin/python", "-m", "pip", "--version"]
+    assert subprocess.run(pip, capture_output=True).returncode == 0
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path, root):
+    shutil.copy(root / "Makefile", tmp_path)
+    for name in ("pyproject.toml", "constraints.txt", "mine/thesis.tex"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    make = ["make", "setup", "VENV=mine"]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode and "mine is a folder, and no environment" in done.stdout
+    assert (tmp_path / "mine" / "thesis.tex").exists()

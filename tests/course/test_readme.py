@@ -35,14 +35,6 @@ def test_the_commands_of_the_readme_are_there(root):
         assert done.returncode == 0 and word in done.stdout, word
 
 
-def test_the_readme_is_read_in_five_minutes(root):
-    text = (root / "README.md").read_text("utf-8")
-    text = re.sub(r"<!-- lessons: .*?<!-- end lessons -->", "", text, flags=re.DOTALL)  # it grows
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    words = re.findall(r"[\w`'./-]*\w[\w`'./-]*", re.sub(r"\]\([^)]*\)", "] ", text))
-    assert len(words) <= 800
-
-
 def test_the_download_is_as_large_as_the_readme_says(root):
     size = sum(len(zlib.compress(file.read_bytes())) for file in archive.files(root))
     [told] = re.findall(r"a download of (\d+) MB", (root / "README.md").read_text("utf-8"))

@@ -1,9 +1,6 @@
 import dataclasses
 
-import pytest
-
 from course import table
-from course.table import CourseError
 
 
 def test_lessons_come_in_order(course):
@@ -11,20 +8,6 @@ def test_lessons_come_in_order(course):
     for lesson in course.lessons:
         assert lesson.slug.startswith(f"{lesson.number:02d}_")
         assert len(lesson.objectives) == 3 and lesson.minutes <= 90
-
-
-@pytest.mark.parametrize("name", ["2", "02", "02_check_hardware"])
-def test_lessons_are_found_by_number_and_name(course, name):
-    assert course.select([name]) == (course.lessons[1],)
-
-
-def test_no_name_means_all(course):
-    assert course.select([]) == course.lessons
-
-
-def test_unknown_lesson_says_which_there_are(course):
-    with pytest.raises(CourseError, match=r"No lesson 99\. There are: 01_enable_gpu"):
-        course.select(["99"])
 
 
 def test_addresses(toy_course):
@@ -52,10 +35,6 @@ def test_paths_and_addresses_of_a_lesson(toy_course):
     )
     assert toy_course.colab_url(lesson) == address
     assert toy_course.badge(lesson).endswith(f"]({address})") and lesson.hardware == "GPU (T4)"
-
-
-def test_what_a_maintainer_has_to_mend_is_exit_code_1():
-    assert CourseError("x").exit_code == 1
 
 
 def test_a_release_of_this_version_is_what_people_get():

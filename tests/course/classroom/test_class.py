@@ -1,20 +1,17 @@
 """What the page says of a class, beside what was made for it."""
 
 import csv
-import dataclasses
 import io
 import json
 import math
 import os
-import re
 import unicodedata
 
 import pytest
 
 from course.__main__ import main
-from course.classroom import questions, report, submissions, summary
+from course.classroom import report, submissions, summary
 from course.table import load
-from course.write import assemble
 from tests.course.classroom import made
 
 COURSE = load()
@@ -239,29 +236,6 @@ def test_very_many_cells_are_refused_before_they_take_memory(tmp_path):
     assert "1,000,001 cells" in handed.problems[0]
 
 
-def test_what_the_course_came_with_is_nobodys_own_work(tmp_path):
-    for name in ("ada", "ben"):
-        notebook = field_of("4", made.stored())
-        notebook["cells"][3]["outputs"] = [
-            {"output_type": "stream", "name": "stdout", "text": name}
-        ]
-        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
-    both = submissions.read_folder(COURSE, tmp_path)
-    for one in both:
-        assert not one.same_as and one.record is None and "not run to its end" in one.problems[0]
-        assert one.predictions["ladder_gains"].guess == 4 and len(one.problems) == 1
-        assert 1 <= one.ran <= 4
-
-
-def test_of_two_saves_of_one_run_the_later_counts(tmp_path):
-    for name, said, time_ in (("lesson (1)", 1, "T10:10"), ("lesson", 2, "T11:10")):
-        notebook = json.loads(made.submission("a", said={"ladder_gains": said}).content)
-        record_of(notebook)["run"] = {"id": "one", "began": "", "recorded": f"2026-11-22{time_}"}
-        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
-    [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
-    assert counted.file == "lesson.ipynb"
-
-
 def test_of_two_files_with_one_record_the_one_that_was_saved_last_counts(tmp_path):
     for name, said, when in (("a", 1, 10**9), ("b", 2, 2 * 10**9)):
         notebook = json.loads(made.submission("a", said={"ladder_gains": 10}).content)
@@ -272,45 +246,6 @@ def test_of_two_files_with_one_record_the_one_that_was_saved_last_counts(tmp_pat
         os.utime(path, (when, when))
     [counted] = submissions.counted(submissions.read_folder(COURSE, tmp_path))
     assert counted.file == "b.ipynb"
-
-
-def test_a_broken_file_can_be_asked_for_without_its_name(tmp_path):
-    path = tmp_path / "lovelace.ipynb"
-    path.write_text("{", "utf-8")
-    os.utime(path, (10**9, 10**9))
-    handed = submissions.read_folder(COURSE, tmp_path)
-    page = report.page(summary.summarize(COURSE, handed), handed)
-    assert re.search(r"file 1 \(2001-09-\d\d \d\d:\d\d, 1 byte\)", page)
-    assert "lovelace" not in page
-
-
-def test_several_changed_predictions_are_one_note(tmp_path):
-    [lesson] = COURSE.select([made.PYTORCH])
-    first, second, *_ = [one.name for one in questions.of(assemble.build(COURSE, lesson))]
-    content = made.submission("a", said={first: 10, second: 10}).content
-    for name in (first, second):
-        content = content.replace(f"{name} = 10", f"{name} = 1.5")
-    [handed] = read_one(tmp_path, content)
-    assert handed.problems == (f"prediction changed after the run: {first}, {second}",)
-
-
-def test_untouched_notebooks_are_no_copies_of_each_other(tmp_path):
-    notebook = json.loads(made.submission("a").content)
-    made._untouched(notebook)
-    for name in "abc":
-        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), "utf-8")
-    assert len(submissions.counted(submissions.read_folder(COURSE, tmp_path))) == 3
-
-
-def test_files_with_other_names_are_told(tmp_path):
-    text = made.submission("a").content
-    for name in ("a.IPYNB", "b.ipynb.txt", "._a.ipynb"):
-        (tmp_path / name).write_text(text, "utf-8")
-    (tmp_path / "gone.ipynb").symlink_to(tmp_path / "nothing")
-    (tmp_path / os.fsdecode(b"M\xfcller.ipynb")).write_text("\ufeff" + text, "utf-8")
-    found = {one.file: one for one in read_one(tmp_path, "{", "c.ipynb")}
-    assert found["a.IPYNB"].lesson and found["b.ipynb.txt"].problems == ("not called .ipynb",)
-    assert found["gone.ipynb"].problems and found["M�ller.ipynb"].lesson and len(found) == 5
 
 
 def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
@@ -325,22 +260,3 @@ def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
     work = summary.summarize(COURSE, handed)
     assert "lovelace" not in report.page(work, handed) + report.table(work)
     assert "lovelace" in report.page(work, handed, names=True)
-
-
-def test_thirty_who_said_the_same_are_thirty_dots(tmp_path):
-    for number in range(30):
-        text = made.submission("a", said={"ladder_gains": 10}).content
-        (tmp_path / f"{number}.ipynb").write_text(text, "utf-8")
-    handed = submissions.read_folder(COURSE, tmp_path)
-    work = summary.summarize(COURSE, handed)
-    [guess] = [g for one in work.lessons for g in one.guesses if g.question.name == "ladder_gains"]
-    dots = report._dots(guess, {s.number: s for one in work.lessons for s in one.students}, False)
-    assert len({(dot.x, dot.y) for dot in dots}) == 30
-    assert report.page(work, handed).count("<circle") == 30
-
-
-def test_one_student_is_a_class_too(tmp_path):
-    (tmp_path / "a.ipynb").write_text(made.submission("a.ipynb").content, "utf-8")
-    handed = submissions.read_folder(COURSE, tmp_path)
-    page = report.page(summary.summarize(COURSE, handed), handed)
-    assert "1 notebook of 1 file." in page and dataclasses.is_dataclass(handed[0])

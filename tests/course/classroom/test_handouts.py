@@ -11,7 +11,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course.__main__ import main
 from course.classroom import grading, handouts
 from course.table import CourseError, load
 from course.write import assemble, parts
@@ -143,14 +142,6 @@ def test_a_place_is_read(text, address):
     assert address + lesson.slug in handouts.Place.parse(COURSE, text).colab_url(lesson)
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "a/b", "a/b/main", "a//main/x", "a/b/main/..", "https://github.com/a/b"]
-)
-def test_a_place_that_is_none_is_told(text, capsys):
-    assert main(["handouts", "--place", text]) == 1
-    assert "names no place" in capsys.readouterr().err
-
-
 def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_path):
     handouts.write(COURSE, COURSE.lessons[:2], PLACE, tmp_path)
     handouts.write(COURSE, COURSE.lessons[2:3], handouts.Place("c", "d", "e"), tmp_path)
@@ -161,23 +152,6 @@ def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_pa
     assert "[All lessons]" in text
     source = tmp_path / "nbgrader" / "source" / "03_pytorch_on_gpu" / "03_pytorch_on_gpu.ipynb"
     assert "/github/c/blob/d/e/03_pytorch_on_gpu.ipynb" in source.read_text("utf-8")
-
-
-def test_an_exercise_that_nbgrader_could_not_judge_is_told():
-    with pytest.raises(CourseError, match=r"does not end in exercises\.check"):
-        grading._graded("x = ...\nresult = exercises.check('a', x)", "id")
-
-
-def test_the_command_says_what_it_made(tmp_path, capsys):
-    assert main(["handouts", "2", "--folder", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "students.zip" in said and "handouts" in said
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "students",
-        "students.zip",
-        "teacher",
-        "nbgrader",
-    }
 
 
 @lessons

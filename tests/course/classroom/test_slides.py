@@ -198,14 +198,6 @@ def test_solutions_are_said_where_their_task_is_shown():
         assert "One solution:" in slide.notes and "One solution" not in slide.body
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"), [("'a'", "a"), ("'a' or 'b'", "'a' or 'b'"), ("3", "3")]
-)
-def test_a_text_is_shown_without_its_quotes(said, shown):
-    output = nbformat.v4.new_output("execute_result", {"text/plain": said})
-    assert slides._text(output) == shown
-
-
 def test_text_of_a_lesson_is_not_taken_for_html(toy_course):
     found = toy_slides(toy_course, "A <script>alert(1)</script> and `<b>`.")
     assert "<script" not in found[0].body and "&lt;script&gt;" in found[0].body
@@ -343,38 +335,10 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     context.close()
 
 
-def test_without_npm_it_is_said_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CourseError, match=r"Install Node\.js, then `make slides` again"):
-        npm.files(npm.REVEAL, ["LICENSE"], tmp_path)
-
-
 def test_a_file_that_the_package_does_not_have_is_named(cache):
     deck.write(COURSE, COURSE.lessons[0], cache / "made")
     with pytest.raises(CourseError, match="has no file none"):
         npm.files(npm.REVEAL, ["none.js"], npm.cache(COURSE))
-
-
-def test_a_run_of_another_lesson_than_asked_for_is_told(tmp_path, capsys):
-    path = tmp_path / "mine.ipynb"
-    nbformat.write(assemble.read(COURSE.notebook(COURSE.lessons[1])), path)
-    assert main(["slides", "4", "--from", str(path)]) == 1
-    assert "mine.ipynb is a run of 02_check_hardware" in capsys.readouterr().err
-
-
-def test_cells_of_a_run_without_their_output_are_counted(tmp_path, capsys, cache):
-    lesson, path = COURSE.lessons[0], tmp_path / "mine.ipynb"
-    executed = assemble.read(COURSE.notebook(lesson))
-    shown = [cell for cell in executed.cells if cell.get("outputs")]
-    for cell in shown[-3:]:
-        cell.outputs = []
-    nbformat.write(executed, path)
-    folder = str(tmp_path / "made")
-    assert main(["slides", "1", "--from", str(path), "--folder", folder]) == 0
-    assert "3 cells of mine.ipynb have no output" in capsys.readouterr().out
-    nbformat.write(assemble.read(COURSE.notebook(lesson)), path)
-    assert main(["slides", "--from", str(path), "--folder", folder]) == 0
-    assert "no output" not in capsys.readouterr().out
 
 
 def test_slides_of_one_lesson(tmp_path, capsys, cache):

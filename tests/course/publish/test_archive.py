@@ -3,10 +3,8 @@
 import zipfile
 
 import nbformat
-import pytest
 
 from course.publish import archive
-from course.table import CourseError
 
 
 def test_it_has_what_pip_needs(course, tmp_path):
@@ -55,11 +53,3 @@ def test_the_notebook_installs_from_it(course, tmp_path):
     archive.write_notebook(course, course.lessons[0], "file:///here.zip", path)
     text = nbformat.read(path, 4).cells[1].source
     assert text.count("file:///here.zip") == 1 and course.repository.archive not in text
-
-
-def test_a_set_up_cell_that_names_no_archive(course, tmp_path, monkeypatch):
-    cell = nbformat.v4.new_code_cell("pass", metadata={"tags": ["set-up"]})
-    built = nbformat.v4.new_notebook(cells=[cell])
-    monkeypatch.setattr(archive.assemble, "build", lambda *_: built)
-    with pytest.raises(CourseError, match="does not name https"):
-        archive.write_notebook(course, course.lessons[0], "file:///x", tmp_path / "x.ipynb")

@@ -12,7 +12,7 @@ from course.publish import retarget
 from course.table import CourseError, load
 from course.write import assemble, pages
 from tests import slow
-from tests.toy import edit_lesson, publish_toy, stopped_after
+from tests.toy import publish_toy, stopped_after
 
 
 def with_recorded_outputs(course):
@@ -67,22 +67,6 @@ def test_stopped_after_any_write_the_same_command_ends_the_work(toy_course, monk
     assert not re.search("somebody(/|.github.io/)toy", everything)
 
 
-def test_there_and_back_is_as_if_nothing_had_happened(toy_course):
-    edit_lesson(
-        toy_course,
-        "# ## A figure",
-        "# ## A figure\n#\n# See https://github.com/ada/gpu-course/issues/3.",
-    )
-    with_recorded_outputs(toy_course)
-    before = tree(toy_course)
-    retarget.retarget(load(toy_course.root), "ada/gpu-course")  # which the lesson cites
-    assert (
-        "https://github.com/ada/gpu-course/issues/3" in tree(toy_course)["notebooks/01_toy.ipynb"]
-    )
-    retarget.retarget(load(toy_course.root), "somebody/toy")
-    assert tree(toy_course) == before
-
-
 def test_a_release_is_of_one_repository(toy_course):
     project = toy_course.root / "pyproject.toml"
     line = 'release = { version = "1.0.0", sha256 = "0" }\n'
@@ -116,38 +100,6 @@ def test_what_is_no_repository_is_refused(toy_course, name):
 
 
 @pytest.mark.parametrize(
-    "branch",
-    [
-        'x"y',
-        "x\\y",
-        "{1+1}",
-        "$(id)",
-        "a b",
-        "",
-        "-x",
-        "a..b",
-        "a/",
-        "/a",
-        "a//b",
-        "x.lock",
-        "a\nb",
-        "é",
-    ],
-)
-def test_what_is_no_branch_is_refused(toy_course, branch):
-    with pytest.raises(CourseError, match="write a branch or tag"):
-        retarget.retarget(toy_course, "ada/x", branch)
-
-
-@pytest.mark.parametrize("branch", ["main", "v1.2.0", "feature/lesson-08", "release_2026.10"])
-def test_usual_branches_are_taken(toy_course, branch):
-    publish_toy(toy_course)
-    pages.write(toy_course)
-    retarget.retarget(toy_course, "Ada-L/gpu_course.v2", branch)
-    assert load(toy_course.root).repository.branch == branch
-
-
-@pytest.mark.parametrize(
     ("remote", "expected"),
     [
         ("https://github.com/ada/gpu-course.git", "ada/gpu-course"),
@@ -168,15 +120,3 @@ def test_without_a_name_gits_origin_is_taken(tmp_path, remote, expected):
     else:
         with pytest.raises(CourseError, match="say REPO=owner/name"):
             retarget.origin(tmp_path)
-
-
-def test_the_conda_environment_is_called_as_the_fork(toy_course):
-    with_recorded_outputs(toy_course)
-    conda = toy_course.root / "environment.yml"
-    conda.write_text("# name: no\nname: toy\nchannels:\n  - name: conda-forge\n", "utf-8")
-    retarget.retarget(toy_course, "ada/gpu-course")
-    assert conda.read_text("utf-8").splitlines()[1] == "name: gpu-course"
-    retarget.retarget(load(toy_course.root), "somebody/toy")
-    assert conda.read_text("utf-8").splitlines() == [
-        "# name: no", "name: toy", "channels:", "  - name: conda-forge",
-    ]  # fmt: skip

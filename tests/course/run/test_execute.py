@@ -59,13 +59,6 @@ def test_cell_numbers_do_not_count_what_papermill_injects(toy_course):
     assert outcome.problem.startswith("cell 7 (total = 1 / 0")
 
 
-def test_progress_counts_cells(toy_course):
-    seen = []
-    source = run_toy(toy_course).path.parent.parent / "toy.ipynb"
-    execute.run(source, source.parent / "again" / "toy.ipynb", progress=lambda *at: seen.append(at))
-    assert seen[0] == (1, len(seen)) and seen[-1] == (len(seen), len(seen))
-
-
 @pytest.fixture
 def toy_command(toy_course, monkeypatch):
     """Run the command line on a course whose two lessons are toys, the first of them broken."""
@@ -122,7 +115,3 @@ def test_changed_packages_are_named():
     assert execute.changed_packages(before, after) == [
         "new 1 was installed", "old 1 was removed", "torch 2 became 3",
     ]  # fmt: skip
-
-
-def test_packages_are_those_of_the_kernel():
-    assert execute.packages()["papermill"]

@@ -75,41 +75,6 @@ def test_every_page_is_whole_accessible_and_asks_nobody_else(site, address, brow
 
 
 @pytest.mark.parametrize(
-    ("html", "rule"),
-    slow.after(
-        2,
-        [
-            ("<p style='color: #bbb'>pale</p>", "color-contrast: <p style"),
-            (
-                "<div style='background: #333'><p id='here'>dim words</p></div>",
-                "color-contrast: <p id",
-            ),
-            (
-                "<style>[data-theme=dark] #here { color: #333 }</style><p id='here'>dim words</p>",
-                "dark: color-contrast: <p id",
-            ),
-            (
-                "<p>see <a href='x' style='color: #333; text-decoration: none'>the chips</a> first</p>",
-                "link-in",
-            ),
-            ("<img src='data:,'>", "image-alt"),
-        ],
-    ),
-)
-def test_what_is_wrong_on_a_long_page_is_seen(address, browser, html, rule):
-    page, _ = opened(browser)
-    page.goto(f"{address}problems/gpu.html")
-    page.evaluate(
-        "html => document.querySelector('article').insertAdjacentHTML('beforeend', html)", html
-    )
-    found = violations(page, ["dark"])
-    assert found and all(
-        rule in one for one in found if not one.startswith("dark") or "dark" in rule
-    )
-    page.context.close()
-
-
-@pytest.mark.parametrize(
     "name",
     [
         "index",
@@ -265,13 +230,6 @@ def test_what_the_numbers_of_an_error_say_stands_above_what_is_known(doctors):
     assert said.index("36.0 GiB was asked for") < said.index("More about this problem")
 
 
-def test_an_unknown_error_is_not_explained(doctors):
-    page = doctors
-    page.fill("#doctor-text", "ZebraError: the stripes of animal 7 point the wrong way")
-    page.keyboard.press("Control+Enter")
-    assert "not in the table" in answered(page)
-
-
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">",
     "long": "RuntimeError: " + "CUDA out of <memory> " * 250_000,
@@ -354,34 +312,6 @@ def test_the_planner_refuses_what_is_no_network(python, address, page):
     assert "evenly" in page.locator("#fits-said").inner_text()
 
 
-def test_the_planner_keeps_no_answer_beside_other_numbers(python, address, page):
-    page.goto(f"{address}fits.html")
-    page.select_option("#fits-known", label="GPT-2, 124 M")
-    page.wait_for_selector("#fits-said table")
-    page.fill("#fits-n_layer", "48")
-    assert page.locator("#fits-said table").count() == 0
-    assert page.input_value("#fits-known") == ""  # it isn't GPT-2 any more
-    page.locator("#fits button").click()
-    page.wait_for_selector("#fits-said table")
-    page.fill("#fits-n_layer", "0")
-    page.locator("#fits button").click()
-    assert page.locator("#fits-said table").count() == 0
-
-
-def test_python_comes_while_the_page_is_idle(python, address, page):
-    with page.expect_request("**/pyodide.mjs", timeout=PATIENCE):
-        page.goto(f"{address}explain.html")
-
-
-def test_a_phone_has_a_figure_of_its_own(address, browser):
-    for viewport, shown in ((PHONE, "phone"), ({"width": 1400, "height": 900}, "wide")):
-        page, _ = opened(browser, viewport=viewport)
-        page.goto(f"{address}index.html")
-        assert page.locator(f".{shown}-only").is_visible()
-        assert page.locator(".phone-only, .wide-only").count() == 2
-        page.context.close()
-
-
 def test_a_site_without_its_python_says_so(address, browser):
     page, _ = opened(browser)
     page.route("**/pyodide/**", lambda route: route.abort())
@@ -390,10 +320,3 @@ def test_a_site_without_its_python_says_so(address, browser):
     page.locator("#doctor button").click()
     assert "Python" in answered(page)
     page.context.close()
-
-
-def test_a_lesson_prints_without_its_furniture(address, page):
-    page.goto(f"{address}lessons/06_memory_management.html")
-    page.emulate_media(media="print")
-    assert not page.locator(".bd-header").first.is_visible()
-    assert page.locator("h1").first.is_visible()

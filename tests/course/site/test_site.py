@@ -2,7 +2,6 @@
 
 import dataclasses
 import html.parser
-import json
 import re
 import subprocess
 import sys
@@ -112,12 +111,6 @@ def test_each_problem_has_an_address(site, links):
         assert place in links[site / f"{page}.html"].places
 
 
-def test_problems_are_there_as_data(site):
-    rows = json.loads((site / "problems.json").read_text("utf-8"))["problems"]
-    assert [row["id"] for row in rows] == list(colab_doctor.known_problems())
-    assert all(row["address"].startswith(COURSE.repository.site) for row in rows)
-
-
 def test_machines_find_their_way(site):
     text = (site / "llms.txt").read_text("utf-8")
     named = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if "](" in line]
@@ -181,13 +174,6 @@ def test_machines_that_ran_the_lessons_are_named(site):
     assert "AMD EPYC" in (site / "machines.html").read_text("utf-8")
 
 
-def test_pages_and_the_whole_keep_to_their_weight(site, tmp_path):
-    assert building.too_heavy(site) == []
-    (tmp_path / "page.html").write_bytes(b"x" * (building.MOST_A_PAGE + 1))
-    (tmp_path / "picture.png").write_bytes(b"x" * building.MOST)
-    assert len(building.too_heavy(tmp_path)) == 2
-
-
 @pytest.mark.parametrize(
     ("slug", "address"),
     [
@@ -205,10 +191,6 @@ def test_retarget_moves_the_site_and_the_citation(tmp_path):
     retarget.retarget(course, "ada/gpu-course")
     assert "https://github.com/ada/gpu-course" in (tmp_path / "CITATION.cff").read_text("utf-8")
     assert "https://ada.github.io/gpu-course/" in (tmp_path / "README.md").read_text("utf-8")
-
-
-def test_the_course_s_own_citation_names_its_repository():
-    assert COURSE.repository.url in (COURSE.root / "CITATION.cff").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -230,19 +212,6 @@ def test_the_course_s_own_citation_names_its_repository():
 def test_links_lead_to_pages_or_to_the_repository(page, link, there):
     file = staging._pages(COURSE)[page]
     assert staging.relink(COURSE, page, file, f"a [b]({link}) c") == f"a [b]({there}) c"
-
-
-def test_a_section_that_is_gone_is_named():
-    with pytest.raises(CourseError, match="Teach it"):
-        staging.section("# Title\n## Fork it\nwords\n", "Teach it")
-    assert staging.section("# T\n## Fork it\nwords\n## Next\n", "Fork it") == "# Fork it\nwords\n"
-
-
-def test_words_stand_out_from_their_colour():
-    style = "color: #ffffff; text-decoration-color: #ffffff; background-color: #"
-    assert "color: #000000" in lesson_pages.readable(f'<span style="{style}8ca252">CPU 2</span>')
-    assert "color: #ffffff" in lesson_pages.readable(f'<span style="{style}393b79">CPU 0</span>')
-    assert lesson_pages.readable("<tr><th a></th><th>x</th>") == "<tr><td a></td><th>x</th>"
 
 
 def test_what_sphinx_warns_of_stops_the_build(tmp_path):
@@ -279,12 +248,6 @@ def test_in_browser_runs_with_nothing_but_the_standard_library(tmp_path):
     assert "n_layer" in done.stdout.splitlines()[1]
 
 
-def test_without_npm_it_is_said_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CourseError, match="Node"):
-        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
-
-
 def fake_npm(folder, command):
     npm = folder / "npm"
     npm.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
@@ -299,10 +262,3 @@ def test_another_file_than_the_tested_one_is_refused(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match="hash differs"):
         python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.tgz"))
-
-
-def test_npm_s_own_words_are_told_where_it_fails(tmp_path, monkeypatch):
-    fake_npm(tmp_path, "echo no such host >&2; exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CourseError, match="no such host"):
-        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")

@@ -70,14 +70,6 @@ def test_learner_sees_stub_check_and_folded_solution(toy_course):
     assert "mib = 1000 * 50e6 * 8 / 240e9" in solution.source
 
 
-def test_solved_variant_runs_the_solution_below_the_stub(toy_course):
-    [solution] = tagged(toy_course, assemble.SOLUTION, assemble.SOLVED)
-    assert solution.cell_type == "code" and "mib = 1000 * 50e6" in solution.source
-    assert tagged(toy_course, assemble.EXERCISE) == tagged(
-        toy_course, assemble.EXERCISE, assemble.SOLVED
-    )
-
-
 def test_no_solution_leaks_into_a_learners_code_cell(course):
     for lesson in course.lessons:
         source = course.source(lesson).read_text("utf-8")
@@ -93,12 +85,6 @@ def test_unbalanced_solution_markers_are_named(toy_course, broken):
         cells(toy_course)
 
 
-def test_missing_source_is_named(toy_course):
-    toy_course.source(toy_course.lessons[0]).unlink()
-    with pytest.raises(CourseError, match=r"in course\.toml but not in lessons"):
-        cells(toy_course)
-
-
 def test_building_keeps_outputs_of_cells_that_did_not_change(toy_course):
     path = publish_toy(toy_course)
     edit_lesson(toy_course, "total = sum(range(10))", "total = sum(range(11))")
@@ -106,12 +92,6 @@ def test_building_keeps_outputs_of_cells_that_did_not_change(toy_course):
     stored = {cell.source: cell for cell in nbformat.read(path, as_version=4).cells}
     assert stored['"the same everywhere"'].outputs
     assert not stored["total = sum(range(11))\ntotal"].outputs
-
-
-def test_navigation_leads_to_neighbours(course):
-    first, second = course.lessons[:2]
-    assert course.colab_url(second) in assemble.build(course, first).cells[-1].source
-    assert course.colab_url(first) in assemble.build(course, second).cells[-1].source
 
 
 def test_ids_follow_from_the_text_and_no_two_are_the_same(toy_course):

@@ -64,10 +64,3 @@ def test_what_is_wrong_is_said_and_nothing_is_written(toy_course, number, name, 
     with pytest.raises(CourseError, match=words):
         new_lesson.create(toy_course, number, name, title)
     assert sorted(toy_course.root.rglob("*")) == before
-
-
-def test_a_file_that_is_there_is_not_overwritten(toy_course):
-    (toy_course.root / "lessons" / "98_next.py").write_text("mine")
-    with pytest.raises(CourseError, match=r"There is a lessons/98_next\.py already"):
-        new_lesson.create(toy_course, "98", "next", "T")
-    assert (toy_course.root / "lessons" / "98_next.py").read_text() == "mine"

@@ -1,14 +1,10 @@
 import re
 
-import nbformat
-import pytest
-
 from colab_lessons import reference
 from course.__main__ import main
 from course.check import static
-from course.table import CourseError, load
-from course.write import assemble, pages
-from tests.toy import publish_toy
+from course.table import load
+from course.write import pages
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",
          "docs/versions.md"]  # fmt: skip
@@ -71,12 +67,6 @@ def test_generated_parts_are_up_to_date(course):
     } == set()
 
 
-def test_page_without_its_part_is_named(toy_course):
-    (toy_course.root / "README.md").write_text("nothing")
-    with pytest.raises(CourseError, match=r"README\.md needs one part '<!-- site"):
-        pages.render(toy_course)
-
-
 def test_check_names_what_is_out_of_date(toy_course, monkeypatch, capsys):
     monkeypatch.setattr("course.__main__.load", lambda: load(toy_course.root))
     assert main(["build"]) == 0
@@ -86,8 +76,3 @@ def test_check_names_what_is_out_of_date(toy_course, monkeypatch, capsys):
     )
     assert main(["build", "--check"]) == 1
     assert "README.md: its generated part is out of date" in capsys.readouterr().out
-
-
-def test_store_outputs_keeps_nothing_else_of_the_run(toy_course):
-    text = publish_toy(toy_course).read_text("utf-8")
-    assert "papermill" not in text and text == assemble.dumps(nbformat.reads(text, 4))
