@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from colab_lessons import ranks, replay
+from tests import slow
 
 torch = pytest.importorskip("torch")
 
@@ -96,6 +97,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 from torch import distributed
 import torch
 from colab_lessons import ranks
+from tests import slow
+from tests import slow
 
 def train(rank, device, folder):
     open(f"{folder}/{os.getpid()}", "w").close()
@@ -107,7 +110,7 @@ ranks.run(train, folder=sys.argv[1])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", slow.after(1, [signal.SIGKILL, signal.SIGINT]))
 def test_no_process_outlives_the_notebook(tmp_path, number):
     shared = set(Path("/dev/shm").glob("*")) if Path("/dev/shm").exists() else set()
     notebook = subprocess.Popen(

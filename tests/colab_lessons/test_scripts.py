@@ -93,6 +93,7 @@ PreTrainedTokenizerFast(tokenizer_object=letters, eos_token="<end>").save_pretra
 """
 
 
+@pytest.mark.slow  # half a minute, and lesson 15 itself runs with each change
 def test_the_lines_to_keep_of_15_train_and_save_an_adapter(tmp_path):
     lines = card("15_fine_tune", "python")
     assert lines.count('"Qwen/Qwen3-0.6B"') == lines.count('{"": 0}') == 1
