@@ -29,8 +29,13 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Files whose tests share what they make go to one worker each, the largest first; others freely."""
+    """Files whose tests share what they make go to one worker each, others freely; notebooks first.
+
+    They are the longest: at the end, one worker would run the last of them while the others wait.
+    """
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False  # it would put what shares nothing last
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid):
