@@ -34,7 +34,7 @@ class Trial:
 
     @property
     def time_ratio(self) -> float:
-        """Measured over planned: by what factor a step took longer than `TimedAlone.planned` says."""
+        """Measured over planned: by what factor a step took longer than its parts, times `longer`."""
         return self.measured_seconds / (self.predicted_seconds * longer()[1])
 
 
@@ -70,7 +70,7 @@ class Run:
 
 @functools.cache
 def trials() -> tuple[Trial, ...]:
-    """Return what was predicted and measured on machines of the course; `make accuracy` adds this one.
+    """Return what was predicted and measured on machines of the course.
 
     >>> {trial.network for trial in trials() if abs(trial.peak_off) > 1} == {"ResNet with BatchNorm", "U-Net"}
     True
@@ -106,7 +106,7 @@ def factors(chip: str, half: bool = False) -> tuple[float, float]:
 
 
 def longer() -> tuple[float, float, float]:
-    """Return how much longer steps took here than `time_alone` adds up: least, median and most.
+    """Return how much longer steps took here than their operations alone: least, median and most.
 
     What operations do to each other, in caches and queues, no operation alone can show.
 
