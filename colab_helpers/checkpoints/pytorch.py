@@ -1,19 +1,20 @@
-"""Checkpoints of PyTorch training: everything that a step reads, in one safetensors file."""
+"""Checkpoints of PyTorch training: everything that a step reads, in one file of `torch.save`."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
+import io
+import pickle
 import random
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from colab_helpers.checkpoints.pack import Packer, unpack
 from colab_helpers.checkpoints.store import (
     CheckpointError,
     CheckpointWarning,
@@ -24,9 +25,12 @@ from colab_helpers.checkpoints.store import (
     refuse_another,
 )
 
-SUFFIX = ".safetensors"
-#: Of what stands in the file. One that is newer or older is refused, never guessed at.
-FORMAT = "1"
+SUFFIX = ".pt"
+#: The layout of a file's contents. A file with a different one is refused, never guessed at.
+FORMAT = 2
+_FIRST_SUFFIX = ".safetensors"  # of format 1
+_PLAIN = (bool, int, float, type(None))
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class RandomState:
@@ -45,7 +49,7 @@ class RandomState:
         """Return the state of each generator; of CUDA's and others only where they are in use."""
         state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
         if numpy := sys.modules.get("numpy"):
-            state["numpy"] = numpy.random.get_state()
+            state["numpy"] = _without_arrays(numpy.random.get_state())
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["cuda"] = torch.cuda.get_rng_state_all()
         if torch.backends.mps.is_available():
@@ -83,11 +87,11 @@ class RandomState:
 def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     """Write a checkpoint of `step`, the number of steps that are done; return what became of it.
 
-    `parts` maps names to what a step reads and changes: models, optimisers, schedulers, scalers and
+    `parts` maps names to what a step reads and changes: models, optimizers, schedulers, scalers and
     whatever else has `state_dict`; `RandomState()`; generators of PyTorch, NumPy and Python; lists and
-    dicts, such as the losses so far. There is no pickle in the file: tensors in the safetensors format,
-    and the rest in JSON. Raises `CheckpointError` for state that neither can hold. What happens when the
-    disk refuses is told at `Store.write`.
+    dicts, such as the losses so far. The file is `torch.save`'s, and `torch.load(weights_only=True)` reads
+    it. Raises `CheckpointError` for state which that would refuse, before anything is written. For errors
+    of the disk see `Store.write`.
 
     >>> import tempfile
     >>> store, model = Store(tempfile.mkdtemp()), torch.nn.Linear(2, 2)
@@ -95,29 +99,33 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     >>> resume(store, {"model": model}).step
     10
     """
-    _need_packages()
-    packer = Packer()
     for name in parts:
-        if not isinstance(name, str) or name.startswith("__"):
+        if not isinstance(name, str):
             raise CheckpointError(f"A part is called {name!r}: give it a word for a name.")
-    tree = {name: packer.pack(_state_of(part, name), name) for name, part in parts.items()}
-    # One entry: several would stand in another order in each file, and equal states in unequal files.
-    kinds = {name: type(part).__name__ for name, part in parts.items() if _is_optimizer(part)}
-    head = {"format": FORMAT, "torch": torch.__version__, "kinds": kinds, "tree": tree}
-    about = {"checkpoint": json.dumps(head)}
-    return store.write(step, SUFFIX, lambda path: _write(path, packer.tensors, about))
+    try:
+        state = {name: _storable(_state_of(part, name), name) for name, part in parts.items()}
+    except RecursionError as error:
+        raise CheckpointError("A list or dict contains itself, or is nested too deep.") from error
+    content = {
+        "format": FORMAT,
+        "torch": str(torch.__version__),
+        "optimizers": {name: type(p).__name__ for name, p in parts.items() if _is_optimizer(p)},
+        "parts": state,
+    }
+    return store.write(step, SUFFIX, lambda path: _write(path, content))
 
 
 def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     """Put `parts` into the state of the newest whole checkpoint of `store`; return how many steps are done.
 
-    `parts` must have the names that were saved. Names, kinds, shapes and an optimiser's groups are looked
-    at before anything is changed. Raises `CheckpointError` for a file of other parts, of another model or
-    in another format, and where no file is whole (see `Store.read`).
+    `parts` must have the names that were saved. Names, kinds, shapes and an optimizer's groups are checked
+    before anything is changed, and no class is unpickled. Raises `CheckpointError` for a file of different
+    parts, a different model or a different format, and where no file is whole (see `Store.read`).
     """
-    _need_packages()
     found = store.read(SUFFIX, _read)
     if found is None:
+        for old in store.files(_FIRST_SUFFIX):
+            raise _another_format(old.path, 1)
         return Resumed(0, None)
     file, (kinds, state) = found
     _check(file.path, kinds, state, parts)
@@ -133,65 +141,108 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     return Resumed(file.step, file.path)
 
 
-def _need_packages() -> None:
-    """Raise `CheckpointError` now, rather than after a hundred steps."""
-    missing = [name for name in ("safetensors", "numpy") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise CheckpointError(
-            f"Checkpoints need safetensors and numpy, and {' and '.join(missing)} cannot be found here: "
-            f"%pip install {' '.join(missing)}"
+def _storable(value: Any, where: str) -> Any:
+    """Return a copy of `value` that is read back as it was; `where` names it in errors.
+
+    Containers are made anew and text is interned, so that equal states give equal files: pickle writes
+    what it meets twice in memory only once.
+    """
+    kind = type(value)
+    if kind is str:
+        return sys.intern(value)
+    has_data = not isinstance(value, torch.Tensor) or not value.is_meta
+    if kind in _PLAIN or (kind in _TENSORS and has_data):
+        return value
+    if kind in (list, tuple):
+        return kind(_storable(one, f"{where}[{i}]") for i, one in enumerate(value))
+    if kind in (dict, OrderedDict):
+        made = kind(
+            (_storable(key, f"{where}, key {key!r},"), _storable(inside, f"{where}.{key}"))
+            for key, inside in value.items()
         )
+        if metadata := getattr(value, "_metadata", None):  # the versions of a model's modules
+            vars(made)["_metadata"] = _storable(metadata, f"{where}._metadata")
+        return made
+    if has_data and _is_read_back(value):
+        return value
+    raise CheckpointError(f"{where} is a {kind.__module__}.{kind.__qualname__}. {_advice(value)}")
 
 
-def _write(path: Path, tensors: Mapping[str, torch.Tensor], about: dict[str, str]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
+def _is_read_back(value: Any) -> bool:
+    """Whether `torch.load` gives back this one value, which stands in no container."""
+    file = io.BytesIO()
     try:
-        save_file(dict(tensors), path, about)
-    except KeyError as error:
-        raise CheckpointError(f"safetensors has no format for {error}: convert it.") from error
-    except SafetensorError as error:  # it tells of the disk in words only
-        raise _as_os_error(error) from error
+        torch.save(value, file)
+        file.seek(0)
+        return type(torch.load(file, weights_only=True)) is type(value)
+    except Exception:
+        return False
 
 
-def _as_os_error(error: Exception) -> Exception:
-    """The disk's own error, which safetensors hides in a text such as "… (os error 28)"."""
-    _, _, number = str(error).partition("os error ")
-    digits = number.partition(")")[0]
-    if digits.isdecimal():
-        return OSError(int(digits), str(error))
-    return CheckpointError(
-        f"safetensors refuses to write it: {error}. Are there very long lists in it?"
+def _advice(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "Only plain tensors with data are saved: save its values as one."
+    if hasattr(value, "__array__"):  # NumPy's
+        return "NumPy's are not saved: torch.from_numpy(…) makes a tensor of an array, float(…) a number."
+    if isinstance(value, dict | list | tuple):
+        return "Of containers, dict, OrderedDict, list and tuple are saved: convert it to one."
+    return (
+        "Tensors, numbers, text, lists and dicts are saved. A class would have to be unpickled, which can "
+        "run any code: keep it in the program."
     )
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+def _without_arrays(state: Any) -> Any:
+    """Return the state of a generator of NumPy with lists for its arrays; NumPy takes either."""
+    if isinstance(state, dict):
+        return {key: _without_arrays(inside) for key, inside in state.items()}
+    if isinstance(state, tuple):
+        return tuple(map(_without_arrays, state))
+    return state.tolist() if hasattr(state, "__array__") else state
 
+
+def _write(path: Path, content: dict[str, Any]) -> None:
     try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("checkpoint", "{}"))
-            if about.get("format") != FORMAT:
-                raise CheckpointError(
-                    f"{path.name} has format {about.get('format', 'unknown')}, and this version of "
-                    f"colab_helpers reads {FORMAT}. Resume with the version that wrote it, or begin from "
-                    "the start in an empty folder. The file was left as it is."
-                )
-            # Copies: what is read stays a window into the file, which may vanish or change.
-            tensor = lambda name: file.get_tensor(name).clone()  # noqa: E731
-            state = {name: unpack(node, tensor) for name, node in about["tree"].items()}
-            return about.get("kinds", {}), state
-    except SafetensorError as error:
-        raise UnreadableError(f"{path.name} is no file of safetensors: {error}") from error
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise UnreadableError(f"{path.name} does not say what is in it ({error!r})") from error
+        with path.open("wb", buffering=0) as file:
+            torch.save(content, file)
+    except RuntimeError as error:
+        if isinstance(
+            error.__context__, OSError
+        ):  # torch ends its archive after an error of the disk
+            raise error.__context__ from error
+        raise
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    try:
+        classes = get_unsafe_globals_in_checkpoint(path)
+        content = {} if classes else torch.load(path, map_location="cpu", weights_only=True)
+    except (LookupError, pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
+        raise UnreadableError(
+            f"{path.name} is not a file of torch.save ({error!r:.200})"
+        ) from error
+    if classes:
+        raise UnreadableError(
+            f"{path.name} contains {', '.join(sorted(classes)[:3])}: no class is unpickled, since that can "
+            "run any code"
+        )
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        raise _another_format(path, found or "unknown")
+    return content["optimizers"], content["parts"]
+
+
+def _another_format(path: Path, found: Any) -> CheckpointError:
+    return CheckpointError(
+        f"{path.name} has format {found}, and this version of colab_helpers reads {FORMAT}. Resume with the "
+        "version that wrote it, or begin from the start in an empty folder. The file was left as it is."
+    )
 
 
 def _check(
     path: Path, kinds: Mapping[str, str], state: Mapping[str, Any], parts: Mapping[str, Any]
 ) -> None:
-    """Raise `CheckpointError` where the file has other parts, another model's tensors or optimiser."""
+    """Raise `CheckpointError` where the file has other parts, another model's tensors or optimizer."""
     if set(parts) != set(state):
         raise CheckpointError(
             f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
@@ -214,7 +265,7 @@ def _check(
                     f"{path.name}: {name!r} does not fit: it has {then} weights in each group there, and "
                     f"{now} here. Nothing was loaded."
                 )
-        elif isinstance(part, list | dict) and not isinstance(kept, type(part)):
+        elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
             raise CheckpointError(
                 f"{path.name}: {name!r} is a {type(kept).__name__} there and a {type(part).__name__} here. "
                 "Nothing was loaded."
@@ -264,14 +315,16 @@ def _shapes(name: str, state: Mapping[str, Any]) -> dict[str, str]:
 def _state_of(part: Any, name: str) -> Any:
     if hasattr(part, "state_dict"):
         return part.state_dict()
-    if isinstance(part, list | dict):
-        return part
+    if isinstance(part, list):
+        return list(part)
+    if isinstance(part, dict):
+        return dict(part)
     if isinstance(part, torch.Generator):
         return part.get_state()
     if isinstance(part, random.Random):
         return part.getstate()
     if hasattr(part, "bit_generator"):  # NumPy's
-        return part.bit_generator.state
+        return _without_arrays(part.bit_generator.state)
     raise CheckpointError(
         f"{name!r}, a {type(part).__name__}, has no state_dict, and is no generator, list or dict. For the "
         "order of a shuffled loader, use checkpoints.Batches."

@@ -3,7 +3,7 @@
 A checkpoint is one file. Its name tells the step, its size and its checksum, so that a file that was cut
 off or changed gives itself away:
 
-    step-000000120-10485760-1f2e3d4c5b6a7988.safetensors
+    step-000000120-10485760-1f2e3d4c5b6a7988.pt
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Store:
 
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
         read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
-        they were. `suffix`, such as ".safetensors", says what is in it. A disk that is full, read-only
+        they were. `suffix`, such as ".pt", says what is in it. A disk that is full, read-only
         or gone does not raise: there is a `CheckpointWarning`, and the result says what happened; so it is
         for the copy of the checkpoint before. Errors that are not the disk's are raised, and ValueError for
         a step below 0 or a suffix without its dot.

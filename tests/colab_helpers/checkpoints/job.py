@@ -128,6 +128,5 @@ def _names(folder):
 if __name__ == "__main__":
     torch.set_num_threads(1)  # no threads that a fork would lack
     step(0, parts())  # what is imported late is imported now, for all lives
-    import safetensors.torch  # noqa: F401
 
     lives(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
