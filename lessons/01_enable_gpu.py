@@ -66,10 +66,11 @@ facts.quote("no-backend", "session-length", "end-session")
 cpu, t4_sheet = hardware.list_devices().cpu, hardware.catalogue()["T4"]
 figures.lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.lanes:,} lanes, your CPU at least {cpu.lanes}")
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown]
 # More lanes never make one calculation faster. They let thousands of independent ones happen at once. So a GPU helps once there's enough to do at
 # once. You're about to measure how much is enough.
-#
+
+# %% [markdown] tags=["minutes-4"]
 # ## Time it honestly
 #
 # Everything in this course rests on one small skill, which is timing a piece of code without fooling yourself. It takes ten lines.
@@ -152,12 +153,13 @@ figures.race(
     title=f"{rival} overtakes one CPU core at n = {between}{guessed(gpu_wins_from)}",
 )
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown]
 # Follow the blue line. From n = 128 on it climbs by about a factor of eight whenever n doubles, because there's eight times as much to do.
 # A GPU's line starts flat. Down there its time is all launch and no arithmetic. They cross where the CPU's whole job takes as long as one call to the GPU.
 #
 # Remember that crossing when a GPU disappoints you. A small network on a small batch sits to the left of it. Give it more work at once.
-#
+
+# %% [markdown] tags=["minutes-9"]
 # ## A crowd
 #
 # How much more? Take a hundred steps in which each needs the result of the one before. That can't be shared out. But you can advance many
@@ -196,7 +198,7 @@ figures.race(
     title=f"On one core a thousand numbers take {ratio} as long as one{guessed(thousand_takes, '×')}",
 )
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown]
 # The line is flat for a thousandfold. Down there you don't pay for arithmetic, you pay for 300 calls, and a call costs the same
 # for one number as for a thousand.
 #
@@ -205,7 +207,8 @@ figures.race(
 # outgrow its caches, which is lesson 02's subject.
 #
 # That's what a GPU is for. It doesn't do things faster, it does more things at the same time.
-#
+
+# %% [markdown] tags=["minutes-9"]
 # ## A thousand training steps
 #
 # Now for a real job. Here's a small GPT, a network that predicts the next piece of a text. It has ten million *parameters*, the
@@ -269,13 +272,14 @@ figures.contenders(
     title=f"Training runs at {share[last]:.0%} of the matmul speed of {last}{guessed(percent_of_speed, ' %')}",
 )
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown]
 # One division told you most of it before you started. The rule leaves out attention's own products, about a tenth here, and everything that
 # isn't a product, such as softmax, normalization and the optimizer. Lesson 02 shows why those are slow for how little they compute.
 #
 # So read the rule as the best case, and the faster the chip, the further off it is. The A100 ran in bf16, a 16-bit format in which it does about 230
 # TFLOP/s. The rule gives it under five seconds, and the published run took about 36, a third of it for evaluation. Multiplication explains five of them.
-#
+
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
 # ### 1 · What does a call cost?

@@ -68,13 +68,14 @@ print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s"
 added = NUMBERS / min(seconds(lambda: torch.add(x, y, out=out)))
 print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the product's speed")
 
-# %% [markdown] tags=["minutes-12"]
+# %% [markdown]
 # There's nothing wrong with the addition. It moves 12 bytes for a single operation, two numbers in and one out, and moving sets its pace. The
 # product reuses each number about 2,000 times once it has arrived.
 #
 # So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*. The addition does 1/12. The product does 2n³ for
 # 3 · 4n² bytes, which is n/6, or 341 for n = 2048.
-#
+
+# %% [markdown] tags=["minutes-12"]
 # ## Trace the roof
 #
 # Next, raise the intensity step by step. This function does k multiply-adds on every number before it writes the number back. Each number costs
@@ -159,12 +160,13 @@ for name, (work, moved) in tasks.items():
     taken_here = min(seconds(work))
     print(f"{name:>17}: {moved / bandwidth / taken_here:4.0%} of what is possible")
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown]
 # The first two are near 100 %, so nothing is wrong with them. The second still takes longer, because it has twice the bytes to move. The
 # third jumps through memory, uses a small part of what each fetch brings, and gets in the way of its own cache. The fourth spends its time on calls.
 #
 # Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % when something always runs.
-#
+
+# %% [markdown] tags=["minutes-8"]
 # ## The stairs
 #
 # Between the cores and the large memory lie *caches*, which are small, fast memories. What fits in one can be read again quickly. So add up the same
@@ -204,9 +206,10 @@ for where, kib in {"its own cache": 30, "the whole chip's cache": 2016, "memory"
     print(f"{where:>22}: {waits.points[1024 * kib]:4.0f} clock cycles")
 print(f"[{waits.credit}]")
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown]
 # A GPU doesn't shorten that wait. While some threads wait, others run. So it needs thousands of them.
-#
+
+# %% [markdown] tags=["minutes-5"]
 # ## Five chips under one roof
 #
 # Here are five of Colab's chips in 16-bit formats, where a number takes two bytes. Solid lines are measurements, dashed ones the data sheets. The
@@ -224,12 +227,13 @@ figures.roofs(
     title=f"H100 against T4: {rates['H100']['memory'].value / rates['T4']['memory'].value:.0f}× for one text, {rates['H100']['bf16'].value / rates['T4']['fp16'].value:.0f}× for training",
 )
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown]
 # Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight, two bytes, for a multiplication and an addition. That's
 # 1 FLOP for each byte, and only bandwidth counts. With 64 texts each weight is used 64 times. Training lies far to the right, where the peak counts.
 #
 # Don't compare the peaks of two chips. Find your work on the axis, and compare the chips there.
-#
+
+# %% [markdown] tags=["minutes-7"]
 # ## The printout that everybody pastes
 #
 # One thing is left to read. Ask for help anywhere, and you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no

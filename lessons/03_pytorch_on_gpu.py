@@ -70,9 +70,10 @@ except RuntimeError as error:
 x = x.to(there)
 model(x).shape
 
-# %% [markdown] tags=["minutes-8", "short-7"]
+# %% [markdown]
 # A model moves itself. A tensor doesn't. That's the first error everybody gets.
-#
+
+# %% [markdown] tags=["minutes-8", "short-7"]
 # ## The clock that stops too early
 #
 # A GPU works through a *queue*. Python puts work in and goes on at once, long before the work is done. So a careless clock measures how
@@ -108,7 +109,7 @@ wait(result)
 done = time.perf_counter() - start
 print(f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms: {done / returned:,.0f}×")
 
-# %% [markdown] tags=["minutes-8", "short-7"]
+# %% [markdown]
 # The more work you queue, the more wrong the careless clock is. In PyTorch you wait with `torch.cuda.synchronize()`, or you let the GPU do the timing.
 #
 # ```python
@@ -119,7 +120,8 @@ print(f"the call returned after {1000 * returned:.2f} ms, the result was there a
 # torch.cuda.synchronize()
 # print(start.elapsed_time(end), "ms")
 # ```
-#
+
+# %% [markdown] tags=["minutes-8", "short-7"]
 # ## One innocent number
 #
 # The queue is a gift. While the GPU computes a step, Python can fetch the next batch. But ask for the loss, and Python must wait until the queue
@@ -192,12 +194,13 @@ figures.bars(
     title=f"Reading the loss in every step costs {reads}{guessed(reading_costs, '×')}",
 )
 
-# %% [markdown] tags=["minutes-12", "short-11"]
+# %% [markdown]
 # Without the read, the disk hides behind the computing. With it, they take turns. That costs most when both are equally long, and then it doubles the
 # time. `.item()`, `.cpu()` and `print(loss)` all do it, and so does `.to(device)` from ordinary memory.
 #
 # Keep losses as `loss.detach()` and read them every hundred steps.
-#
+
+# %% [markdown] tags=["minutes-12", "short-11"]
 # ## A feed that starves
 #
 # Now for a loop that waits without any read. The network is ready, and the next batch isn't. Here's a data set of photos, stored as JPEG
@@ -323,11 +326,12 @@ figures.bars(
     title=f"Decoding once feeds the same network {gain} faster",
 )
 
-# %% [markdown] tags=["minutes-6", "short-0"]
+# %% [markdown]
 # It isn't perfect. All 32 photos share one crop, and converting them takes about as long as training here. A GPU does that in no time. If your photos don't fit, shrink them
 # once and store them shrunk.
 # A `DataLoader` with `num_workers` decodes in several processes, which helps where there are cores to spare. Colab's free machine has two.
-#
+
+# %% [markdown] tags=["minutes-6", "short-0"]
 # ## Ask the profiler
 #
 # You won't always guess the disease. `torch.profiler` records every operation. These are the lines to type.
@@ -338,11 +342,12 @@ with torch.profiler.profile(activities=activities) as profile:
     epoch(DataLoader(Photos(), 32, shuffle=True))
 print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, max_name_column_width=48))
 
-# %% [markdown] tags=["minutes-12", "short-9"]
+# %% [markdown]
 # Read the first two columns. The line at the top, with `DataLoader` in its name, is the feed, and `cat` below it belongs to it, too. The convolutions
 # take a few percent. On a GPU, a loop that reads numbers shows `cudaStreamSynchronize` on top, and so does one that copies from ordinary memory. Thousands of
 # tiny calls mean that overhead dominates, so give each more work.
-#
+
+# %% [markdown] tags=["minutes-12", "short-9"]
 # ## The ladder
 #
 # Now put it together. Here's a small GPT, trained on two texts at a time with AdamW, the way a first script does it. Each rung changes one more
@@ -440,13 +445,14 @@ gains = sorted(((b / a, name) for name, a, b in zip(a100.x[1:], a100.y, a100.y[1
 print(f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens a second, {a100.y[-1] / a100.y[0]:.1f}× [{a100.credit}]")
 print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))
 
-# %% [markdown] tags=["minutes-5", "short-4"]
+# %% [markdown]
 # Which rungs matter depends on the chip. On a T4 expect the larger batch and fp16 to do most of it. On that A100 tensor cores and FlashAttention did, and some of
 # its ten changes rewrote parts of the model.
 #
 # The percentages say how close the training comes to its own products. In 16 bits the products are so fast that most of the step is now something else. And a
 # compiler needs time first, so whether it pays depends on how many steps follow.
-#
+
+# %% [markdown] tags=["minutes-5", "short-4"]
 # ## Exercises
 #
 # ### 1 · Move only what is needed

@@ -83,13 +83,14 @@ except (RuntimeError, tf.errors.InvalidArgumentError) as error:
     print(str(error).split(". ")[0])
 tf.config.set_soft_device_placement(True)
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown]
 # But a job that names no device still runs where it can. So say what you need in one line, `assert tf.config.list_physical_devices("GPU")`, and ask a weight where it is,
 # `model.weights[0].value.device`.
 #
 # TensorFlow also takes nearly all of a GPU's memory as soon as it starts, and leaves little to PyTorch in the same notebook. Colab sets
 # `TF_FORCE_GPU_ALLOW_GROWTH`, so there it doesn't. Elsewhere, call `tf.config.experimental.set_memory_growth(gpu, True)` first.
-#
+
+# %% [markdown] tags=["minutes-10"]
 # ## Is it the model, or is it Python?
 #
 # Here's a small network for the digits, and one training step. It can run in three ways. *Eager* means that Python calls each operation, one by one.
@@ -171,13 +172,14 @@ figures.contenders(
     title=f"With 64 images the graph runs {gains[64]} faster than eager{guessed(graph_gains, '×')}",
 )
 
-# %% [markdown] tags=["minutes-4", "short-0"]
+# %% [markdown]
 # Look at the distance from eager to graph. Most of it is Python, which calls dozens of operations for each step. A T4 would do the arithmetic in microseconds,
 # and then wait for Python as long as your CPU does. No GPU shortens that part. XLA changes little here.
 #
 # `fit` builds the graph for you, and on a single GPU it uses XLA, too, if every layer supports it. You lose this in two ways. One is `run_eagerly=True`, which people set to
 # find a bug and then forget. The other is a loop of your own without `tf.function`.
-#
+
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## A graph too many
 #
 # A graph can also be built again without your noticing. A list in the body of the function counts how often Python runs it. It does so only when TensorFlow builds a graph, which is called *tracing*.
@@ -206,10 +208,11 @@ for n in range(5):
     power(tf.constant(n))  # RIGHT: tensors
 print(f"{wrong_traces} graphs for five Python numbers{guessed(graphs_made)}, {len(traces)} for five tensors")
 
-# %% [markdown] tags=["minutes-14", "short-13"]
+# %% [markdown]
 # A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the
 # step's number as an argument, make it a tensor.
-#
+
+# %% [markdown] tags=["minutes-14", "short-13"]
 # ## The feed
 #
 # Often neither the model nor Python is slow, but the feed. Here are photos as JPEG files, in memory so that no disk counts. `tf.data` decodes them, takes a random crop, and makes batches.
@@ -347,10 +350,11 @@ figures.activity(
     title=f"Starved, the network trains {starved:.0%} of the time; fed, {fed:.0%}",
 )
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown]
 # Each lane shows four steps. In the upper one training is a sliver, and the rest is waiting. In the middle lane, decoding competes with training for the cores, so each step takes longer, and training
 # looks like a larger share than it is. `train_on_batch` also costs more than a step of `fit`, so the bars above show the smaller share. On a GPU the slivers get thinner and the gaps stay. That's what "GPU at 5 %" looks like, and a bigger GPU doesn't cure it.
-#
+
+# %% [markdown] tags=["minutes-8"]
 # ## Four devices, one batch
 #
 # With several devices, each takes its share of the batch, and the gradients are added up. In TensorFlow a *strategy* does that. At the start of this notebook one
@@ -404,10 +408,11 @@ factor = float(tf.norm(wrong) / tf.norm(alone))
 gap = float(tf.reduce_max(tf.abs(right - alone)) / tf.reduce_max(tf.abs(alone)))
 print(f"divided by 32, the gradient is {factor:.2f}× too large{guessed(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest number")
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown]
 # Nothing fails when you divide by the wrong number. With plain gradient descent each step is four times too long. Adam hides it, because it divides by the gradient's size, until you clip gradients. Keras does it right: make and compile the model inside `strategy.scope()`, and call `fit`
 # with batches of the global size.
-#
+
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
 # ### 1 · Who's slow?

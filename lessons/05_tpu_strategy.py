@@ -108,9 +108,10 @@ v5e = published.get("matmul-v5e-bf16")
 took, could = (2 * 1024**3 / rate for rate in (v5e.points[1024], max(v5e.points.values())))
 print(f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest product [{v5e.credit}]")
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown]
 # So nine tenths of that time was probably the call, not the array. Put the whole training step into one `jit`, or even many steps.
-#
+
+# %% [markdown] tags=["minutes-10"]
 # ## A new length is a new program
 #
 # A compiled program fits one shape. Another shape is compiled again. Here's a training step for sentences, and twelve lengths.
@@ -208,10 +209,11 @@ for name, (loss, (_, bias)) in results.items():
     off = float(jnp.linalg.norm(bias - true) / jnp.linalg.norm(true))
     print(f"{name:>28}: loss {loss:.3f}, gradient of the bias off by {off:.0%}")
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown]
 # The 28 rows of padding nearly tripled the loss, and they pull the bias towards the digit 0. Near the end of a training the true gradients are small, so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
 # 128. Divide by the real rows.
-#
+
+# %% [markdown] tags=["minutes-8"]
 # ## A TPU's compiler, without a TPU
 #
 # Since the compiler plans everything, it also knows how much memory a program needs. And it doesn't need a TPU to know it. The package `libtpu` contains it, and runs on
@@ -285,12 +287,13 @@ for tokens in TOKENS:
 most = max(peaks)
 print(f"the largest that fits: {most:,}{guessed(tokens_that_fit)}")
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown]
 # The refusal is the message you'd read on the day you run out of memory. You read it today, on a machine that has no TPU. Despite its wording, the total includes weights and averages.
 #
 # And look at 524,288. Twice the tokens took hardly more memory, and more operations for each. The compiler saw that it wouldn't fit. So it
 # threw some results away and computes them again in the backward pass.
-#
+
+# %% [markdown] tags=["minutes-10"]
 # ## Eight chips that aren't there
 #
 # Now a model that's too large, with 12 layers of width 4,096, which is 1.6 billion weights. With Adam's two averages they take 12 bytes each, so 19.3 GB. One chip can't hold that. So take eight.
@@ -338,10 +341,11 @@ text = program.as_text()  # of the last plan
 found = {name: text.count(f" {name}(") + text.count(f" {name}-start(") for name in ("all-gather", "reduce-scatter", "all-reduce", "collective-permute")}
 found
 
-# %% [markdown] tags=["minutes-10", "short-0"]
+# %% [markdown]
 # You wrote none of these. An *all-gather* collects a weight from all chips. The other half of FSDP, adding up the gradients and dealing them out, would be a *reduce-scatter*. On eight chips there is none by that name. Instead there are *permutes*, which send
 # from one chip to the next, so that sending and multiplying can go on at the same time.
-#
+
+# %% [markdown] tags=["minutes-10", "short-0"]
 # ## One device and eight
 #
 # Does it compute the same? Compiling doesn't tell, so run it. XLA can split your CPU into eight devices. They share your cores, but they hold parts and exchange sums as chips do. One line asks for them,
@@ -395,9 +399,10 @@ lines = train_step.lower(jax.device_put(alone, everywhere), *placed).compile().a
 all_reduces = [line.strip() for line in lines if " all-reduce(" in line or " all-reduce-start(" in line]
 print(*(line.partition(", channel_id")[0] for line in all_reduces), sep="\n")
 
-# %% [markdown] tags=["minutes-6", "short-0"]
+# %% [markdown]
 # That's an *all-reduce*. It adds up the gradients of all devices, some of them transposed, and gives each device the sum. You didn't write it. XLA put it in, because the mean in your loss runs over rows on different devices.
-#
+
+# %% [markdown] tags=["minutes-6", "short-0"]
 # ## When is sending free?
 #
 # On real chips that sum must travel. In a ring each chip sends nearly twice the gradient's bytes. Here's the model, and it is a model. It assumes that all links of a v5e are busy, 200 GB/s in all, and that the

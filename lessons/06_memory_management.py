@@ -201,14 +201,15 @@ figures.ratios(
     title=f"Within 20 %: the rule, {good} of 4. Within 5 %: the rehearsal, {exact} of 4",
 )
 
-# %% [markdown] tags=["minutes-12"]
+# %% [markdown]
 # The rule is off by factors. Images leave an activation at each pixel, and a large vocabulary a score for each word at each place. The wide layers are the other case. There the optimizer's step is the peak, with two
 # temporary copies of the largest weight.
 #
 # The rehearsal sees all that. It misses a library's own buffers, about a tenth for the two networks with convolutions on this CPU. On a GPU, CUDA and its libraries take some hundred MB. So leave a tenth free, or two.
 #
 # To rehearse for a GPU on your laptop, pass `foreach=True`. On CUDA, Adam updates all weights together by default, so its temporary arrays are larger.
-#
+
+# %% [markdown] tags=["minutes-12"]
 # ## Where's the wall?
 #
 # Once activations set the peak, each row of a batch adds the same bytes. So measure three batches, draw a line, and read off which batch fills your memory.
@@ -309,12 +310,13 @@ with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
     optimizer.zero_grad()
 print(f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}")
 
-# %% [markdown] tags=["minutes-8", "short-6"]
+# %% [markdown]
 # The error holds a *traceback*, the traceback holds the functions it went through, and those hold your tensors. It's the same when a cell stops with an error. IPython keeps it, and the card stays
 # full for the next cell. Run `1/0` in a cell of its own, and then `gc.collect()`. A new error takes the old one's place.
 #
 # And if the memory ran out in `optimizer.step()`, some weights have changed already. Then load your last checkpoint.
-#
+
+# %% [markdown] tags=["minutes-8", "short-6"]
 # ## What stays alive
 #
 # A tensor lives as long as anything refers to it. In a notebook more things do than you'd think.
@@ -378,11 +380,12 @@ else:  # CUDA's allocator, simulated by its rules on a card of 200 MiB
 how = "measured" if device.type == "cuda" else "simulated"
 print(f"{how}: {held // MIB} MiB held, 0 in use{guessed(mib_held, ' MiB')}")
 
-# %% [markdown] tags=["minutes-8", "short-0"]
+# %% [markdown]
 # Each batch was a little too large for every segment so far, so each got a new one. That's why `nvidia-smi` shows more than your tensors need. When the card is full, PyTorch gives free segments back and
 # tries again, which costs time. It becomes an error when each segment still holds something small. That's called *fragmentation*, and PyTorch's message tells you the cure,
 # `PYTORCH_ALLOC_CONF=expandable_segments:True`. Texts of growing length do this. Start with the longest.
-#
+
+# %% [markdown] tags=["minutes-8", "short-0"]
 # ## Ways out, and their price
 #
 # It doesn't fit. What now? Here are four ways. *Accumulating* runs the batch in parts and adds up the gradients. *Checkpointing* keeps the input of each block and computes the block again in the backward
@@ -465,12 +468,13 @@ figures.bars(
     unit="B", title=f"Lowest peak: {best}, {highest[best] / highest['plain']:.0%} of the plain one{guessed(saves_most)}",
 )
 
-# %% [markdown] tags=["minutes-8", "short-0"]
+# %% [markdown]
 # Each has its price. Accumulating changes nothing if the parts have equal weight, unless the network has BatchNorm. More parts than four would lower the peak further, until they're too small to keep a GPU busy. Checkpointing costs time, because each block runs forward twice.
 # Autocast can even be faster, on a chip with units for 16 bits. It saves little memory here, because the loss converts the scores back to float32.
 #
 # With a large vocabulary the scores are the bill, so chunk them. And if parameters are the bill, change the optimizer. `bitsandbytes` keeps Adam's averages in 8 bits, so each parameter costs 10 bytes instead of 16.
-#
+
+# %% [markdown] tags=["minutes-8", "short-0"]
 # ## Does a 7 B model fit on a T4?
 #
 # Everybody asks. So rehearse it. Here's Llama 2's shape, with adapters (*LoRA*) that train while the weights stay frozen, in 16 bits or in 4. On PyTorch's `meta` device it takes no memory.

@@ -81,9 +81,10 @@ if device.type == "cuda" and torch.cuda.get_device_capability() < (8, 0):
     half = torch.float16  # a T4 has 7.5
 half
 
-# %% [markdown] tags=["minutes-15", "short-8"]
+# %% [markdown]
 # On a CPU we take bf16. If the figure says that yours is slower that way, stay with float32 there.
-#
+
+# %% [markdown] tags=["minutes-15", "short-8"]
 # ## What 16 bits can hold
 #
 # A floating-point number has a *sign*, an *exponent* that gives its range, and a *mantissa* that gives its digits. Here's 0.1 in six formats, with the largest number of each.
@@ -178,11 +179,12 @@ for texts in BATCHES:
     speed = "about the same speed" if same else f"{gains[texts]} the speed"
     print(f"{texts:>3} text{'s' * (texts > 1)}: {speed}, {saved[texts]:.0f} % less memory")
 
-# %% [markdown] tags=["minutes-13", "short-12"]
+# %% [markdown]
 # Autocast stores most activations in 16 bits. Weights and Adam's averages stay what they are, and short copies of the weights come on top. So a small batch saves little, and a large one saves much.
 #
 # And the speed? Your first figure may have promised more. In a network this small much of the time isn't spent in products, and every cast is another trip to memory. The larger the products are, the more of the promise you get.
-#
+
+# %% [markdown] tags=["minutes-13", "short-12"]
 # ## Does it need a scaler?
 #
 # In fp16 there's one more danger. The smallest number it can hold is 6 · 10⁻⁸. Gradients travel back through the layers in 16 bits, and they can be smaller than that. Then they become 0, and nothing learns.
@@ -278,13 +280,14 @@ figures.panels(
     xlabel="factor of the loss", ylabel="loss at the end (3 at most)", top=3, line=(GUESSING, "guessing"),
 )
 
-# %% [markdown] tags=["minutes-6", "short-5"]
+# %% [markdown]
 # Follow the line of fp16 in each panel. The 18 layers stay at guessing from the start. The other two learn, as long as the loss isn't much smaller, and then they fall off as well. Each network has its cliff, and you don't know where yours is.
 #
 # The scaler begins sixteen powers of two away from it. That saves the second and third network even at the right end. The first needs it from the start. So whenever you train in fp16, use one. It costs next to nothing.
 #
 # And look at bf16. Its range is that of float32, so it has no cliff. On a chip with units for bf16, you need no scaler at all.
-#
+
+# %% [markdown] tags=["minutes-6", "short-5"]
 # ## The loop to keep
 #
 # Some things must come in the right order. Gradients are scaled until `unscale_`. So clip after it, or you clip numbers that are 65,536 times too large. A skipped step shouldn't move the learning rate.
@@ -319,9 +322,10 @@ for _ in range(100):
     loss = train_step(pixels[chosen], digits[chosen])
 print(f"loss of the last part: {2 * loss:.2f}")
 
-# %% [markdown] tags=["minutes-7", "short-5"]
+# %% [markdown]
 # Don't be alarmed if the first steps are skipped. The scaler is looking for its factor. It belongs in a checkpoint, which lesson 09 is about.
-#
+
+# %% [markdown] tags=["minutes-7", "short-5"]
 # ## Find the NaN
 #
 # One day your loss is NaN. Twelve layers could have done it, and here one of them has weights that are 300,000 times too large. Each layer behind it shows NaN as well. So look for the first. A *hook* is a function that PyTorch calls after
@@ -400,9 +404,10 @@ figures.lines(
     title="In fp8 each layer needs a factor of its own",
 )
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown]
 # One factor for the whole network, which is what a `GradScaler` has, saves only the later layers. So libraries for fp8 keep a factor for each tensor, or for each block of numbers.
-#
+
+# %% [markdown] tags=["minutes-5"]
 # ## Exercises
 #
 # ### 1 · Who needs the scaler?

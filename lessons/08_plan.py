@@ -335,9 +335,10 @@ for run in sorted(runs, key=lambda run: run.factor):
     print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published.get(run.row).credit}")
 factors = [run.factor for run in runs]
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown]
 # So a plan is a range. The quick end is our sum times the smallest factor on that chip, where both A100s count as one. The slow end is the largest factor, plus the time of every kernel launch. A chip without a run gets the range of all chips.
-#
+
+# %% [markdown] tags=["minutes-8"]
 # ## Which machine?
 #
 # Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. That's 1.6 billion tokens, a small part of what GPT-2 was trained on. Here's what those of Colab's GPUs cost whose rate we know. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
@@ -419,11 +420,12 @@ dollars = meta.value * price * offers["A100-80"].units_per_hour
 print(f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit}).")
 print(f"That's {real_years:.0f} years{guessed(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price.")
 
-# %% [markdown] tags=["minutes-6"]
+# %% [markdown]
 # Attention isn't in the envelope, bytes aren't, and in a cluster cards also wait for each other. It still took only twice as long. You'd have known the size of that bill before you rented anything.
 #
 # If that's beyond your budget, freeze the 7 billion parameters in four bits and train a small adapter. Lesson 06 counted that, and it fits on a T4.
-#
+
+# %% [markdown] tags=["minutes-6"]
 # ## Exercises
 #
 # ### 1 · A faster multiplier

@@ -247,9 +247,10 @@ one, other = (torch.load(work / name / "end")["model"] for name in ("uninterrupt
 weights_differ = sum(int((one[name] != other[name]).sum()) for name in one)
 f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights differ"
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown]
 # Nobody can tell from the results that it ever died. That holds for the same kind of chip, the same versions and, on a CPU, as many threads. Elsewhere sums are rounded in another order, kill or no kill.
-#
+
+# %% [markdown] tags=["minutes-8"]
 # ## What if you forget something?
 #
 # Many tutorials save `model.state_dict()` and nothing else. How bad is that?
@@ -327,13 +328,14 @@ differ_after = sum(a != b for a, b in zip(forgotten["nothing"], whole))
 print(f"With only the model, the loss goes from {before:.2f} at the resume to {final['all but the model']:.2f} at the end.")
 print(f"Outside luck: {', '.join(outside) or 'none'}. With nothing forgotten, {differ_after} of {len(whole)} scores differ.")
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown]
 # So that's the answer. Resumed from the model alone, seventy steps of training made it worse than before.
 #
 # Without its averages AdamW behaves as if it had never seen a gradient, and takes large steps at full learning rate. We chose the moment so that it hurts: the schedule is near its peak. A forgotten schedule warms up again, and at the end its rate is still high when it should be almost zero.
 #
 # The other four hide inside luck. For "noise" and "random" that's no surprise, because they *are* luck. But the final loss won't warn you about any of them, and it's no longer the run you could repeat.
-#
+
+# %% [markdown] tags=["minutes-4"]
 # ## Killed while writing
 #
 # A step takes milliseconds, and a checkpoint can take seconds. So the machine may well go while the file is being written. Most notebooks save under the same name over and over.
@@ -395,9 +397,10 @@ usable_after_over, usable_after_beside = (int(can_be_loaded(work / name / "model
 print(f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{guessed(left)}")
 print(f"a second file, then a rename: {'one' if usable_after_beside else 'neither'} can be loaded")
 
-# %% [markdown] tags=["minutes-3"]
+# %% [markdown]
 # Opening a file for writing empties it. From that moment until the write ends, you have no checkpoint at all. A rename is different. On one disk the name leads either to the complete old file or to the complete new one, whenever the program dies.
-#
+
+# %% [markdown] tags=["minutes-3"]
 # ## One flipped bit
 #
 # A loader notices half a file. Does it notice one wrong bit, the kind a bad disk or a bad copy makes?
@@ -431,11 +434,12 @@ print(f"torch.load {did}{guessed(what_load_does)}: the largest weight was 0.5, a
 went_on_from, _ = newest(bits)
 print(f"our function goes on from step {went_on_from}")
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown]
 # We chose a bit that hurts, and most of the 32 do less. But one weight like that ruins the model in a single step, and nobody tells you. So `save` puts a hash into each file's name, and keeps the file before it.
 #
 # `weights_only=True`, the default of `torch.load`, has another reason. In a `.pt` file there's a pickle, and a pickle can run any code. Leave it on.
-#
+
+# %% [markdown] tags=["minutes-9"]
 # ## Where to save
 #
 # The machine's disk dies with the machine. So checkpoints must go to Drive, in a way that suits Drive. Deleted files move to its bin, and there they still count. Watch what our `save` would do to it.
@@ -556,7 +560,7 @@ figures.lines(
 )
 
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown]
 # You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It's also shallow: from two minutes to eight, you lose less than one percent more.
 #
 # That's good news, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files take turns, so each rests for twice the interval. With ten minutes of lag, copy every five minutes or more. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as often as you like, which helps when only the program dies.
@@ -571,7 +575,8 @@ figures.lines(
 # | `torchdata`, `StatefulDataLoader` | the position in the data, workers included | everything else |
 # | Orbax, for JAX | the tree that you give it | random keys, if they aren't in the tree |
 # | Keras, `BackupAndRestore` | model, optimizer, the epoch | seeds of dropout; the order of the data |
-#
+
+# %% [markdown] tags=["minutes-4"]
 # ## Exercises
 #
 # ### 1 · What was forgotten?

@@ -82,11 +82,12 @@ for name, (busy, rate) in use.items():
     print(f"{name:>30}: {busy:3.0f} % busy, {rate / 1e9:10.4f} GFLOP/s")
 same_use = use["large products"][1] / use["x + 1, on one number"][1]
 
-# %% [markdown] tags=["minutes-8", "short-6"]
+# %% [markdown]
 # On a CPU the second and the third are both fully busy, and one of them does hundreds of thousands of times as much. On a GPU `x + 1` may show less, since the device waits for Python between two tiny kernels. So a low number means that the device is idle: Python is too slow to feed it, or busy elsewhere. But a high number only means that it always had something to do.
 #
 # What are they calling? For that you need a profile.
-#
+
+# %% [markdown] tags=["minutes-8", "short-6"]
 # ## Read a profile
 #
 # `torch.profiler` notes every operation: how often it ran, how long it took, and how many bytes it allocated. What it wrote in place isn't counted. Here's a healthy training step. `record_function` puts a name on a stretch of your own code.
@@ -148,14 +149,15 @@ table(step)
 # @title Draw the step { display-mode: "form" }
 figures.trace(step.events(), title="A healthy step: a few long calls")
 
-# %% [markdown] tags=["minutes-29", "short-26"]
+# %% [markdown]
 # `mm` and `addmm` are the matrix products. *Self* time leaves out what a call spends in calls of its own, so the rows add up. The rest of the clock's time is Python, between two calls. PyTorch prints a wider table with `key_averages().table()`. A sixth row, if there is one, made the most bytes. On a GPU the backward pass runs in a second thread, and `backward` in the first one waits for it. In the picture time runs to the right, and each call lies below the one that made it. In a bigger tool such as Perfetto you'd see
 # the same after `prof.export_chrome_trace("step.json")`.
 #
 # Profile two or three steps, and not an epoch. A profile costs time of its own. It makes a loop of tiny calls look slower than it is, and its file grows with every call.
 #
 # Now the rule for all that follows. **Thousands of calls of a few microseconds: overhead. Long calls: bytes or FLOP, so compare the MB they made with the MB you wanted. Time in loading, or in no call at all: you're waiting.** On a GPU a long `item` or `cudaStreamSynchronize` is waiting, too: that's where Python waits for the device.
-#
+
+# %% [markdown] tags=["minutes-29", "short-26"]
 # ## Five patients
 #
 # Five pieces of code, each several times slower than it must be. Look at the profile, say what's wrong, and only then read on. Leave the folded cells closed until you have guessed.
@@ -409,9 +411,10 @@ lines = [line for plane in found.planes for line in plane.lines if line.name != 
 nanoseconds, name = max((event.duration_ns, event.name) for line in lines for event in line.events)
 print(f"the longest call was {name}, {nanoseconds / 1e6:.1f} ms")
 
-# %% [markdown] tags=["minutes-9", "short-5"]
+# %% [markdown]
 # In TensorFlow the same takes `with tf.profiler.experimental.Profile(str(folder)):`. To look at either in a browser, install `xprof` and run `xprof --logdir FOLDER`. It's TensorBoard's profiler plugin under its new name.
-#
+
+# %% [markdown] tags=["minutes-9", "short-5"]
 # ## Exercises
 #
 # ### 1 · Read this one

@@ -110,9 +110,10 @@ figures.lines(
     title=f"{found}{guess}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
 )
 
-# %% [markdown] tags=["minutes-9", "short-8"]
+# %% [markdown]
 # On the left two workers take *longer* than one, and the larger the batch, the closer they come to twice as fast. It's the same network and the same code. So what do they spend the time on?
-#
+
+# %% [markdown] tags=["minutes-9", "short-8"]
 # ## What a message costs
 #
 # They talk. Let's send messages back and forth, from four bytes to many megabytes.
@@ -176,9 +177,10 @@ bucket_gain = one_by_one / in_a_bucket
 each = one_by_one / MESSAGES
 print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket {1e3 * in_a_bucket:.2f} ms: {bucket_gain:.0f}× faster")
 
-# %% [markdown] tags=["minutes-9", "short-7"]
+# %% [markdown]
 # Each call has a fixed cost, however few bytes it sends. Here it's several times that of a single message. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
-#
+
+# %% [markdown] tags=["minutes-9", "short-7"]
 # ## A ring
 #
 # How do many workers add up their gradients? If all of them sent everything to one, its link would be the bottleneck. So they stand in a ring, and each cuts its gradient into n parts. In every step each worker sends one part to its right neighbor, and receives one from the left.
@@ -257,9 +259,10 @@ def sent(n):  # 2 (n - 1) steps, and in each a part of 1 / n
 grows = sent(8) / sent(2)
 print(*(f"{n:>5} workers: each sends {sent(n):.2f} times the gradient" for n in (2, 4, 8, 1024)), sep="\n")
 
-# %% [markdown] tags=["minutes-7", "short-6"]
+# %% [markdown]
 # A ring of a thousand sends hardly more than one of eight. Only the number of steps grows, and each step has its latency.
-#
+
+# %% [markdown] tags=["minutes-7", "short-6"]
 # ## So why isn't it twice as fast?
 #
 # Two things can slow the pair down. Half of a small batch may take as long as all of it. And then comes the message. Let's measure the first alone, with two workers that never talk, and add the all-reduce that you've just measured.
@@ -314,9 +317,10 @@ figures.lines(
     ylabel="time spent computing, %", doubling=True,
 )
 
-# %% [markdown] tags=["minutes-6", "short-5"]
+# %% [markdown]
 # With NVLink, GPUs compute at least half of the time once each has about 1,000 tokens per step. Put four into each of two machines, with TCP over a 100 Gb/s cable between them, and every GPU needs about eighty times as many. The whole group waits for its slowest link. These curves count no overlap. With it you can do better, but a message that takes longer than the backward pass can't hide behind it.
-#
+
+# %% [markdown] tags=["minutes-6", "short-5"]
 # ## Is it still the same training?
 #
 # A mean over 64 rows is the mean of two means over 32 rows. So two workers should get the network that one gets with the whole batch. Let's take 50 steps and compare every weight. Then do it with shares of 48 and 16 rows. And then let both workers read the same 32 rows, as they do when you forget the `DistributedSampler` and don't shuffle.
@@ -408,9 +412,10 @@ for rank, (held, whole, adam, result) in enumerate(sharded):
 print(f"one process that loads what both have saved, and takes the step: {alone_again:.6f}")
 reload_gap = abs(alone_again - sharded[0][3])
 
-# %% [markdown] tags=["minutes-4", "short-4"]
+# %% [markdown]
 # Each rank wrote its own half into the folder. One process put both together, Adam's state too, and went on as if nothing had happened. So you can move to another number of GPUs.
-#
+
+# %% [markdown] tags=["minutes-4", "short-4"]
 # ## When one stops
 #
 # Sooner or later a process dies. Or all live, but one runs out of batches a step early, because the data didn't divide evenly. What does the other one notice?
@@ -449,9 +454,10 @@ for case in killed, uneven:
     for rank, end in enumerate(ranks.run(case, timeout=WAIT, check=False)):
         print(f"   rank {rank}: {end}")
 
-# %% [markdown] tags=["minutes-4", "short-0"]
+# %% [markdown]
 # Over TCP a dead neighbor shows at once, because its connection breaks. With NCCL a dead worker can look like a slow one: the others wait until the time-out, and are then killed. So pass `timeout=` to `init_process_group`, and use `DistributedSampler`. It gives each rank equally many rows, and repeats a few for that. `torchrun --max-restarts=3` starts all of them again when one dies. Loading the last checkpoint is up to your script.
-#
+
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Where one machine ends
 #
 # Nobody writes their own launcher for a cluster. Your training function stays as it is, and somebody else starts it.

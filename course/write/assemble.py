@@ -26,7 +26,7 @@ from colab_helpers import _files, hardware
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import replay
 from course.table import Course, CourseError, Lesson
-from course.write import outputs
+from course.write import outputs, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _PROBLEM_LINK = re.compile(
@@ -58,6 +58,7 @@ def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> Noteboo
         cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
     cells.append(_navigation(course, lesson))
     _number(cells, lesson)
+    slide_types.add(cells)
     return new_notebook(cells=cells, metadata=_metadata(lesson))
 
 
@@ -218,8 +219,7 @@ def _navigation(course: Course, lesson: Lesson) -> NotebookNode:
 
 
 def _plain(cell: NotebookNode) -> NotebookNode:
-    tags = [*tags_of(cell)]
-    metadata: dict = {"tags": tags} if tags else {}
+    metadata = {key: cell.metadata[key] for key in ("tags", "slideshow") if key in cell.metadata}
     if cell.cell_type == "markdown":
         return new_markdown_cell(cell.source, metadata=metadata)
     if re.match(r"#\s*@title", cell.source):

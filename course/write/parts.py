@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
 
 from course.table import Course, CourseError, Lesson
 from course.write import assemble
 
 SHORT = 45  # minutes of the short cut
-_HEADING = re.compile(r"(?m)^## (.+)$")
+_HEADING = re.compile(r"## (.+)\n*")
 _ASKED = re.compile(r"(?m)^- (\*[^*\n]+\*) <!-- (.+?) --> (.+\n)((?:  .+\n?)*)")
 _TOLD = re.compile(r"(?m)^- ((?!\*).+?) <!-- (.+?) -->\n((?:  .+\n)*)")
 
@@ -45,17 +44,21 @@ class Note:
 def of(lesson: Lesson, notebook: NotebookNode) -> list[Part]:
     """Return the parts of a lesson's notebook in order; what stands above the first heading is no part.
 
-    Raises `CourseError` for a part without minutes.
+    Raises `CourseError` for a part without minutes, and for a heading inside a cell.
     """
     found: list[Part] = []
     for cell in notebook.cells:
-        pieces = _split(cell) if cell.cell_type == "markdown" else [("", cell)]
-        for title, piece in pieces:
-            if title:
-                minutes, short = _minutes(lesson, title, cell)
-                found.append(Part(title, minutes, short, (piece,)))
-            elif found:
-                found[-1] = replace(found[-1], cells=(*found[-1].cells, piece))
+        is_text = cell.cell_type == "markdown"
+        if is_text and re.search(r"\n## ", cell.source):
+            raise CourseError(
+                f"{lesson.slug}: a heading of the second level begins a cell. Put `# %% [markdown]` before "
+                f"the one in '{cell.source[:60]}'."
+            )
+        if is_text and (heading := _HEADING.match(cell.source)):
+            minutes, short = _minutes(lesson, heading[1], cell)
+            found.append(Part(heading[1], minutes, short, (cell,)))
+        elif found:
+            found[-1] = replace(found[-1], cells=(*found[-1].cells, cell))
     return found
 
 
@@ -117,18 +120,6 @@ def wrong_answers(course: Course, lesson: Lesson) -> list[tuple[str, str]]:
 def _page(course: Course, lesson: Lesson) -> str:
     """The lesson's page for teachers."""
     return (course.root / "docs" / "teaching" / f"{lesson.slug}.md").read_text("utf-8")
-
-
-def _split(cell: NotebookNode) -> list[tuple[str, NotebookNode]]:
-    """A cell's text by its headings: what stands above the first, and each heading with what follows."""
-    before, *rest = _HEADING.split(cell.source)
-    tags = [tag for tag in assemble.tags_of(cell) if tag == assemble.SOLUTION]
-    texts = [("", before), *zip(rest[::2], rest[1::2], strict=True)]
-    return [
-        (title, new_markdown_cell(text.strip(), metadata={"tags": tags}))
-        for title, text in texts
-        if title or text.strip()
-    ]
 
 
 def _minutes(lesson: Lesson, title: str, cell: NotebookNode) -> tuple[int, int]:
