@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def slides(course: Course, options: argparse.Namespace) -> int:
     """Write the decks of lessons, from their stored notebooks or from a run of the teacher's own."""
-    from course.classroom import deck, submissions
+    from course.classroom import slides, submissions
 
     chosen, executed = course.select(options.lessons), None
     if options.source:
@@ -27,9 +27,9 @@ def slides(course: Course, options: argparse.Namespace) -> int:
         chosen = course.select([slug])
     folder = options.folder or course.root / "build" / "slides"
     for lesson in chosen:
-        for path, made in deck.write(course, lesson, folder, executed):
-            print(f"{path}: {len(made.slides)} slides for {made.minutes} minutes")
-        if executed and (without := deck.without_output(course, lesson, executed)):
+        for path, minutes in slides.write(course, lesson, folder, executed):
+            print(f"{path}: slides for {minutes} minutes")
+        if executed and (without := slides.count_without_output(course, lesson, executed)):
             print(
                 f"{without} cells of {options.source.name} have no output that the course's own run has: run "
                 "all cells, and save the notebook with its outputs."

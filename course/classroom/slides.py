@@ -1,348 +1,258 @@
-"""A lesson as slides: an idea a slide, a prediction before its result.
+"""A lesson as slides: nbconvert's, with reveal.js in the file and type that reads from the last row.
 
-Words, code and figures are the lesson's own. What a slide can hold is reckoned in pixels of a page of
-1280 × 720; a test opens every deck in a browser and looks whether it was reckoned rightly.
-
-Why not nbconvert: its decks load from other hosts, and in November 2026 13 of lesson 03's slides were higher
-than the page. Here none is, a deck is one file, and it has a version for 45 minutes.
+The notebook says which cell is a slide (`course.write.slide_types`). A deck shows headings, questions, code
+and figures; prose and the questions of the page for teachers become speaker notes. The page itself splits
+what doesn't fit on a slide (`templates/deck/split.js`): only a browser knows how high a text is.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
-import html
-import itertools
-import math
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-import markupsafe
 import nbformat
-from markdown_it import MarkdownIt
+from nbconvert import SlidesExporter
+from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from pygments.formatters import HtmlFormatter
 
-from colab_doctor import log
+from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
-from course.classroom import template
-from course.classroom.blocks import (
-    HEIGHT,
-    Block,
-    code,
-    code_height,
-    fitting,
-    height_of,
-    size_beside,
-)
-from course.write import assemble
-from course.write.parts import Note, Part
+from course import npm
+from course.classroom import TEMPLATES, template
+from course.table import Course, CourseError, Lesson
+from course.write import assemble, parts
 
-#: Sizes of what a cell says: most lines, letters and pixels a line.
-_SAID = ((9, 72, 34), (15, 86, 30), (22, 106, 24))
-_LEAD = 110  # most pixels of a paragraph that leads to code
-_ASKED = (44, 64)  # of a prediction: letters a line, pixels a line
-#: Words that go on from something which is said, not shown.
-_POINTING = re.compile(r"<(?:p|ul>\s*<li)>(And|But|It|So|That|Then|These|They|This|Those)\b")
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
-_FORM = re.compile(r"#\s*@title\b|\w+ = .*# @param")
-_TAKEN = re.compile(r"(?m)^takeaways = ")
-_QUOTED = re.compile(r"\A(replay\.watch\(.*\n)?facts\.quote\([^)]*\)\s*\Z")
+#: Of reveal.js, what a deck needs: https://revealjs.com, MIT.
+_REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "dist/plugin/notes.js", "LICENSE")
+_COLORS = "a11y-high-contrast-light"
 _CHECK = re.compile(r"(?m)^exercises\.check\(.*\Z", re.S)
-_SOLUTION = re.compile(r"<pre><code>(.*?)</code></pre>", re.S)
-_NOTES = template("notes.html")
+_TAKEAWAYS = "takeaways = {"
+_QUOTED = re.compile(r"facts\.quote\([^)]*\)\s*\Z")
+_DRAWING = re.compile(r"(?ms)^figures\..*")
+#: What only the notebook needs: a line on packages, and what adds a prediction to a title.
+_NOT_FOR_CLASS = re.compile(
+    r"(?m)\A# needs: .*\n|\{(said|guessed)\([^}]*\)\}| \+ (said|guessed)\([^)]*\)"
+)
 
 
-@dataclass(frozen=True)
-class Slide:
-    """One page: title, its HTML, and what only the presenter sees. `kind` is a class for its style."""
+def write(
+    course: Course, lesson: Lesson, folder: Path, executed: NotebookNode | None = None
+) -> list[tuple[Path, int]]:
+    """Write a lesson's decks into `folder`; return their paths and minutes.
 
-    title: str
-    body: str
-    kind: str = ""
-    notes: str = ""
-    minutes: int = 0
-
-
-def of(part: Part, notes: Iterable[Note] = ()) -> list[Slide]:
-    """Return the slides of one part; the first has its minutes, and each what the presenter may need."""
-    made = _paged(_blocks(part, "words")) or _paged(_blocks(part, ""))
-    mine = [note for note in notes if note.part == part.title]
-    slides = [
-        _slide(page, part.title, mine, 0 if i else part.minutes) for i, page in enumerate(made)
-    ]
-    return slides or [Slide(part.title, "", minutes=part.minutes)]
-
-
-@dataclass(frozen=True)
-class _Page:
-    """A slide as it fills up: what the class sees, and what is said to it."""
-
-    heading: str
-    shown: list[Block] = field(default_factory=list)
-    said: list[Block] = field(default_factory=list)
-
-    def takes(self, block: Block) -> bool:
-        """Whether it goes below what is there: it fits, and nothing there wants to end the slide."""
-        height = sum(one.height for one in self.shown) + block.height + block.below
-        return height <= HEIGHT and not self.shown[-1].last and not block.alone
+    There is the whole lesson, and the cut of 45 minutes where that is shorter. Outputs are those of the
+    stored notebook, or of `executed`, a run of the teacher's own. Raises `CourseError` where reveal.js
+    cannot be fetched.
+    """
+    ran = assemble.read(course.notebook(lesson)) if executed is None else executed
+    notebook = _with_outputs(assemble.build(course, lesson), ran)
+    whole = [part for part in parts.of(lesson, notebook) if part.minutes]
+    decks = {lesson.slug: whole}
+    if sum(part.minutes for part in whole) > parts.SHORT:
+        decks[f"{lesson.slug}-{parts.SHORT}"] = parts.cut(whole)
+    written = []
+    for name, chosen in decks.items():
+        text = page(course, lesson, prepared(course, lesson, notebook, chosen))
+        minutes = sum(part.minutes for part in chosen)
+        written.append((_files.write(folder / f"{name}.html", text), minutes))
+    return written
 
 
-def _paged(blocks: Iterable[Block]) -> list[_Page]:
-    """Blocks on slides, in order. Words are said: with the block before them, or the one that they begin."""
-    pages: list[_Page] = []
-    words: list[Block] = []
-    heading, is_new = "", True  # whether nothing was shown since the heading
-    for block in blocks:
-        if block.heading:
-            if not is_new:
-                pages[-1].said.extend(words)
-                words = []
-            heading, is_new = block.heading, True
-        elif block.kind == "words":
-            words.append(block)
-        else:
-            lead = [replace(one, kind="") for one in _leading(words, block)]
-            said, words = words[: len(words) - len(lead)], []
-            if is_new:
-                pages.append(_Page(heading, said=said))
-            else:
-                before, after = _parted(said, pages[-1], block)
-                pages[-1].said.extend(before)
-                begins = said or lead or block.kind == "predict"
-                if begins or not pages[-1].takes(block):
-                    pages.append(_Page(heading, said=after))
-            pages[-1].shown.extend([*lead, block])
-            is_new = False
-    if pages:
-        pages[-1].said.extend(words)
-    return pages
+def prepared(
+    course: Course, lesson: Lesson, notebook: NotebookNode, chosen: Iterable[parts.Part]
+) -> NotebookNode:
+    """Return a notebook of slides: the title, and of the parts that were chosen what a class sees."""
+    chosen = list(chosen)
+    cells = list(_title(course, lesson, notebook, sum(part.minutes for part in chosen)))
+    for part in chosen:
+        asked = [note for note in parts.notes(course, lesson) if note.part == part.title]
+        cells += _part(part, asked)
+    return new_notebook(cells=cells, metadata=notebook.metadata)
 
 
-def _leading(words: list[Block], block: Block) -> list[Block]:
-    """Of the words before a block, those that are shown: what a question goes on from, or a short line."""
-    if block.kind == "code" and words and words[-1].height <= _LEAD:
-        alone = "<li>" not in words[-1].html and not _POINTING.match(words[-1].html)
-        return words[-1:] if alone and words[-1].height + block.height <= HEIGHT else []
-    if block.kind != "predict":
-        return []
-    begin = len(words) - 1
-    while begin > 0 and _POINTING.match(words[begin].html):
-        begin -= 1
-    lead = words[max(begin, 0) :]
-    return lead if sum(one.height for one in lead) + block.height <= HEIGHT else []
-
-
-def _parted(said: list[Block], page: _Page, block: Block) -> tuple[list[Block], list[Block]]:
-    """Words between two blocks: what is about the one before, and what introduces the next one."""
-    if page.shown[-1].kind == "code" and not page.shown[-1].last:
-        return [], said  # code that has said nothing yet
-    introduces = len(said) > 1 and block.kind == "code"
-    return (said[:-1], said[-1:]) if introduces else (said, [])
-
-
-def _slide(page: _Page, title: str, notes: list[Note], minutes: int) -> Slide:
-    kind = next((block.kind for block in page.shown if block.kind), "")
-    body = "\n".join(block.html for block in page.shown)
-    if all(' fragment">' in block.html for block in page.shown):  # or it would be empty at first
-        body = body.replace(' fragment">', '">')
-    said = markupsafe.Markup("\n".join(block.html for block in page.said))
-    text = _NOTES.render(minutes=minutes, said=said, notes=notes)
-    return Slide(page.heading or title, body, kind, text, minutes)
-
-
-def _blocks(part: Part, words: str) -> Iterator[Block]:
-    """What a part has to show; its paragraphs are of the kind `words`, but those of tasks are shown."""
-    is_task = any(assemble.EXERCISE in assemble.tags_of(cell) for cell in part.cells)
-    for cell in part.cells:
-        tags = assemble.tags_of(cell)
-        if assemble.SOLUTION in tags:
-            yield from _solution(cell)
-        elif cell.cell_type == "markdown":
-            yield from _words(cell.source, "" if is_task else words)
-        elif _TAKEN.search(cell.source):
-            yield from _takeaways(cell)
-            break  # what follows keeps a record
-        else:
-            yield from _cell(cell, assemble.EXERCISE in tags)
-
-
-def _words(text: str, kind: str) -> Iterator[Block]:
-    """Paragraphs, which are said where `kind` is "words"; lists, tables and questions are shown always."""
-    pieces = _pieces(text)
-    for piece in pieces if kind else itertools.chain(*map(_halves, pieces)):
-        rendered = _MARKDOWN.render(piece)
-        if piece.startswith("### "):
-            yield Block("", 0, heading=piece[4:].strip().replace("`", ""))
-        elif "**Predict" in piece:
-            asked = f'<div class="question">{rendered}</div>'
-            height = _ASKED[1] * math.ceil(len(piece) / _ASKED[0]) + 90
-            yield Block(asked, height, kind="predict", last=True)
-        elif len(sentences := _sentences(piece)) > 2:
-            text = "\n".join(f"- {sentence}" for sentence in sentences)
-            yield Block(_MARKDOWN.render(text), height_of(text), kind=kind)
-        else:
-            yield Block(rendered, height_of(piece), kind=kind if sentences else "")
-
-
-def _pieces(text: str) -> list[str]:
-    """The blocks of a text, as its Markdown has them; long tables in several."""
-    lines = text.splitlines()
-    pieces = [
-        "\n".join(lines[slice(*token.map)]).strip()
-        for token in _MARKDOWN.parse(text)
-        if token.level == 0 and token.map and token.nesting >= 0
-    ]
-    return [part for piece in pieces for part in (_tables(piece) or [piece])]
-
-
-def _tables(piece: str) -> list[str]:
-    """A table in pieces that a slide can hold, each with its head; none for what is no table."""
-    if not piece.startswith("|"):
-        return []
-    head, rows = piece.splitlines()[:2], piece.splitlines()[2:]
-    tables = [head]
-    for row in rows:
-        if height_of("\n".join([*tables[-1], row])) > HEIGHT:
-            tables.append(head)
-        tables[-1] = [*tables[-1], row]
-    return ["\n".join(table) for table in tables]
-
-
-def _halves(piece: str) -> list[str]:
-    """A paragraph that would fill a slide, as two."""
-    if len(sentences := _sentences(piece)) < 2 or height_of(piece) <= HEIGHT // 2:
-        return [piece]
-    middle = math.ceil(len(sentences) / 2)
-    return [" ".join(half) for half in (sentences[:middle], sentences[middle:]) if half]
-
-
-def _sentences(piece: str) -> list[str]:
-    """The sentences of a paragraph, which a class reads one by one; none of lists, quotations and code."""
-    if re.match(r"([-*>|#]|\d+\.|```)", piece) and not piece.startswith("**"):
-        return []
-    return re.split(
-        r"(?:(?<=[.?!])|(?<=[.?!]\)))(?<!\be\.g\.) +(?=[A-Z(*`\d])", " ".join(piece.split())
+def page(course: Course, lesson: Lesson, deck: NotebookNode) -> str:
+    """Return a notebook of slides as one HTML file with everything in it."""
+    fetched = npm.files(npm.REVEAL, _REVEAL, npm.cache(course))
+    files = {name: content.decode("utf-8") for name, content in fetched.items()}
+    scripts = [files["dist/reveal.js"], files["dist/plugin/notes.js"]]
+    if any("</script" in text for text in scripts):
+        raise CourseError("reveal.js cannot be put into a page: it contains the end of a script.")
+    resources = {
+        "title": f"{lesson.number:02d} · {lesson.title}",
+        "license": f"reveal.js {npm.REVEAL.version}\n{files['LICENSE']}",
+        "styles": [
+            files["dist/reset.css"],
+            files["dist/reveal.css"],
+            HtmlFormatter(style=_COLORS).get_style_defs(".highlight"),
+            (TEMPLATES / "deck" / "deck.css").read_text("utf-8"),
+        ],
+        "scripts": [*scripts, (TEMPLATES / "deck" / "split.js").read_text("utf-8")],
+    }
+    exporter = SlidesExporter(
+        template_name="deck", extra_template_basedirs=[str(TEMPLATES)], exclude_anchor_links=True
     )
+    text, _ = exporter.from_notebook_node(deck, {"deck": resources})
+    return text
 
 
-def _cell(cell: NotebookNode, is_exercise: bool) -> Iterator[Block]:
-    if _QUOTED.search(cell.source):
-        yield from _facts(cell)
-        return
-    source = _CHECK.sub("", cell.source).strip() if is_exercise else cell.source.strip()
-    source = _told_to_class(re.sub(r"(?m)\A# needs: .*\n", "", source))
-    outputs = [] if is_exercise else list(_outputs(cell))
-    if outputs and outputs[-1].kind == "figure":  # how it is drawn is in the notebook
-        source = re.sub(r"(?ms)^figures\..*", "", source).strip()
-        source = source if "\n" in source else ""  # one line before it makes a number for its title
-    if source and not _FORM.match(source) and not _only_imports(source):
-        below = sum(one.height for one in outputs if one.kind != "figure")
-        *pieces, last = fitting(source, below)
-        for piece in pieces:
-            yield Block(code(piece), code_height(piece), kind="code")
-        size = size_beside(last, below)
-        yield Block(code(last, size), code_height(last, size), below, kind="code")
-    else:  # with nothing to show above, a line is said; what has several is shown: a task may ask about it
-        is_line = [one.kind != "figure" and "\n" not in one.html for one in outputs]
-        outputs = [
-            replace(o, kind="words") if s else o for o, s in zip(outputs, is_line, strict=True)
-        ]
-    for i, block in enumerate(outputs):
-        yield replace(block, last=i + 1 == len(outputs))
+def count_without_output(course: Course, lesson: Lesson, executed: NotebookNode) -> int:
+    """Count cells that show something in the stored notebook, and nothing in the teacher's own run."""
+    shown = {cell.source for cell in executed.cells if cell.get("outputs")}
+    stored = assemble.read(course.notebook(lesson)).cells
+    return sum(bool(cell.get("outputs")) and cell.source not in shown for cell in stored)
 
 
-def _only_imports(source: str) -> bool:
-    return not re.sub(r"(?m)^(import |from ).*\n?|\s+", "", source)
-
-
-def _takeaways(cell: NotebookNode) -> Iterator[Block]:
-    """What the class takes home: each idea, and what was measured for it."""
-    lines = [line for output in cell.get("outputs", []) for line in _text(output).splitlines()]
-    pairs = [tuple(map(html.escape, line.split(": ", 1))) for line in lines if ": " in line]
-    if pairs:
-        items = "".join(f"<li><b>{idea}</b>: {measured}</li>" for idea, measured in pairs)
-        yield Block(f'<ul class="taken">{items}</ul>', HEIGHT, last=True, alone=True)
-
-
-def _facts(cell: NotebookNode) -> Iterator[Block]:
-    """Facts that a cell quotes, each with its source: to be said."""
-    for output in cell.get("outputs", []):
-        for line in _text(output).splitlines():
-            yield Block(f"<p>{html.escape(line.strip().removeprefix('- '))}</p>", 0, kind="words")
-
-
-def _told_to_class(source: str) -> str:
-    """Code without what adds a prediction to a title, and without rows of empty lines."""
-    source = re.sub(r"\{said\([^}]*\)\}| \+ said\([^)]*\)", "", source)
-    return re.sub(r"\n{3,}", "\n\n", source).strip()
-
-
-def _outputs(cell: NotebookNode) -> Iterator[Block]:
-    """What a cell showed: figures on a slide of their own, words below the code on the next click."""
-    for output in cell.get("outputs", []):
-        data = output.get("data", {})
-        if RECORD_MIME in data:  # the class page reads it; the class need not
-            continue
-        if isinstance(data.get("image/png"), str):
-            yield _figure(data["image/png"], output)
-        elif text := _text(output):
-            yield _output(text)
-
-
-def _output(text: str) -> Block:
-    """Words that a cell put out, on the next click; small where they are many, or a wide table."""
-    lines = text.splitlines()
-    few = sum(math.ceil(len(line) / _SAID[0][1]) for line in lines) <= _SAID[0][0] - 3
-    wide = max(map(len, lines))
-    small = 0 if few else sum(len(lines) > one[0] or wide > one[1] for one in _SAID[:-1])
-    most, letters, pixels = _SAID[small]
-    heights = [max(1, math.ceil(len(line) / letters)) for line in lines]
-    fitting = sum(height <= most for height in itertools.accumulate(heights))
-    if fitting < len(lines):
-        left = len(lines) - fitting
-        lines = [*lines[:fitting], f"… {left} more line{'s' * (left > 1)}"]
-    shown = f'<pre class="said size-{small} fragment">{html.escape(chr(10).join(lines))}</pre>'
-    return Block(shown, pixels * sum(heights[:fitting]) + 30)
-
-
-def _figure(png: str, output: NotebookNode) -> Block:
-    image = output.get("metadata", {}).get("image/png", {})
-    alt = str(image.get("alt", "")) if isinstance(image, dict) else ""
-    try:  # whatever a file says is a picture
-        picture = base64.b64encode(base64.b64decode(png, validate=False)).decode()
-    except ValueError:
-        picture = ""
-    shown = f'<img src="data:image/png;base64,{picture}" alt="{html.escape(alt)}">'
-    return Block(shown, HEIGHT, kind="figure", alone=True, last=True)
-
-
-def _text(output: NotebookNode) -> str:
-    if output.output_type == "stream":
-        text = "" if output.name == "stderr" else output.text
-    elif output.output_type == "error":
-        text = f"{output.ename}: {output.evalue}"
-    else:
-        text = output.get("data", {}).get("text/plain", "")
-    text = log.plain("".join(text)).strip("\n")
-    try:
-        value = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
-        return text
-    return value if isinstance(value, str) else text
-
-
-def _solution(cell: NotebookNode) -> Iterator[Block]:
-    """The folded solution of the task before it, for the presenter."""
-    if found := _SOLUTION.search(cell.source):
-        yield Block(f"<p>One solution:</p><pre>{found[1]}</pre>", 0, kind="words")
-
-
-def with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:
-    """Return the lesson `fresh` with the outputs of cells that `executed` has too."""
+def _with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:
     taken = nbformat.from_dict(fresh)
     by_source = {cell.source: cell for cell in executed.cells if cell.cell_type == "code"}
     for cell in taken.cells:
         if cell.cell_type == "code" and cell.source in by_source:
             cell.outputs = by_source[cell.source].get("outputs", [])
     return taken
+
+
+def _title(
+    course: Course, lesson: Lesson, notebook: NotebookNode, minutes: int
+) -> Iterator[NotebookNode]:
+    aims = "\n".join(f"- {objective}" for objective in lesson.objectives)
+    yield _text(
+        f"# {lesson.number:02d} · {lesson.title}\n\nAfter this lesson you can:\n\n{aims}\n\n"
+        f"{minutes} minutes · **Space** turns, **S** opens the presenter's view, **F** fills the screen\n\n"
+        f"[{course.colab_url(lesson)}]({course.colab_url(lesson)})",
+        "slide",
+    )
+    yield _text(
+        template("expected.html").render(answers=parts.wrong_answers(course, lesson)), "notes"
+    )
+    for cell in notebook.cells:
+        if assemble.SIZES in assemble.tags_of(cell):
+            yield _text(f"```python\n{cell.source}\n```", "notes")
+
+
+def _part(part: parts.Part, asked: Iterable[parts.Note]) -> Iterator[NotebookNode]:
+    """The cells of one part. What is shown first comes below the heading; the rest are subslides."""
+    heading = _text(f"## {part.title}", "slide")
+    heading.metadata["slideshow"]["data"] = {"timing": 60 * part.minutes}
+    yield heading
+    yield _text(_for_presenter(part.minutes, asked), "notes")
+    is_empty = True  # whether nothing is below the heading
+    for piece in (piece for cell in part.cells for piece in _pieces(cell)):
+        slideshow = piece.metadata["slideshow"]
+        if slideshow["slide_type"] == "subslide" and is_empty:
+            slideshow["slide_type"] = "-"
+        is_heading = re.fullmatch(r"### .+", piece.source) is not None
+        is_empty = is_heading or (is_empty and slideshow["slide_type"] == "notes")
+        yield piece
+
+
+def _for_presenter(minutes: int, asked: Iterable[parts.Note]) -> str:
+    told = (
+        f"{note.text}<br>**{note.answer}**" if note.answer else f"Elsewhere: {note.text}"
+        for note in asked
+    )
+    plural = "s" * (minutes != 1)
+    return "\n\n".join([f"**{minutes} minute{plural} for this part**", *told])
+
+
+def _pieces(cell: NotebookNode) -> Iterator[NotebookNode]:
+    """A cell as what is shown and what is said of it, each a cell of its own."""
+    kind = cell.metadata["slideshow"]["slide_type"]
+    if cell.cell_type == "code":
+        yield from _code(cell, kind)
+    elif assemble.SOLUTION in assemble.tags_of(cell):
+        yield _text(cell.source, "notes")
+    else:
+        yield from _paragraphs(cell.source)
+
+
+def _paragraphs(source: str) -> Iterator[NotebookNode]:
+    """Questions, lists, tables, code and the text of tasks are shown; other prose is said."""
+    is_task = False
+    said: list[str] = []
+    for block in _blocks(re.sub(r"\A## .*\n*", "", source)):
+        if block.startswith("### "):
+            is_task = block[4:5].isdigit()
+            shown, kind = [block], "subslide"
+        elif "**Predict" in block:  # with what it is about
+            shown, kind = [*said[-1:], block], "subslide"
+            said = said[:-1]
+        elif is_task or re.match(r"[-|>]|\d+\. |```", block):
+            shown, kind = [block], "-" if is_task else "subslide"
+        else:
+            said.append(block)
+            continue
+        yield from (_text(one, "notes") for one in said)
+        yield _text("\n\n".join(shown), kind)
+        said = []
+    yield from (_text(one, "notes") for one in said)
+
+
+def _blocks(source: str) -> list[str]:
+    """The paragraphs of a text; fenced code stays in one piece."""
+    pieces = re.split(r"(?ms)^(```.*?^```)$", source)
+    found = [
+        block.strip()
+        for i, piece in enumerate(pieces)
+        for block in ([piece] if i % 2 else re.split(r"\n\s*\n", piece))
+    ]
+    return [block for block in found if block]
+
+
+def _code(cell: NotebookNode, kind: str) -> Iterator[NotebookNode]:
+    is_exercise = assemble.EXERCISE in assemble.tags_of(cell)
+    outputs = [] if is_exercise else [one for one in map(_output, cell.outputs) if one]
+    if _QUOTED.search(cell.source):
+        yield from (_text(one.text, "notes") for one in outputs if "text" in one)
+        return
+    if kind == "skip":
+        return
+    if _TAKEAWAYS in cell.source:
+        lines = [line for one in outputs for line in one.get("text", "").splitlines()]
+        items = (re.sub(r"(.+?): ", r"- **\1**: ", line, count=1) for line in lines)
+        yield _text("\n".join(items), "subslide")
+        return
+    source = _NOT_FOR_CLASS.sub("", _CHECK.sub("", cell.source)).strip()
+    if any("data" in one for one in outputs):  # how it is drawn is in the notebook
+        source = _DRAWING.sub("", source).strip()
+    if cell.metadata.get("cellView") == "form":
+        source = ""
+    if source:
+        yield _cell(source, [], "-" if is_exercise else "subslide")
+    for output in outputs:
+        text = output.get("text", "\n")  # a line alone is said
+        if not source and "\n" not in text:
+            yield _text(text, "notes")
+        else:
+            yield _cell("", [output], "fragment" if source and "text" in output else "subslide")
+
+
+def _output(output: NotebookNode) -> NotebookNode | None:
+    """An output as the class sees it: a figure or plain text; None for messages and records."""
+    data = output.get("data", {})
+    if RECORD_MIME in data or output.get("name") == "stderr":
+        return None
+    if isinstance(data.get("image/png"), str):
+        return nbformat.v4.new_output("display_data", data, metadata=output.get("metadata", {}))
+    if output.output_type == "error":
+        text = f"{output.ename}: {output.evalue}"
+    else:
+        text = output.get("text") or data.get("text/plain", "")
+    text = "".join(text).strip("\n")
+    with contextlib.suppress(ValueError, SyntaxError):  # of a string, what it says
+        value = ast.literal_eval(text)
+        text = value if isinstance(value, str) else text
+    text = strip_ansi(text)
+    return nbformat.v4.new_output("stream", text=text) if text else None
+
+
+def _text(source: str, kind: str) -> NotebookNode:
+    return new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+
+
+def _cell(source: str, outputs: list[NotebookNode], kind: str) -> NotebookNode:
+    return new_code_cell(source, outputs=outputs, metadata={"slideshow": {"slide_type": kind}})
