@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import EngFormatter, NullLocator
 from PIL import Image
 
 from colab_helpers import _files, _units
@@ -200,8 +200,7 @@ def with_unit(value: float, unit: str, short: bool = False) -> str:
     if unit == "s":
         return short_seconds(value) if short else _units.seconds(value)
     if unit in ("FLOP/s", "B/s", "B"):
-        text = _units.quantity(value, unit)
-        return re.sub(r"(\.\d*?)0+ ", r"\1 ", text).replace(". ", " ") if short else text
+        return EngFormatter(unit)(value) if short else _units.quantity(value, unit)
     number = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return number if short else f"{number} {unit}".rstrip()
 

@@ -12,6 +12,8 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from colab_helpers import colab_images
 from colab_helpers._distributions import distribution, normal
 from course.table import Course, CourseError
@@ -120,13 +122,14 @@ def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
         return "it is gone"
     if name not in old:
         return ""
-    before, now = colab_images.numbers(old[name]), colab_images.numbers(new[name])
-    if now < colab_images.numbers(_LEAST.get(name, "0")):
+    before, now = Version(old[name]), Version(new[name])
+    if now < Version(_LEAST.get(name, "0")):
         return f"the course needs {_LEAST[name]} or newer"
-    if before[0] != now[0]:
+    if before.major != now.major:
         return "a major version moved"
     # Before 1.0 the second number is the one that breaks things, jax's excepted: it moves monthly.
-    if before[0] == 0 and name not in ("jax", "jaxlib", "libtpu") and before[1:2] != now[1:2]:
+    monthly = name in ("jax", "jaxlib", "libtpu")
+    if before.major == 0 and not monthly and before.minor != now.minor:
         return "a version below 1.0 moved"
     return ""
 

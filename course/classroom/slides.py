@@ -7,37 +7,24 @@ what doesn't fit on a slide (`templates/deck/split.js`): only a browser knows ho
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import nbformat
 from nbconvert import SlidesExporter
-from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_notebook
 from pygments.formatters import HtmlFormatter
 
 from colab_helpers import _files
-from colab_helpers._output import RECORD_MIME
 from course import npm
-from course.classroom import TEMPLATES, template
+from course.classroom import TEMPLATES, slide_cells, template
 from course.table import Course, CourseError, Lesson
 from course.write import assemble, parts
 
 #: Of reveal.js, what a deck needs: https://revealjs.com, MIT.
 _REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "dist/plugin/notes.js", "LICENSE")
 _COLORS = "a11y-high-contrast-light"
-_CHECK = re.compile(r"(?m)^exercises\.check\(.*\Z", re.S)
-_TAKEAWAYS = "takeaways = {"
-_QUOTED = re.compile(r"facts\.quote\([^)]*\)\s*\Z")
-_DRAWING = re.compile(r"(?ms)^figures\..*")
-#: What only the notebook needs: a line on packages, and what adds a prediction to a title.
-_NOT_FOR_CLASS = re.compile(
-    r"(?m)\A# needs: .*\n|\{(said|guessed)\([^}]*\)\}| \+ (said|guessed)\([^)]*\)"
-)
 
 
 def write(
@@ -68,10 +55,10 @@ def prepared(
 ) -> NotebookNode:
     """Return a notebook of slides: the title, and of the parts that were chosen what a class sees."""
     chosen = list(chosen)
-    cells = list(_title(course, lesson, notebook, sum(part.minutes for part in chosen)))
+    cells = list(_title(course, lesson, sum(part.minutes for part in chosen)))
     for part in chosen:
         asked = [note for note in parts.notes(course, lesson) if note.part == part.title]
-        cells += _part(part, asked)
+        cells += slide_cells.of_part(part, asked)
     return new_notebook(cells=cells, metadata=notebook.metadata)
 
 
@@ -116,143 +103,12 @@ def _with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:
     return taken
 
 
-def _title(
-    course: Course, lesson: Lesson, notebook: NotebookNode, minutes: int
-) -> Iterator[NotebookNode]:
+def _title(course: Course, lesson: Lesson, minutes: int) -> Iterator[NotebookNode]:
     aims = "\n".join(f"- {objective}" for objective in lesson.objectives)
-    yield _text(
-        f"# {lesson.number:02d} · {lesson.title}\n\nAfter this lesson you can:\n\n{aims}\n\n"
-        f"{minutes} minutes · **Space** turns, **S** opens the presenter's view, **F** fills the screen\n\n"
-        f"[{course.colab_url(lesson)}]({course.colab_url(lesson)})",
+    yield slide_cells.text(
+        f"# {lesson.number:02d} · {lesson.title}\n\n{lesson.hook}\n\nAfter this lesson you can:\n\n{aims}\n\n"
+        f"{minutes} minutes · [Open it in Colab]({course.colab_url(lesson)})",
         "slide",
     )
-    yield _text(
-        template("expected.html").render(answers=parts.wrong_answers(course, lesson)), "notes"
-    )
-    for cell in notebook.cells:
-        if assemble.SIZES in assemble.tags_of(cell):
-            yield _text(f"```python\n{cell.source}\n```", "notes")
-
-
-def _part(part: parts.Part, asked: Iterable[parts.Note]) -> Iterator[NotebookNode]:
-    """The cells of one part. What is shown first comes below the heading; the rest are subslides."""
-    heading = _text(f"## {part.title}", "slide")
-    heading.metadata["slideshow"]["data"] = {"timing": 60 * part.minutes}
-    yield heading
-    yield _text(_for_presenter(part.minutes, asked), "notes")
-    is_empty = True  # whether nothing is below the heading
-    for piece in (piece for cell in part.cells for piece in _pieces(cell)):
-        slideshow = piece.metadata["slideshow"]
-        if slideshow["slide_type"] == "subslide" and is_empty:
-            slideshow["slide_type"] = "-"
-        is_heading = re.fullmatch(r"### .+", piece.source) is not None
-        is_empty = is_heading or (is_empty and slideshow["slide_type"] == "notes")
-        yield piece
-
-
-def _for_presenter(minutes: int, asked: Iterable[parts.Note]) -> str:
-    told = (
-        f"{note.text}<br>**{note.answer}**" if note.answer else f"Elsewhere: {note.text}"
-        for note in asked
-    )
-    plural = "s" * (minutes != 1)
-    return "\n\n".join([f"**{minutes} minute{plural} for this part**", *told])
-
-
-def _pieces(cell: NotebookNode) -> Iterator[NotebookNode]:
-    """A cell as what is shown and what is said of it, each a cell of its own."""
-    kind = cell.metadata["slideshow"]["slide_type"]
-    if cell.cell_type == "code":
-        yield from _code(cell, kind)
-    elif assemble.SOLUTION in assemble.tags_of(cell):
-        yield _text(cell.source, "notes")
-    else:
-        yield from _paragraphs(cell.source)
-
-
-def _paragraphs(source: str) -> Iterator[NotebookNode]:
-    """Questions, lists, tables, code and the text of tasks are shown; other prose is said."""
-    is_task = False
-    said: list[str] = []
-    for block in _blocks(re.sub(r"\A## .*\n*", "", source)):
-        if block.startswith("### "):
-            is_task = block[4:5].isdigit()
-            shown, kind = [block], "subslide"
-        elif "**Predict" in block:  # with what it is about
-            shown, kind = [*said[-1:], block], "subslide"
-            said = said[:-1]
-        elif is_task or re.match(r"[-|>]|\d+\. |```", block):
-            shown, kind = [block], "-" if is_task else "subslide"
-        else:
-            said.append(block)
-            continue
-        yield from (_text(one, "notes") for one in said)
-        yield _text("\n\n".join(shown), kind)
-        said = []
-    yield from (_text(one, "notes") for one in said)
-
-
-def _blocks(source: str) -> list[str]:
-    """The paragraphs of a text; fenced code stays in one piece."""
-    pieces = re.split(r"(?ms)^(```.*?^```)$", source)
-    found = [
-        block.strip()
-        for i, piece in enumerate(pieces)
-        for block in ([piece] if i % 2 else re.split(r"\n\s*\n", piece))
-    ]
-    return [block for block in found if block]
-
-
-def _code(cell: NotebookNode, kind: str) -> Iterator[NotebookNode]:
-    is_exercise = assemble.EXERCISE in assemble.tags_of(cell)
-    outputs = [] if is_exercise else [one for one in map(_output, cell.outputs) if one]
-    if _QUOTED.search(cell.source):
-        yield from (_text(one.text, "notes") for one in outputs if "text" in one)
-        return
-    if kind == "skip":
-        return
-    if _TAKEAWAYS in cell.source:
-        lines = [line for one in outputs for line in one.get("text", "").splitlines()]
-        items = (re.sub(r"(.+?): ", r"- **\1**: ", line, count=1) for line in lines)
-        yield _text("\n".join(items), "subslide")
-        return
-    source = _NOT_FOR_CLASS.sub("", _CHECK.sub("", cell.source)).strip()
-    if any("data" in one for one in outputs):  # how it is drawn is in the notebook
-        source = _DRAWING.sub("", source).strip()
-    if cell.metadata.get("cellView") == "form":
-        source = ""
-    if source:
-        yield _cell(source, [], "-" if is_exercise else "subslide")
-    for output in outputs:
-        text = output.get("text", "\n")  # a line alone is said
-        if not source and "\n" not in text:
-            yield _text(text, "notes")
-        else:
-            yield _cell("", [output], "fragment" if source and "text" in output else "subslide")
-
-
-def _output(output: NotebookNode) -> NotebookNode | None:
-    """An output as the class sees it: a figure or plain text; None for messages and records."""
-    data = output.get("data", {})
-    if RECORD_MIME in data or output.get("name") == "stderr":
-        return None
-    if isinstance(data.get("image/png"), str):
-        return nbformat.v4.new_output("display_data", data, metadata=output.get("metadata", {}))
-    if output.output_type == "error":
-        text = f"{output.ename}: {output.evalue}"
-    else:
-        text = output.get("text") or data.get("text/plain", "")
-    text = "".join(text).strip("\n")
-    with contextlib.suppress(ValueError, SyntaxError):  # of a string, what it says
-        value = ast.literal_eval(text)
-        text = value if isinstance(value, str) else text
-    text = strip_ansi(text)
-    return nbformat.v4.new_output("stream", text=text) if text else None
-
-
-def _text(source: str, kind: str) -> NotebookNode:
-    return new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
-
-
-def _cell(source: str, outputs: list[NotebookNode], kind: str) -> NotebookNode:
-    return new_code_cell(source, outputs=outputs, metadata={"slideshow": {"slide_type": kind}})
+    heard = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
+    yield slide_cells.text(f"Space turns, F fills the screen.\n\n{heard}", "notes")

@@ -16,10 +16,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 import colab_doctor
-from colab_doctor import log
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Record
 from colab_lessons.session import Tried
@@ -269,7 +269,7 @@ def _errors(notebook: Notebook) -> Iterator[Failed]:
     ]
     for output in failed[:_MOST_ERRORS]:
         named = (text_of(output.get(part)).strip() for part in ("ename", "evalue"))
-        first = log.plain(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
+        first = strip_ansi(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
         text = (first or ["an error without words"])[0][:200]
         traceback = output.get("traceback")
         whole = "\n".join(map(text_of, traceback)) if isinstance(traceback, list) else ""

@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_helpers import _files, colab_images
+from packaging.version import Version
+
+from colab_helpers import _files
 from course.publish import archive, retarget
 from course.table import Course, CourseError, Release
 from course.write import pages
@@ -119,7 +121,7 @@ def _check_version(version: str, course: Course) -> None:
     now = course.repository.version
     if not re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}", version):
         raise CourseError(f"VERSION={version}: write three numbers, as in VERSION=1.2.0.")
-    if colab_images.numbers(version) < colab_images.numbers(now):
+    if Version(version) < Version(now):
         raise CourseError(f"VERSION={version} is older than the helper's present version, {now}.")
 
 

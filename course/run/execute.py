@@ -24,11 +24,11 @@ import nbformat
 import papermill
 from jupyter_client import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
-from colab_doctor import log
 from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import replay
@@ -313,5 +313,5 @@ def _environment(extra: Mapping[str, str]) -> Iterator[None]:
 
 def first_line(text: str) -> str:
     """Return the first line of a message, without colours; "no message" for none."""
-    plain = log.plain(text).strip()
+    plain = strip_ansi(text).strip()
     return plain.splitlines()[0][:200] if plain else "no message"

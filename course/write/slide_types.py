@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from nbformat import NotebookNode
 
 _SKIPPED = {"navigation", "parameters", "set-up", "sizes"}
-_SHOWN = re.compile(r"(?m)^(###? |[-|] |\d+\. |```)|\*\*Predict")  # headings, lists, tables, questions
+_SHOWN = re.compile(
+    r"(?m)^(###? |[-|] |\d+\. |```)|\*\*Predict"
+)  # headings, lists, tables, questions
 _FIELD = re.compile(r"\w+ = .*# @param")
 _IMPORTS = re.compile(r"(?m)^(import |from |#|%).*\n?|\s+")
 

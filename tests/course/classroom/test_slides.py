@@ -1,5 +1,6 @@
 """What a lesson's slides show, what their presenter reads, and how decks look in a browser."""
 
+import itertools
 import re
 import shutil
 
@@ -10,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from course import npm
 from course.__main__ import main
-from course.classroom import questions, slides
+from course.classroom import questions, slide_cells, slides
 from course.table import CourseError, load
 from course.write import assemble, parts, slide_types
 from tests import slow
@@ -62,7 +63,7 @@ def of_part(*cells):
     """The cells of slides that these cells of one part make."""
     cells = [new_markdown_cell("## A part"), *cells]
     slide_types.add(cells)
-    return list(slides._part(parts.Part("A part", 3, 3, tuple(cells)), []))
+    return list(slide_cells.of_part(parts.Part("A part", 3, 3, tuple(cells)), []))
 
 
 @lessons
@@ -71,8 +72,8 @@ def test_a_prediction_comes_before_what_it_is_about(lesson):
     asked = [i for i, cell in enumerate(cells) if "**Predict" in cell.source]
     assert len(asked) == len(questions.of(assemble.build(COURSE, lesson))) >= 3
     for place in asked:
-        following = (kind(cell) for cell in cells[place + 1 :] if kind(cell) != "notes")
-        assert next(following, "slide") in ("slide", "subslide")
+        beside = itertools.takewhile(lambda cell: kind(cell) in ("-", "notes"), cells[place + 1 :])
+        assert all(cell.cell_type == "markdown" for cell in beside)
     assert not any("@param" in cell.source or "reference.record" in cell.source for cell in cells)
 
 
@@ -137,8 +138,8 @@ def test_prose_is_said_and_a_task_is_shown():
         new_code_cell("y = ...\n\nexercises.check('1', y)", metadata={"tags": ["exercise"]}),
     )
     assert [(kind(cell), cell.source) for cell in cells[2:]] == [
-        ("notes", "Why we do it."),
         ("-", "- a list"),
+        ("notes", "Why we do it."),
         ("subslide", "x = 1\nx"),
         ("fragment", ""),
         ("notes", "What it means."),
@@ -147,6 +148,38 @@ def test_prose_is_said_and_a_task_is_shown():
         ("-", "y = ..."),
     ]
     assert cells[0].metadata["slideshow"]["data"] == {"timing": 180}
+
+
+def test_words_are_with_what_they_are_about():
+    def figure():
+        data = new_output(
+            "display_data", {"image/png": "aGk="}, metadata={"image/png": {"alt": "Up."}}
+        )
+        return new_code_cell("figures.bars(a)", outputs=[data], metadata={"cellView": "form"})
+
+    cells = of_part(
+        new_code_cell("a = 1"),
+        new_markdown_cell("Code that shows nothing isn't explained yet: this leads to the figure."),
+        figure(),
+        new_markdown_cell("About the figure.\n\nWhat comes next."),
+        new_code_cell("b = 1"),
+        figure(),
+        new_markdown_cell("About it.\n\nSo what?\n\n**Predict.** How many?"),
+    )
+    told = [cell.source[:20] if cell.cell_type == "markdown" else kind(cell) for cell in cells[2:]]
+    assert told == [
+        "-", "subslide", "Up.", "Code that shows noth", "About the figure.", "subslide", "What comes next.",
+        "subslide", "Up.", "About it.", "So what?\n\n**Predict.",
+    ]  # fmt: skip
+
+
+def test_code_too_wide_for_a_slide_is_broken_as_python():
+    wide = f"result = function({', '.join(f'argument_{i}' for i in range(12))})"
+    [code] = [cell for cell in of_part(new_code_cell(wide)) if cell.cell_type == "code"]
+    assert max(map(len, code.source.splitlines())) <= 84 and "".join(code.source.split()) != wide
+    magic = "listing = !ls " + "name " * 20 + "("  # no Python: as it is
+    [code] = [cell for cell in of_part(new_code_cell(magic)) if cell.cell_type == "code"]
+    assert code.source == magic
 
 
 def test_outputs_are_plain_text_or_a_figure():
@@ -158,7 +191,7 @@ def test_outputs_are_plain_text_or_a_figure():
         figure,
     ]
     form = new_code_cell("a\nfigures.bars(a)", outputs=told, metadata={"cellView": "form"})
-    *_, said, error, drawn = of_part(form)
+    *_, drawn, said, error = of_part(form)
     assert said.source == "a red word" and error.source == "ValueError: no"
     assert drawn.source == "" and drawn.outputs[0].data["image/png"] == "aGk="
 
@@ -272,7 +305,7 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     view = popped.value
     page.evaluate(
         "() => { const slide = Reveal.getSlides().find((one) =>"
-        " one.querySelector('h2')?.textContent === 'The clock that stops too early');"
+        " one.textContent.includes('How long Python takes to put work into a queue'));"
         " const {h, v} = Reveal.getIndices(slide); Reveal.slide(h, v); }"
     )
     view.wait_for_function(
