@@ -9,11 +9,13 @@ language = "en"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_llms_txt",
     "sphinxext.opengraph",
 ]
+templates_path = [str(Path(__file__).parent / "autosummary")]
 exclude_patterns = ["jupyter_execute", "**/__pycache__"]
 
 # Lessons are shown as they were stored: a site that runs them would show this machine's numbers.

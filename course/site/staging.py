@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from colab_helpers import _files, expected
 from colab_lessons import figures, reference
-from course.site import api, chips, glossary, lesson_pages, problems, records
+from course.site import chips, glossary, lesson_pages, problems, records
 from course.table import Course, CourseError
 from course.write import assemble
 
@@ -65,7 +65,10 @@ def _race(inches: tuple[float, float]) -> bytes:
 
 def _own(course: Course) -> dict[str, str]:
     """Pages that only the site has, written by somebody."""
-    texts = {path.name: path.read_text("utf-8") for path in (HERE / "pages").glob("*.md")}
+    pages = HERE / "pages"
+    texts = {
+        path.relative_to(pages).as_posix(): path.read_text("utf-8") for path in pages.rglob("*.md")
+    }
     start = f"({course.colab_url(course.lessons[0])})"
     return {**texts, "index.md": texts["index.md"].replace("(START)", start)}
 
@@ -74,7 +77,6 @@ def _made(course: Course) -> dict[str, str]:
     """Pages that are made from tables and docstrings."""
     return {
         **{f"problems/{name}.md": text for name, text in problems.pages().items()},
-        **{f"api/{name}.md": text for name, text in api.pages().items()},
         "lessons/index.md": lesson_pages.index(course),
         "chips.md": chips.page(),
         "glossary.md": glossary.page(course),

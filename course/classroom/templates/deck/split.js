@@ -112,11 +112,7 @@ for (const slide of [...document.querySelectorAll(".slides > section > section")
   if (bold?.textContent.startsWith("Predict")) slide.classList.add("question");
   split(slide, slide.querySelector("h1") ? null : heading);
 }
-let words = [];  // of the slide before: what is said to several slides stays in the presenter's view
 for (const slide of document.querySelectorAll(".slides > section > section")) {
-  const own = [...slide.querySelectorAll("aside")];
-  if (own.length) words = own;
-  else slide.append(...words.map((one) => one.cloneNode(true)));
   const blocks = shown(slide);
   if (blocks.every((one) => one.matches(".fragment")))  // or the slide would be empty before the first click
     blocks[0]?.classList.remove("fragment");
