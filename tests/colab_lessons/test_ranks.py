@@ -151,6 +151,7 @@ def _state(process):
         return ""
 
 
+@pytest.mark.slow
 def test_the_script_to_keep_runs_under_torchrun_and_goes_on(tmp_path):
     lesson = Path(__file__).parents[2] / "lessons" / "11_many_devices.py"
     card = lesson.read_text("utf-8").rpartition("# ```python\n")[2].partition("# ```\n")[0]

@@ -1,4 +1,4 @@
-"""A training that is killed a hundred times ends with the very same weights as one that was let be."""
+"""A training that is killed again and again ends with the very same weights as one that was let be."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import slow
 from tests.colab_helpers.checkpoints import job
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork, no SIGKILL")
@@ -20,14 +21,15 @@ def run(folder, kills, seed=0):
     return done.read_text(), starts
 
 
-def test_a_hundred_kills_change_not_one_bit(tmp_path):
+@pytest.mark.parametrize("kills", slow.after(1, [25, 100]))
+def test_kills_change_not_one_bit(tmp_path, kills):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     for folder in (undisturbed, killed):
         folder.mkdir()
     wanted, _ = run(undisturbed, kills=0)
-    told, starts = run(killed, kills=100)
+    told, starts = run(killed, kills=kills)
     assert told == wanted
-    assert len(set(starts)) > 20  # they died at many places
+    assert len(set(starts)) > kills // 3  # they died at many places
     left, right = (
         {path.name for path in (one / place).iterdir()}
         for one, place in ((undisturbed, "local"), (killed, "local"))
