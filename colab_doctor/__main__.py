@@ -106,7 +106,7 @@ def judge_notebooks(
     unreadable: dict[Path, str] = {}
     for path in paths:
         try:
-            found[path] = _without_neighbours(path, explain_notebook(_notebook(path)))
+            found[path] = _without_neighbors(path, explain_notebook(_notebook(path)))
         except UnreadableError as error:
             unreadable[path] = str(error)
     if as_json:
@@ -127,7 +127,7 @@ def judge_notebooks(
     return 2 if unreadable else int(fails)
 
 
-def _without_neighbours(path: Path, findings: Sequence[Finding]) -> Sequence[Finding]:
+def _without_neighbors(path: Path, findings: Sequence[Finding]) -> Sequence[Finding]:
     """Findings without the imports of modules that lie beside the notebook."""
 
     def lies_there(finding: Finding) -> bool:

@@ -10,8 +10,8 @@ import re
 #: Characters that are looked at: a quarter from the beginning of a text, the rest from its end.
 MOST = 65_536
 
-#: Colours and links that terminals and notebooks put into a traceback.
-_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\x1b\]8;;[^\x1b\x07]{0,500}(\x1b\\|\x07)")
+#: Colors and links that terminals and notebooks put into a traceback.
+_COLORS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\x1b\]8;;[^\x1b\x07]{0,500}(\x1b\\|\x07)")
 
 #: What programs put before each line: torchrun, pytest, a quotation.
 _BEFORE = r"(?:\[(?:rank)?\d{1,5}\]: ?|E {1,9}|> ?|\(\w{1,30} pid=\d{1,9}\) |ERROR: {0,3})?"
@@ -49,16 +49,16 @@ _FAILED_INSTALL = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return a text without colours, and of a long one its beginning and its end.
+    """Return a text without colors, and of a long one its beginning and its end.
 
     `text` is a log or a traceback, as pasted.
 
     >>> plain("\\x1b[0;31mValueError\\x1b[0m: no")
     'ValueError: no'
     """
-    if len(text) > 2 * MOST:  # colours are looked for where anything is
+    if len(text) > 2 * MOST:  # colors are looked for where anything is
         text = f"{text[: MOST // 2]}\n…\n{text[-3 * MOST // 2 :]}"
-    text = _COLOURS.sub("", text).replace("\r", "\n")
+    text = _COLORS.sub("", text).replace("\r", "\n")
     if len(text) <= MOST:
         return text
     return f"{text[: MOST // 4]}\n…\n{text[-3 * MOST // 4 :]}"

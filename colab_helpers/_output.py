@@ -6,7 +6,7 @@ import html
 
 #: MIME type under which lessons hand their checks and measurements to machines.
 RECORD_MIME = "application/vnd.colab-helpers.record+json"
-#: Severity of a finding -> colour of its edge.
+#: Severity of a finding -> color of its edge.
 _EDGE = {"stop": "#d55e00", "warn": "#e69f00", "note": "#0b7a5e"}
 
 
@@ -20,9 +20,9 @@ def bundle(text: str, html: str, data: dict) -> dict:
 
 
 def edged(inside: str, severity: str) -> str:
-    """Return HTML with a coloured edge at its left; `inside` is HTML, `severity` "stop", "warn" or "note".
+    """Return HTML with a colored edge at its left; `inside` is HTML, `severity` "stop", "warn" or "note".
 
-    No colour of text or page is set: both come from the theme around it.
+    No color of text or page is set: both come from the theme around it.
 
     >>> edged("a", "note").endswith("solid #0b7a5e'>a</div>")
     True

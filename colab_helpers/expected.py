@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from colab_helpers import _units, published
-from colab_helpers.hardware import Chip, catalogue
+from colab_helpers.hardware import Chip, catalog
 
 #: The smallest n at which a product counts as large.
 _LARGE = 2048
@@ -139,16 +139,16 @@ class Rates:
 
 
 def rates(chip: str) -> Rates:
-    """Return the expected rates of `chip`, a key of `hardware.catalogue()` such as "T4".
+    """Return the expected rates of `chip`, a key of `hardware.catalog()` such as "T4".
 
-    Raises KeyError for a chip that is not in the catalogue.
+    Raises KeyError for a chip that is not in the catalog.
 
     >>> rates("T4")["fp32"].value / 1e12, rates("T4")["memory"].value / 1e9
     (4.17, 240.0)
     """
-    if chip not in catalogue():
-        raise KeyError(f"no chip {chip!r} in the catalogue. There are: {', '.join(catalogue())}.")
-    sheet = catalogue()[chip]
+    if chip not in catalog():
+        raise KeyError(f"no chip {chip!r} in the catalog. There are: {', '.join(catalog())}.")
+    sheet = catalog()[chip]
     table = {name: _inferred(sheet, name) for name in (*_formats(sheet), "memory")}
     for key in ("GPU" if sheet.kind == "GPU" else "", _like(chip), chip):
         table.update(_rows().get(key, {}))
@@ -165,8 +165,8 @@ def shares(quantity: str) -> tuple[float, float]:
     """
     found = []
     for key, table in _rows().items():
-        if key in catalogue() and quantity in table:
-            promised = _promised(catalogue()[key], quantity)
+        if key in catalog() and quantity in table:
+            promised = _promised(catalog()[key], quantity)
             if promised:
                 found += [table[quantity].low / promised, table[quantity].high / promised]
     if not found:

@@ -16,7 +16,7 @@ from importlib import resources
 
 from colab_helpers._dated import Dated
 from colab_helpers._output import with_code
-from colab_helpers.hardware import catalogue
+from colab_helpers.hardware import catalog
 
 #: What the letters stand for.
 CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
@@ -37,7 +37,7 @@ class Fact(Dated):
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine behind the runtime menu, as users saw it. `chip` is a key of the catalogue."""
+    """A machine behind the runtime menu, as users saw it. `chip` is a key of the catalog."""
 
     choice: str
     chip: str
@@ -191,7 +191,7 @@ def _table() -> _Table:
 
 
 def _cells(machine: Machine) -> tuple[str, ...]:
-    chip = catalogue().get(machine.chip)
+    chip = catalog().get(machine.chip)
     memory = f"{chip.memory / 1e9:.0f} GB" if chip else "–"
     seen = (
         str(machine.vcpus) if machine.vcpus else None,

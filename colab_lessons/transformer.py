@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from colab_helpers import expected, facts
-from colab_helpers.hardware import Chip, catalogue, overheads
+from colab_helpers.hardware import Chip, catalog, overheads
 
 #: Bytes of (weights, gradients, what blocks hand on; what products give) by number format.
 FORMATS = {"fp32": (4, 4), "mixed": (4, 2), "half": (2, 2)}
-#: Numbers that an optimiser keeps for each weight.
+#: Numbers that an optimizer keeps for each weight.
 OPTIMIZERS = {"adamw": 2, "momentum": 1, "sgd": 0}
 #: The formulas came so near to the peak of every traced step, which is a CPU's; a test holds them to it.
 MOST_OFF = 0.035
@@ -84,12 +84,12 @@ class Transformer:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Bytes of what lasts: weights, gradients, the optimiser's numbers, activations."""
+        """Bytes of what lasts: weights, gradients, the optimizer's numbers, activations."""
         weights = self._size * self.parameters
         return {
             "parameters": weights,
             "gradients": weights,
-            "optimiser state": OPTIMIZERS[self.optimizer] * weights,
+            "optimizer state": OPTIMIZERS[self.optimizer] * weights,
             "activations": self._blocks + self._head + self._loss,
         }
 
@@ -124,9 +124,9 @@ class Transformer:
                 0,
                 size * (2 * table + across),
             ),
-            "the optimiser's step": (gradients, 0, update),
+            "the optimizer's step": (gradients, 0, update),
         }
-        names = "parameters", "optimiser state", "gradients", "activations", "temporaries"
+        names = "parameters", "optimizer state", "gradients", "activations", "temporaries"
         return {
             name: dict(zip(names, (weights, state, *rest), strict=True))
             for name, rest in alive.items()
@@ -213,7 +213,7 @@ def fits(model: Transformer) -> list[Fit]:
     ['does not fit', 'fits']
     """
     menu = facts.machine_table().by_chip
-    return [_fit(model, machine, catalogue()[chip]) for chip, machine in menu.items()]
+    return [_fit(model, machine, catalog()[chip]) for chip, machine in menu.items()]
 
 
 def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
@@ -254,12 +254,12 @@ def largest_batch(model: Transformer, chip: Chip) -> int:
 def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     """Return what to change so that a step fits on `chip` with a tenth to spare: the fewest changes.
 
-    These changes of `model` are tried: a smaller batch, activation checkpointing, an optimiser that
+    These changes of `model` are tried: a smaller batch, activation checkpointing, an optimizer that
     keeps less. Formats are not: whether a network still learns in two bytes is another question. Empty
     where it fits as it is, and where no way is found.
 
     >>> xl = Transformer(n_layer=24, n_embd=2048, n_head=16, block_size=1024, vocab_size=50257, batch_size=4)
-    >>> [(way.batch_size, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalogue()["L4"])]
+    >>> [(way.batch_size, way.checkpointing, way.optimizer) for way in ways_to_fit(xl, catalog()["L4"])]
     [(4, False, 'sgd')]
     """
     if _leaves_room(model, chip):

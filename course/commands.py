@@ -102,7 +102,7 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
     folder = course.root / "build" / "notebooks"
     chosen = course.select(options.lessons)
     ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
-    for lesson in course.lessons:  # a new lesson changes how its neighbours lead on
+    for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
     pages.write_picture(course, course.root / "docs" / "images" / "race.png")
     pages.write(course)

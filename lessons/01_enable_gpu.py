@@ -63,7 +63,7 @@ facts.quote("no-backend", "session-length", "end-session")
 
 # %%
 # @title Draw the lanes { display-mode: "form" }
-cpu, t4_sheet = hardware.list_devices().cpu, hardware.catalogue()["T4"]
+cpu, t4_sheet = hardware.list_devices().cpu, hardware.catalog()["T4"]
 figures.lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.lanes:,} lanes, your CPU at least {cpu.lanes}")
 
 # %% [markdown]

@@ -218,7 +218,7 @@ print(f"[{waits.credit}]")
 # %%
 # @title Draw the chips { display-mode: "form" }
 formats = {"T4": "fp16", "L4": "bf16", "A100-40": "bf16", "H100": "bf16", "v5e": "bf16"}
-rates, sheets = {key: expected.rates(key) for key in formats}, hardware.catalogue()
+rates, sheets = {key: expected.rates(key) for key in formats}, hardware.catalog()
 names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofs(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},

@@ -13,7 +13,7 @@ from colab_lessons import data, exercises, figures, reference, replay
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 replay.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
-sheet = hardware.catalogue()["v5e"]
+sheet = hardware.catalog()["v5e"]
 devices.simulate_jax(8)  # eight devices on the CPU, for later; it must be said before JAX starts
 
 # %% tags=["parameters"]
@@ -210,7 +210,7 @@ for name, (loss, (_, bias)) in results.items():
     print(f"{name:>28}: loss {loss:.3f}, gradient of the bias off by {off:.0%}")
 
 # %% [markdown]
-# The 28 rows of padding nearly tripled the loss, and they pull the bias towards the digit 0. Near the end of a training the true gradients are small, so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
+# The 28 rows of padding nearly tripled the loss, and they pull the bias toward the digit 0. Near the end of a training the true gradients are small, so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
 # 128. Divide by the real rows.
 
 # %% [markdown] tags=["minutes-8"]

@@ -134,7 +134,7 @@ peaks = {name: [rehearse(lambda: models.GPT(GPT2), n, loss_of=loss, foreach=True
 
 # %%
 # @title Draw the peaks and three cards { display-mode: "form" }
-chips = hardware.catalogue()
+chips = hardware.catalog()
 cards = {key: chips[key].room - sum(one.on(chips[key]) for one in plan.overheads()) for key in ("T4", "L4", "A100-40")}
 pieces_peak = peaks["in pieces"][BATCHES.index(16)]
 figures.lines(

@@ -307,9 +307,9 @@ cure("pairs", patient_4, pairs)
 # %%
 # @title Patient 5: don't open this yet { display-mode: "form" }
 def jpeg(seed):
-    colours = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
+    colors = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
     file = io.BytesIO()
-    Image.fromarray(colours).resize((224, 224), Image.Resampling.BICUBIC).save(file, "JPEG")
+    Image.fromarray(colors).resize((224, 224), Image.Resampling.BICUBIC).save(file, "JPEG")
     return file.getvalue()
 
 

@@ -102,13 +102,13 @@ def _slow(read: Iterable[cells.Cell]) -> Iterator[Finding]:
 
 
 def _incomplete(read: Iterable[cells.Cell]) -> Iterator[Finding]:
-    if _forgets_the_optimiser("\n".join(cell.text for cell in read)):
-        seen = "The notebook loads a model's state to train on, and no optimiser's."
+    if _forgets_the_optimizer("\n".join(cell.text for cell in read)):
+        seen = "The notebook loads a model's state to train on, and no optimizer's."
         yield known_problems()["resume-anew"].finding(seen, "colab")
 
 
-def _forgets_the_optimiser(code: str) -> bool:
-    """Whether PyTorch code trains, keeps states in a file, and takes up some but no optimiser's."""
+def _forgets_the_optimizer(code: str) -> bool:
+    """Whether PyTorch code trains, keeps states in a file, and takes up some but no optimizer's."""
     trains_and_keeps = (r"\.backward\(", r"torch\.save\(", r"\.load_state_dict\(")
     takes_it_up = r"(opt\w{0,20}|trainer\w{0,20})(\[\w+\])?\.load_state_dict\("
     return all(re.search(one, code) for one in trains_and_keeps) and not re.search(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-_APART = 1_000_003  # epochs until two neighbouring seeds meet
+_APART = 1_000_003  # epochs until two neighboring seeds meet
 
 
 @dataclass(frozen=True)

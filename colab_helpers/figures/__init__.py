@@ -1,7 +1,7 @@
 """Figures in one style: units on the axes, the finding in the title, alt text for screen readers.
 
 Each function returns a `Picture`, the value of a cell. Pictures stand on a white card, so that they read
-the same in light and dark themes. Colour is never the only difference: every curve has its own marker or
+the same in light and dark themes. Color is never the only difference: every curve has its own marker or
 dash. No pyplot, so no backend and no global state.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from colab_helpers.figures.bars import bars
 from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.plots import lines
-from colab_helpers.figures.style import COLOURS, MARKERS, Picture, canvas, finish
+from colab_helpers.figures.style import COLORS, MARKERS, Picture, canvas, finish
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
     "MARKERS",
     "Picture",
     "bars",

@@ -11,8 +11,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
 from colab_helpers.figures.style import (
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     INK,
     PALE,
     Picture,
@@ -26,7 +26,7 @@ from colab_helpers.figures.style import (
 )
 from colab_helpers.published import Published
 
-HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GREY}
+HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GRAY}
 _GAP = 12  # pixels around the number beside a bar
 
 
@@ -98,14 +98,14 @@ def bars(
 
 
 def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: bool) -> None:
-    """A bar or a dot: filled for the reader's own, hollow for others'; a data sheet's hatched, or grey."""
+    """A bar or a dot: filled for the reader's own, hollow for others'; a data sheet's hatched, or gray."""
     if dot:
-        edge = GREY if on_paper else COLOURS[-1] if theirs else COLOURS[0]
-        face = PALE if on_paper else "white" if theirs else COLOURS[0]
+        edge = GRAY if on_paper else COLORS[-1] if theirs else COLORS[0]
+        face = PALE if on_paper else "white" if theirs else COLORS[0]
         axes.plot(value, row, "D" if theirs else "o", ms=9, mfc=face, mec=edge, mew=1.6)
         return
-    own = {"color": COLOURS[0]}
-    by_others = {"facecolor": "white", "edgecolor": COLOURS[-1], "linewidth": 1.6}
+    own = {"color": COLORS[0]}
+    by_others = {"facecolor": "white", "edgecolor": COLORS[-1], "linewidth": 1.6}
     axes.barh(row, value, height=0.6, **(HOLLOW if on_paper else by_others if theirs else own))
 
 

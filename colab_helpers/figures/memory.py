@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
-from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish, with_unit
+from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish, with_unit
 
 
 def timeline(
@@ -18,8 +18,8 @@ def timeline(
     `live` is in bytes; `budget`, in bytes too, is drawn dashed; `title` holds the finding.
     """
     with canvas(height=3.6) as (figure, axes):
-        axes.step(range(len(live)), live, where="post", color=COLOURS[0], lw=1.4)
-        axes.fill_between(range(len(live)), live, step="post", color=COLOURS[0], alpha=0.2, lw=0)
+        axes.step(range(len(live)), live, where="post", color=COLORS[0], lw=1.4)
+        axes.fill_between(range(len(live)), live, step="post", color=COLORS[0], alpha=0.2, lw=0)
         top = max([*live, budget or 0]) * 1.25
         for i, (position, name) in enumerate(marks):  # in three lines, for phases can be short
             axes.axvline(position, color=INK, lw=0.8, ls=":")

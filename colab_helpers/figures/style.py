@@ -20,10 +20,10 @@ from PIL import Image
 from colab_helpers import _files, _units
 from colab_helpers.published import Published
 
-#: Okabe and Ito's colours, which colour-blind readers can tell apart (jfly.uni-koeln.de/color).
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+#: Okabe and Ito's colors, which color-blind readers can tell apart (jfly.uni-koeln.de/color).
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-INK, GREY, PALE = "#1f2933", "#6b7280", "#d1d5db"
+INK, GRAY, PALE = "#1f2933", "#6b7280", "#d1d5db"
 _DPI = 160
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -33,7 +33,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlepad": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.labelcolor": INK,
     "text.color": INK,
     "xtick.color": INK,
@@ -53,14 +53,14 @@ DASHES = ("--", "-.", ":", (0, (6, 2)))
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, marker and dash of curve `number`, from 0: each its own, however many there are.
+    """Color, marker and dash of curve `number`, from 0: each its own, however many there are.
 
     >>> look(0)["color"] == look(6)["color"], look(0)["ls"] == look(6)["ls"]
     (True, False)
     """
-    rounds, place = divmod(number, len(COLOURS))
+    rounds, place = divmod(number, len(COLORS))
     return {
-        "color": COLOURS[place],
+        "color": COLORS[place],
         "marker": MARKERS[(place + rounds) % len(MARKERS)],
         "ls": ("-", *DASHES)[rounds % (1 + len(DASHES))],
     }
@@ -120,7 +120,7 @@ def finish(figure: Figure, alt: str) -> Picture:
 
 
 def with_palette(png: bytes) -> bytes:
-    """Return `png` with at most 64 colours, a third as large: notebooks and records keep figures."""
+    """Return `png` with at most 64 colors, a third as large: notebooks and records keep figures."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     few = image.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
@@ -133,13 +133,13 @@ _CHIPS = ("H100", "A100", "L4", "H200", "T4", "V100")
 
 
 def published_style(row: Published) -> dict[str, Any]:
-    """How a curve is drawn that others have published: hollow marks, a thin line, one colour a chip.
+    """How a curve is drawn that others have published: hollow marks, a thin line, one color a chip.
 
     `row` is the measurement.
     """
     chip = row.chip.split()[0]
     place = _CHIPS.index(chip) if chip in _CHIPS else len(_CHIPS) - 1
-    own = look((3 + place) % len(COLOURS))
+    own = look((3 + place) % len(COLORS))
     return {**own, "mfc": "white", "mew": 1.4, "lw": 1.0, "ms": 6, "ls": "-"}
 
 
@@ -157,7 +157,7 @@ def give_credit(figure: Figure, published: Sequence[Published]) -> str:
     lines = textwrap.wrap(
         f"Hollow: published by others. {credits}.", round(17 * figure.get_figwidth())
     )
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", size=7.5, color=GREY)
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", size=7.5, color=GRAY)
     return f" Hollow marks were published by others: {credits}."
 
 

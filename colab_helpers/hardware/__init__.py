@@ -12,10 +12,10 @@ from typing import Any
 
 from colab_helpers import runtime
 from colab_helpers.hardware import nvidia, processor
-from colab_helpers.hardware.chips import Chip, catalogue, find_chip
+from colab_helpers.hardware.chips import Chip, catalog, find_chip
 from colab_helpers.hardware.device import Device, Inventory
 
-__all__ = ["Chip", "Device", "Inventory", "catalogue", "find_chip", "list_devices"]
+__all__ = ["Chip", "Device", "Inventory", "catalog", "find_chip", "list_devices"]
 
 
 def list_devices(

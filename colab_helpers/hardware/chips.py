@@ -65,17 +65,17 @@ class Chip:
         `number_format` is a key of `peak`, such as "fp16"; the best one when left out. Raises KeyError
         for one that the sheet does not have.
 
-        >>> round(catalogue()["T4"].ridge("fp16"))
+        >>> round(catalog()["T4"].ridge("fp16"))
         203
         """
         return self.peak[number_format or self.best_format] / self.bandwidth
 
 
 @functools.cache
-def catalogue() -> Mapping[str, Chip]:
+def catalog() -> Mapping[str, Chip]:
     """Return every data sheet of the course by key, as written in `accelerators.toml`.
 
-    >>> catalogue()["T4"].capability
+    >>> catalog()["T4"].capability
     '7.5'
     """
     text = (
@@ -94,7 +94,7 @@ def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
     >>> find_chip("NVIDIA GeForce RTX 3060") is None
     True
     """
-    chips = [chip for chip in catalogue().values() if _is_same_variant(name, chip)]
+    chips = [chip for chip in catalog().values() if _is_same_variant(name, chip)]
     found = [chip for chip in chips if all(_has_word(name, word) for word in chip.match)]
     if not found and memory_total:
         found = [

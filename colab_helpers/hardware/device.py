@@ -41,7 +41,7 @@ class Device:
 
     @property
     def chip(self) -> Chip | None:
-        """The data sheet of this device, or None when the catalogue has none."""
+        """The data sheet of this device, or None when the catalog has none."""
         return find_chip(self.name, self.memory_total)
 
     @property

@@ -28,8 +28,8 @@ class Overhead:
     def on(self, chip: Chip) -> int:
         """Return the bytes on `chip`; 0 on a TPU.
 
-        >>> from colab_helpers.hardware import catalogue
-        >>> overheads()[-1].on(catalogue()["H100"]) // 2**20
+        >>> from colab_helpers.hardware import catalog
+        >>> overheads()[-1].on(catalog()["H100"]) // 2**20
         32
         """
         if chip.kind != "GPU":

@@ -26,7 +26,7 @@ class OutOfMemory(Exception):
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A piece of a segment, in bytes; `requested` of it are used. Neighbours are in the same segment."""
+    """A piece of a segment, in bytes; `requested` of it are used. Neighbors are in the same segment."""
 
     size: int
     small: bool
@@ -93,7 +93,7 @@ class Allocator:
         return block
 
     def give(self, block: Block) -> None:
-        """Take `block` back: it joins free neighbours and stays in the cache."""
+        """Take `block` back: it joins free neighbors and stays in the cache."""
         self.counts["allocated"].change(-block.size)
         self.counts["requested"].change(-block.requested)
         self._note("free_requested", block.requested)

@@ -40,7 +40,7 @@ class Footprint:
         return {
             "parameters": self.parameters,
             "gradients": self.gradients,
-            "optimiser state": self.optimizer_state,
+            "optimizer state": self.optimizer_state,
             "activations": self.activations,
         }
 
@@ -65,12 +65,12 @@ def footprint(
     `model` alone. None stands for inference: `forward` runs once, without gradients, and may return
     anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(meter)` gives a
     context in which the counted step runs; `meter` counts it, and has seen what was there before.
-    `foreach=True` lets the optimiser take all weights at once, which PyTorch does on CUDA and which costs
+    `foreach=True` lets the optimizer take all weights at once, which PyTorch does on CUDA and which costs
     memory; None: as on the model's own device.
 
     All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
     in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
-    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimiser and the generators
+    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimizer and the generators
     of PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not
     in it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises
     `ValueError` for a batch below 1, and `TraceError` for a step whose shapes depend on values, a loss
@@ -81,7 +81,7 @@ def footprint(
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
     >>> footprint(model, loss, 50, torch.optim.Adam(model.parameters())).parts
-    {'parameters': 4040, 'gradients': 4040, 'optimiser state': 8088, 'activations': 20004}
+    {'parameters': 4040, 'gradients': 4040, 'optimizer state': 8088, 'activations': 20004}
     """
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size is {batch_size!r}: give a whole number, 1 or more.")
@@ -147,7 +147,7 @@ class _Stage(nn.Module):
         self.fakes, self.outsiders, self.watch = list(fakes.values()), outsiders, watch
 
     def forward(self, batch_size: int) -> Footprint:
-        """Take a first step, which makes the optimiser's state, then count a second one."""
+        """Take a first step, which makes the optimizer's state, then count a second one."""
         if self.optimizer is None:
             return self._infer(batch_size)
         with self.outsiders:
@@ -232,7 +232,7 @@ def _fake_optimizer(
     fakes: dict[torch.Tensor, torch.Tensor],
     foreach: bool | None,
 ) -> torch.optim.Optimizer:
-    """The same optimiser for the fake tensors, without state, hooks, or a scheduler's own `step`."""
+    """The same optimizer for the fake tensors, without state, hooks, or a scheduler's own `step`."""
     fake: Any = object.__new__(
         type(optimizer)
     )  # copying would leave a subclass's own attributes out
@@ -280,7 +280,7 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     outside = sum(p not in inside for group in groups for p in group["params"])
     if outside:
         raise TraceError(
-            f"{outside} parameters of the optimiser are not in `model`. Give footprint a module that holds "
+            f"{outside} parameters of the optimizer are not in `model`. Give footprint a module that holds "
             "all trained parts, such as nn.ModuleList([one, other])."
         )
 

@@ -16,7 +16,7 @@ class TraceError(ValueError):
 
 
 def tensor_bytes(things: Any) -> int:
-    """Return the bytes of the storages in nested tensors, modules or optimisers; each counted once.
+    """Return the bytes of the storages in nested tensors, modules or optimizers; each counted once.
 
     Of a sparse tensor, its indices and values count. `things` may be nested in lists, tuples and
     dicts.
@@ -74,7 +74,7 @@ class Meter:
 
 
 def tensors_in(things: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in nested things; of a module its gradients too, of an optimiser its state."""
+    """Every tensor in nested things; of a module its gradients too, of an optimizer its state."""
     if isinstance(things, torch.nn.Module):
         things = [*things.parameters(), *things.buffers(), *(p.grad for p in things.parameters())]
     elif isinstance(things, torch.optim.Optimizer):

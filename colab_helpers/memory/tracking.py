@@ -19,7 +19,7 @@ def track(
 ) -> Iterator[Meter]:
     """Count the bytes of tensors on `device` in this block.
 
-    `known`: modules, optimisers or tensors that exist already and shall be counted too. `budget`, in
+    `known`: modules, optimizers or tensors that exist already and shall be counted too. `budget`, in
     bytes for everything counted, makes a larger demand raise `torch.OutOfMemoryError`; on CUDA the
     limit is on what the allocator reserves, in pieces of 2 MiB and more, so it is not exact there.
 

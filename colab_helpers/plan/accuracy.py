@@ -91,7 +91,7 @@ def runs() -> tuple[Run, ...]:
 def factors(chip: str, half: bool = False) -> tuple[float, float]:
     """Return by how much published runs took longer than their ceilings, at least and at most.
 
-    `chip` is a key of the catalogue; both A100s count as one. Those of all chips where that one has no run.
+    `chip` is a key of the catalog; both A100s count as one. Those of all chips where that one has no run.
     Only training runs count, and with `half` those whose products are in 16 bits, else the others.
 
     >>> low, high = factors("T4", half=True)

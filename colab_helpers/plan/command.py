@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from colab_helpers import _units, expected
-from colab_helpers.hardware import catalogue
+from colab_helpers.hardware import catalog
 from colab_helpers.memory.meter import TraceError
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates
 from colab_helpers.plan.trace import StepTrace, trace_step
@@ -30,14 +30,14 @@ def plan_file(
 ) -> tuple[StepTrace, list[Estimate]]:
     """Trace the step that `where`, as in "train.py:job", describes; return it with its estimates.
 
-    The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimiser
+    The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimizer
     of None stands for inference. `batch_size` and `chips` are as in `trace_step` and `estimates`. The
     file is run: plan only files that you would run. Raises `PlanError` with one clear
     line for whatever stands in the way.
     """
-    unknown = [key for key in chips if key not in catalogue()]
+    unknown = [key for key in chips if key not in catalog()]
     if unknown:
-        raise PlanError(f"No chip {unknown[0]!r}. There are: {', '.join(catalogue())}.")
+        raise PlanError(f"No chip {unknown[0]!r}. There are: {', '.join(catalog())}.")
     model, forward, optimizer = _job(where)
     try:
         work = trace_step(model, forward, batch_size, optimizer, foreach=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from colab_helpers import expected, facts
-from colab_helpers.hardware import Chip, catalogue
+from colab_helpers.hardware import Chip, catalog
 from colab_helpers.hardware.overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
 from colab_helpers.plan import accuracy
@@ -55,10 +55,10 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     """Return what each of Colab's machines with an accelerator would say to a step.
 
     `work` should be traced with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
-    `hardware.catalogue()`; all of Colab's menu when left out. Whether it fits is the verdict of
+    `hardware.catalog()`; all of Colab's menu when left out. Whether it fits is the verdict of
     `memory.Allocator`, with CUDA's rules and `overheads`. The seconds are those of `seconds_on`. On a
     TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises KeyError for a
-    chip that is not in the catalogue.
+    chip that is not in the catalog.
 
     >>> from colab_helpers.plan import trace_step
     >>> import torch
@@ -70,9 +70,9 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     menu = facts.machine_table().by_chip
     table = []
     for key in chips or menu:
-        if key not in catalogue():
-            raise KeyError(f"no chip {key!r} in the catalogue. There are: {', '.join(catalogue())}")
-        chip, machine = catalogue()[key], menu.get(key)
+        if key not in catalog():
+            raise KeyError(f"no chip {key!r} in the catalog. There are: {', '.join(catalog())}")
+        chip, machine = catalog()[key], menu.get(key)
         fits, up_to = _memory(work, chip)
         low, high = seconds_on(work, chip)
         table.append(

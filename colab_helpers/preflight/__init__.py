@@ -81,7 +81,7 @@ def status_card(
     Without a lesson it shows all that was found, also what no lesson needs to know. `packages` and
     `optional` list import names, separated by blanks. `helper` is the one that the lesson was written
     for, as "version of owner/name". Raises `OldHelperError` where this one is older. `accelerator` is
-    "GPU", "TPU" or ""; `chip` is a key of `hardware.catalogue()`.
+    "GPU", "TPU" or ""; `chip` is a key of `hardware.catalog()`.
 
     >>> status_card(packages="no_such_package").findings[0].id
     'package-missing'

@@ -13,7 +13,7 @@ from colab_helpers._traces import Traces
 
 @dataclass(frozen=True)
 class Wants:
-    """What a lesson asks for: an accelerator kind, a chip of the catalogue, import names.
+    """What a lesson asks for: an accelerator kind, a chip of the catalog, import names.
 
     `helper_from`: the repository, as owner/name, whose helper it was written for.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colab_helpers.figures import (
-    COLOURS,
+    COLORS,
     MARKERS,
     Picture,
     bars,
@@ -31,7 +31,7 @@ from colab_lessons.figures.stacked import stacked
 from colab_lessons.figures.trace import trace
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
     "MARKERS",
     "Picture",
     "activity",

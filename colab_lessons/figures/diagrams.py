@@ -52,8 +52,8 @@ def _multiplier(
 ) -> bool:
     """One multiplier of a frame: its product, and the sum that leaves it; whether it works at all."""
     works = 0 <= row < len(rows)
-    colour = look(row)["color"] if works else _IDLE
-    axes.add_patch(Rectangle((left + j, i), 0.92, 0.92, facecolor=colour, edgecolor="white"))
+    color = look(row)["color"] if works else _IDLE
+    axes.add_patch(Rectangle((left + j, i), 0.92, 0.92, facecolor=color, edgecolor="white"))
     x, ink = left + j + 0.46, "white" if works else INK
     if works:
         product = f"{rows[row, i]:g} × {weights[i, j]:g}"
@@ -95,10 +95,10 @@ def ring(seen: np.ndarray, *, title: str) -> Picture:
 
 def _part(axes: Axes, x: float, y: float, count: int, complete: bool, new: bool) -> None:
     """One part of a frame: how many workers' numbers are in it."""
-    colour = look(0)["color"] if complete else _IDLE
+    color = look(0)["color"] if complete else _IDLE
     edge = look(1)["color"] if new else "white"
     axes.add_patch(
-        Rectangle((x + 0.04, y + 0.04), 0.84, 0.84, facecolor=colour, edgecolor=edge, lw=1.8)
+        Rectangle((x + 0.04, y + 0.04), 0.84, 0.84, facecolor=color, edgecolor=edge, lw=1.8)
     )
     ink = "white" if complete else INK
     axes.text(x + 0.46, y + 0.48, str(count), ha="center", va="center", size=9, color=ink)

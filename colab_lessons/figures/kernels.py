@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
+from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish
 from colab_lessons.kernels import SECTOR, Watched, together
 
 _WRONG = "#c0392b"
@@ -34,9 +34,9 @@ def writers(watched: Watched, *, title: str) -> Picture:
         for row in range(rows):
             for column in range(columns):
                 made = written.get((row, column), [])
-                colour = COLOURS[blocks.index(made[0].block) % len(COLOURS)] if made else "none"
+                color = COLORS[blocks.index(made[0].block) % len(COLORS)] if made else "none"
                 text = "" if not made else _name(made[0]) if len(made) == 1 else f"{len(made)} ×"
-                _cell(axes, row, column, text, colour)
+                _cell(axes, row, column, text, color)
         for (row, column), access in lost.items():
             _cell(axes, row, column, _name(access), "none", edge=_WRONG)
         axes.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal", anchor="W")
@@ -56,10 +56,10 @@ def _name(access) -> str:
     return f"{x}" if len(access.cell) == 1 else f"{x},{y}"
 
 
-def _cell(axes: Axes, row: int, column: int, text: str, colour: str, edge: str = INK) -> None:
-    box: dict = {"facecolor": colour, "edgecolor": edge, "lw": 1.6 if edge != INK else 0.8}
+def _cell(axes: Axes, row: int, column: int, text: str, color: str, edge: str = INK) -> None:
+    box: dict = {"facecolor": color, "edgecolor": edge, "lw": 1.6 if edge != INK else 0.8}
     axes.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **box))
-    ink = edge if colour == "none" else "white"
+    ink = edge if color == "none" else "white"
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
 
 
@@ -82,7 +82,7 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
             for access in group:
                 shade[access.cell] = 2
             shade = shade[:_SHOWN, :_SHOWN]
-            axis.imshow(_coloured(shade), interpolation="nearest")
+            axis.imshow(_colored(shade), interpolation="nearest")
             axis.set_title(name, fontsize=10, loc="left")
             plural = "s" if len(touched) != 1 else ""
             label = f"{len(touched)} sector{plural}" if group else "nothing yet"
@@ -99,7 +99,7 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
         return finish(figure, f"Memory of {len(panels)} arrays. {title}. {'; '.join(said)}.")
 
 
-def _coloured(shade: np.ndarray) -> np.ndarray:
+def _colored(shade: np.ndarray) -> np.ndarray:
     """0 nothing, 1 came along, 2 asked for -> RGB."""
     table = np.array([[0.93, 0.93, 0.94], [0.97, 0.80, 0.62], [0.84, 0.37, 0.0]])
     return table[shade.astype(int)]

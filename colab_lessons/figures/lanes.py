@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from colab_helpers import _units
-from colab_helpers.figures.style import COLOURS, Picture, canvas, finish, look
+from colab_helpers.figures.style import COLORS, Picture, canvas, finish, look
 from colab_helpers.hardware import Chip, Device
 
 
@@ -24,7 +24,7 @@ def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
     with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
         yours = f"your CPU, {cpu.cores} cores\nat least {cpu.lanes} fp32 lanes"
-        _grid(axes[0], cpu.lanes, COLOURS[0], yours, ram)
+        _grid(axes[0], cpu.lanes, COLORS[0], yours, ram)
         for i, chip in enumerate(chips):
             # What these lanes compute in.
             theirs = "fp32" if chip.kind == "GPU" else chip.best_format
@@ -47,7 +47,7 @@ def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
         return finish(figure, alt)
 
 
-def _grid(axes: Axes, lanes: int | None, colour: str, title: str, text: str) -> None:
+def _grid(axes: Axes, lanes: int | None, color: str, title: str, text: str) -> None:
     """One square a lane, in a square field: few are large, many are small."""
     count = lanes or 1
     side = math.isqrt(count - 1) + 1
@@ -60,5 +60,5 @@ def _grid(axes: Axes, lanes: int | None, colour: str, title: str, text: str) -> 
     axes.set_ylim(-side + 0.4, 0.6)
     axes.set_aspect("equal")
     axes.axis("off")
-    axes.add_collection(PolyCollection(list(squares), facecolor=colour, edgecolor="none"))
+    axes.add_collection(PolyCollection(list(squares), facecolor=color, edgecolor="none"))
     axes.text(0.5, -0.06, text, transform=axes.transAxes, ha="center", va="top", fontsize=9)

@@ -21,9 +21,9 @@ def levels(
         step = 0.16 * max(heights)
         for i, (name, ticks) in enumerate(kinds.items()):
             y = -(i + 0.75) * step
-            colour = look(i)["color"]
-            axes.vlines(ticks, y - 0.35 * step, y + 0.35 * step, color=colour, lw=2.5)
-            axes.text(1.04, y, f"{name}: {len(ticks)}", va="center", color=colour, fontsize=9)
+            color = look(i)["color"]
+            axes.vlines(ticks, y - 0.35 * step, y + 0.35 * step, color=color, lw=2.5)
+            axes.text(1.04, y, f"{name}: {len(ticks)}", va="center", color=color, fontsize=9)
         axes.set(xlim=(-1.02, 1.02), ylim=(-(len(kinds) + 0.4) * step, None), xlabel=xlabel)
         axes.set_yticks([])
         axes.grid(visible=False)

@@ -18,7 +18,7 @@ def lives(
     xlabel: str = "step",
     ylabel: str = "loss",
 ) -> Picture:
-    """Plot the lives of one run over an uninterrupted one, which is the broad grey band.
+    """Plot the lives of one run over an uninterrupted one, which is the broad gray band.
 
     `whole` and each of `lived` map steps to values; a cross stands where a life ends before the last step.
     `xlabel` and `ylabel` say what they are; `title` holds the finding.

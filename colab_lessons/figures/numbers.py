@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from matplotlib.patches import Rectangle
 
-from colab_helpers.figures.style import COLOURS, INK, Picture, canvas, finish
+from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish
 
-_PARTS = (("sign", INK), ("exponent: range", COLOURS[1]), ("mantissa: digits", COLOURS[0]))
+_PARTS = (("sign", INK), ("exponent: range", COLORS[1]), ("mantissa: digits", COLORS[0]))
 
 
 def bit_layout(
@@ -22,11 +22,11 @@ def bit_layout(
     with canvas(8.4, 0.9 + 0.42 * len(rows)) as (figure, axes):
         for y, parts in enumerate(rows.values()):
             x = 0
-            for (label, colour), bits in zip(_PARTS, parts, strict=True):
+            for (label, color), bits in zip(_PARTS, parts, strict=True):
                 for i, bit in enumerate(bits):
                     name = label if y == 0 and i == 0 else None
                     box: dict = {
-                        "facecolor": colour,
+                        "facecolor": color,
                         "edgecolor": "white",
                         "lw": 1.2,
                         "label": name,

@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     INK,
     Picture,
     canvas,
@@ -51,18 +51,18 @@ def race(
             axes.plot(sizes, seconds, **look(i))
             _name(axes, sizes[-1], seconds[-1], name, look(i)["color"])
         for i, (name, (low, high)) in enumerate((bands or {}).items()):
-            colour = look(len(curves) + i)["color"]
-            axes.fill_between(sizes, low, high, color=colour, alpha=0.25, lw=0)
+            color = look(len(curves) + i)["color"]
+            axes.fill_between(sizes, low, high, color=color, alpha=0.25, lw=0)
             for edge in (low, high):
-                axes.plot(sizes, edge, color=colour, lw=1.2, ls="--")
-            _name(axes, sizes[-1], (low[-1] * high[-1]) ** 0.5, name, colour)
+                axes.plot(sizes, edge, color=color, lw=1.2, ls="--")
+            _name(axes, sizes[-1], (low[-1] * high[-1]) ** 0.5, name, color)
         axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, title=title)
         axes.set_xlim(sizes[0] / 1.15, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.24)  # room for names
         if shade:
-            axes.axvspan(shade[0], shade[-1] * 1.001, color=GREY, alpha=0.18, lw=0)
-            axes.axvline(shade[0], color=GREY, lw=1)
+            axes.axvspan(shade[0], shade[-1] * 1.001, color=GRAY, alpha=0.18, lw=0)
+            axes.axvline(shade[0], color=GRAY, lw=1)
         if prediction is not None and prediction > 0:
-            axes.axvline(prediction, color=COLOURS[3], ls=":", lw=1.6)
+            axes.axvline(prediction, color=COLORS[3], ls=":", lw=1.6)
             axes.annotate(
                 f"you said {prediction:,.0f}", (prediction, 0.03), xycoords=("data", "axes fraction"),
                 xytext=(4, 0), textcoords="offset points", fontsize=9, color="#9b3f75",
@@ -92,10 +92,10 @@ def contenders(
             low, high = value if isinstance(value, tuple) else (value, value)
             ends += [low, high]
             own, theirs = "measured" in name, "published" in name
-            colour = COLOURS[0] if own else COLOURS[2] if theirs else COLOURS[1]
-            face, mark = (colour if own else "white"), ("o" if own else "s" if theirs else "D")
-            axes.plot([low, high], [i, i], color=colour, lw=7 if high > low else 0, alpha=0.35)
-            axes.plot([low, high], [i, i], mark, ms=9, mfc=face, mec=colour, mew=1.8)
+            color = COLORS[0] if own else COLORS[2] if theirs else COLORS[1]
+            face, mark = (color if own else "white"), ("o" if own else "s" if theirs else "D")
+            axes.plot([low, high], [i, i], color=color, lw=7 if high > low else 0, alpha=0.35)
+            axes.plot([low, high], [i, i], mark, ms=9, mfc=face, mec=color, mew=1.8)
             text = with_unit(low, unit, short=True) if low == high else _both(low, high, unit)
             axes.annotate(
                 text, (high, i), xytext=(11, 0), textcoords="offset points", va="center",
@@ -117,7 +117,7 @@ def contenders(
         who = "; ".join(f"{row.chip}: {row.credit}" for row in credit)
         hollow = any("measured" not in name for name in rows)
         note = f"Hollow: not measured here.{f' {who}.' if who else ''}" if hollow else ""
-        figure.supxlabel(note, x=0.01, ha="left", size=7.5, color=GREY)
+        figure.supxlabel(note, x=0.01, ha="left", size=7.5, color=GRAY)
         return finish(figure, f"One row for each contender, log axis. {title}. {said}. {note}")
 
 
@@ -125,10 +125,10 @@ def _both(low: float, high: float, unit: str) -> str:
     return f"{with_unit(low, unit)} to {with_unit(high, unit)}"
 
 
-def _name(axes: Axes, x: float, y: float, text: str, colour: str) -> None:
+def _name(axes: Axes, x: float, y: float, text: str, color: str) -> None:
     axes.annotate(
         text, (x, y), xytext=(8, 0), textcoords="offset points", va="center", fontsize=10,
-        color=colour, weight="bold",
+        color=color, weight="bold",
     )  # fmt: skip
 
 

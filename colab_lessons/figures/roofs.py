@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
-from colab_helpers.figures.style import GREY, INK, Picture, canvas, finish, look, with_unit
+from colab_helpers.figures.style import GRAY, INK, Picture, canvas, finish, look, with_unit
 
 #: FLOP/s and bytes/s of a machine.
 Roof = tuple[float, float]
@@ -28,7 +28,7 @@ def roofs(
 ) -> Picture:
     """Plot FLOP/s over FLOP per byte: each machine's roof, and where work lies below it.
 
-    `machines` are drawn solid and `dashed` ones, by the same names in the same colours, broken. `points`
+    `machines` are drawn solid and `dashed` ones, by the same names in the same colors, broken. `points`
     are (intensity, FLOP/s) in order, joined; `names` are single ones with a text. `marks` are intensities
     with a text at the bottom. `title` holds the finding. Source of the plot: Williams, Waterman,
     Patterson, "Roofline", CACM 52(4), 2009.
@@ -43,11 +43,11 @@ def roofs(
     with canvas(8.0, 4.5) as (figure, axes):
         order = [*machines, *(name for name in dashed or {} if name not in machines)]
         for i, name in enumerate(order):
-            colour = look(i)["color"]
+            color = look(i)["color"]
             if name in machines:
-                _roof(axes, x, machines[name], colour, "-")
+                _roof(axes, x, machines[name], color, "-")
             if name in (dashed or {}):
-                _roof(axes, x, (dashed or {})[name], colour, "--")
+                _roof(axes, x, (dashed or {})[name], color, "--")
         _name_ends(axes, high, {name: every[name][0] for name in order})
         if points:
             axes.plot(*zip(*points, strict=True), "o-", color=INK, ms=7, lw=1, zorder=3)
@@ -60,7 +60,7 @@ def roofs(
         axes.set_title(title, pad=32 if marks else 10)
         axes.set(xlabel="FLOP for each byte moved", ylabel="speed")
         for text, at in (marks or {}).items():
-            axes.axvline(at, color=GREY, lw=1, ls=":")
+            axes.axvline(at, color=GRAY, lw=1, ls=":")
             axes.annotate(
                 text, (at, 1), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
                 textcoords="offset points", fontsize=8.5, color=INK, va="bottom", linespacing=1.0,
@@ -77,16 +77,16 @@ def _name_ends(axes: Axes, x: float, peaks: Mapping[str, float]) -> None:
     highest = float("inf")
     for name, peak in sorted(peaks.items(), key=lambda entry: -entry[1]):
         highest = min(peak, highest / _APART)
-        colour = look([*peaks].index(name))["color"]
+        color = look([*peaks].index(name))["color"]
         axes.annotate(
             name, (x, highest), xytext=(5, 0), textcoords="offset points", va="center",
-            color=colour, weight="bold", fontsize=9.5, annotation_clip=False,
+            color=color, weight="bold", fontsize=9.5, annotation_clip=False,
         )  # fmt: skip
 
 
-def _roof(axes: Axes, x: np.ndarray, roof: Roof, colour: str, dash: str) -> None:
+def _roof(axes: Axes, x: np.ndarray, roof: Roof, color: str, dash: str) -> None:
     peak, bandwidth = roof
-    axes.plot(x, np.minimum(peak, bandwidth * x), color=colour, lw=1.8, ls=dash)
+    axes.plot(x, np.minimum(peak, bandwidth * x), color=color, lw=1.8, ls=dash)
 
 
 def _alt(

@@ -8,17 +8,17 @@ from typing import Any
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from colab_helpers.figures.style import COLOURS, PALE, Picture, canvas, finish, short_seconds
+from colab_helpers.figures.style import COLORS, PALE, Picture, canvas, finish, short_seconds
 
 _DEEPEST = 4  # lanes of calls below calls, for each thread
-_NAMED = len(COLOURS)
+_NAMED = len(COLORS)
 Span = tuple[float, float, str]
 
 
 def trace(events: Iterable[Any], *, title: str) -> Picture:
     """Draw the `events` of a `torch.profiler.profile`, a lane for each thread and depth.
 
-    The names that take most time have a colour each, all others are grey. Work of a GPU has a lane of its
+    The names that take most time have a color each, all others are gray. Work of a GPU has a lane of its
     own. `title` holds the finding.
     """
     known = [
@@ -41,12 +41,10 @@ def trace(events: Iterable[Any], *, title: str) -> Picture:
                     for start, stop, what in spans
                     if what == name or (name is None and what not in named)
                 ]
-                colour = PALE if name is None else COLOURS[named.index(name)]
-                axes.broken_barh(
-                    bars, (i - 0.42, 0.84), facecolor=colour, edgecolor="white", lw=0.3
-                )
+                color = PALE if name is None else COLORS[named.index(name)]
+                axes.broken_barh(bars, (i - 0.42, 0.84), facecolor=color, edgecolor="white", lw=0.3)
         for name in named:
-            axes.broken_barh([], (0, 0), facecolor=COLOURS[named.index(name)], label=name[:34])
+            axes.broken_barh([], (0, 0), facecolor=COLORS[named.index(name)], label=name[:34])
         axes.set_yticks(range(len(lanes)), ["" if depth else name for name, depth in lanes])
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.set(ylim=(len(lanes) - 0.5, -0.5), xlim=(0, (end - begin) / 1e6), xlabel="time")

@@ -47,7 +47,7 @@ class Change:
 
 
 def tested(runtime: str) -> dict[str, str]:
-    """Return the versions that the course was tested against, by normalised name."""
+    """Return the versions that the course was tested against, by normalized name."""
     table = colab_images.images()[colab_images.LATEST].runtimes
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")

@@ -312,6 +312,6 @@ def _environment(extra: Mapping[str, str]) -> Iterator[None]:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a message, without colours; "no message" for none."""
+    """Return the first line of a message, without colors; "no message" for none."""
     plain = strip_ansi(text).strip()
     return plain.splitlines()[0][:200] if plain else "no message"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colab_helpers import expected, facts, published
-from colab_helpers.hardware import Chip, catalogue
+from colab_helpers.hardware import Chip, catalog
 from course.write.tables import table
 
 _FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
@@ -52,7 +52,7 @@ def _sortable(text: str) -> str:
 
 def _sheets() -> str:
     head = ("chip", "year", "memory, GB", "bandwidth, GB/s", *_FORMATS, "balance", "source")
-    return table(head, (_sheet(chip) for chip in catalogue().values()))
+    return table(head, (_sheet(chip) for chip in catalog().values()))
 
 
 def _sheet(chip: Chip) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def _machines() -> str:
     rows = (
         (
             machine.choice,
-            catalogue()[machine.chip].name if machine.chip else "–",
+            catalog()[machine.chip].name if machine.chip else "–",
             str(machine.vcpus or "–"),
             str(machine.ram or "–"),
             machine.tier,

@@ -74,14 +74,14 @@ def kaggle(course: Course, lesson: Lesson) -> str:
 def readable(text: str) -> str:
     """Return a cell's HTML; heads of tables without words are plain cells, and text stands out.
 
-    JAX draws white on every colour; on bright ones black is easier to read.
+    JAX draws white on every color; on bright ones black is easier to read.
     """
     text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
     return _WHITE_ON.sub(lambda match: _black_on_bright(match.group(1)), text)
 
 
 def _black_on_bright(background: str) -> str:
-    """The style of a span; the weights of the colours are those of BT.709."""
+    """The style of a span; the weights of the colors are those of BT.709."""
     red, green, blue = (int(background[i : i + 2], 16) / 255 for i in (0, 2, 4))
     bright = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18
     ink = "#000000" if bright else "#ffffff"

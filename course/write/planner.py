@@ -10,7 +10,7 @@ from course.write.tables import table
 def trials_table() -> str:
     """Networks that were predicted and then measured, by device: peak and time, and by how much off."""
     head = (
-        "device", "network", "optimiser", "peak", "off", "planned", "measured", "measured ÷ planned", "date"
+        "device", "network", "optimizer", "peak", "off", "planned", "measured", "measured ÷ planned", "date"
     )  # fmt: skip
     rows = (
         (

@@ -80,7 +80,7 @@ def test_notebook_that_reads_each_file_from_drive():
         "optim['a'].load_state_dict(s)",
     ],
 )
-def test_notebook_that_resumes_without_its_optimiser(line):
+def test_notebook_that_resumes_without_its_optimizer(line):
     [finding] = colab_doctor.explain_notebook(notebook(TRAINS, LOADS))
     assert finding.id == "resume-anew" and "lesson 09" in finding.fix
     assert (

@@ -200,6 +200,6 @@ def test_the_paths_in_a_text_say_where_it_was_raised():
     assert log.platform("Running on http://localhost:8080") == ""
 
 
-def test_colours_are_taken_out_and_long_texts_cut():
+def test_colors_are_taken_out_and_long_texts_cut():
     assert log.plain("\x1b[31mRuntimeError\x1b[39m: no") == "RuntimeError: no"
     assert len(log.plain("\x1b[0m" * 400_000)) <= 70_000

@@ -60,7 +60,7 @@ class Tied(nn.Module):
 
 
 def images(side: int) -> Callable[[int], torch.Tensor]:
-    """Return what makes so many pictures of `side` by `side` pixels in three colours."""
+    """Return what makes so many pictures of `side` by `side` pixels in three colors."""
     return lambda rows: torch.rand(rows, 3, side, side)
 
 

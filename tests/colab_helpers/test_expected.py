@@ -6,7 +6,7 @@ from importlib import resources
 import pytest
 
 from colab_helpers import expected, published
-from colab_helpers.hardware import catalogue
+from colab_helpers.hardware import catalog
 from colab_lessons import reference, transformer
 from course.site import chips
 
@@ -58,7 +58,7 @@ def test_what_nobody_measured_is_inferred_and_says_so():
     assert g4["bf16"].confidence == "L" and "data sheet" in g4["bf16"].note
     low, high = expected.shares("memory")
     assert (g4["memory"].low, g4["memory"].high) == pytest.approx(
-        (low * catalogue()["G4"].bandwidth, high * catalogue()["G4"].bandwidth)
+        (low * catalog()["G4"].bandwidth, high * catalog()["G4"].bandwidth)
     )
     assert "launch" not in expected.rates("v5e") and "launch" in g4
 
@@ -80,8 +80,8 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
 
 def test_a_chip_counts_as_checked_only_with_a_record_of_the_course():
     devices = {reference.read(path).device for path in reference.FOLDER.glob("*.json")}
-    for key in expected._rows().keys() & catalogue().keys():
-        names = [catalogue()[key].name, *catalogue()[key].match]
+    for key in expected._rows().keys() & catalog().keys():
+        names = [catalog()[key].name, *catalog()[key].match]
         seen = any(all(word in device for word in names[1:]) for device in devices)
         assert expected.rates(key).checked == seen, key
 

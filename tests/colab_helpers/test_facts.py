@@ -33,9 +33,9 @@ def test_unknown_names_say_which_there_are():
         facts.printout("no-such-printout")
 
 
-def test_machines_name_chips_of_the_catalogue():
+def test_machines_name_chips_of_the_catalog():
     table = facts.machine_table()
-    known = {"", *hardware.catalogue()}
+    known = {"", *hardware.catalog()}
     assert {machine.chip for machine in table.machines} <= known
     assert "T4 GPU" in str(table) and "16 GB" in table._repr_html_()
 

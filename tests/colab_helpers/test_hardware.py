@@ -153,7 +153,7 @@ def test_tpu_is_found_on_the_pci_bus_without_touching_it():
     assert (found.main.kind, found.main.chip.key) == ("TPU", "v5e")
 
 
-def test_a_chip_that_is_not_in_the_catalogue():
+def test_a_chip_that_is_not_in_the_catalog():
     nvml = FakeNVML("NVIDIA GeForce RTX 3060", 12288, "8.6", "580.1")
     assert hardware.list_devices(GPU_MACHINE, nvml=nvml).main.chip is None
 
@@ -214,7 +214,7 @@ def test_gpus_are_those_that_cuda_shows(visible, expected):
 
 
 def test_every_data_sheet_is_complete():
-    for chip in hardware.catalogue().values():
+    for chip in hardware.catalog().values():
         assert chip.source and chip.url.startswith("https://") and chip.confidence in "HML"
         assert set(chip.native) <= set(chip.peak)
         assert 1e11 < chip.bandwidth < 1e13 and 4e12 < max(chip.peak.values()) < 1e16
@@ -231,7 +231,7 @@ def test_ridges_of_the_fact_sheet():
         "v5e": 241,
         "v6e": 560,
     }
-    assert {key: round(hardware.catalogue()[key].ridge()) for key in expected} == expected
+    assert {key: round(hardware.catalog()[key].ridge()) for key in expected} == expected
 
 
 X86 = """processor\t: 0

@@ -6,7 +6,7 @@ import torch
 from colab_helpers import hardware, precision
 
 FORMATS = precision.formats()
-GPUS = [c for c in hardware.catalogue().values() if c.kind == "GPU" and c.where != "history"]
+GPUS = [c for c in hardware.catalog().values() if c.kind == "GPU" and c.where != "history"]
 STORED = [f for f in FORMATS.values() if f.dtype is not None]
 
 

@@ -22,7 +22,7 @@ def test_a_row_says_who_measured_what_where_and_when(row):
         and row.software
     )
     assert row.confidence in "HM" and row.seen < row.review <= row.seen + timedelta(days=366)
-    assert row.chip_key == "" or row.chip_key in hardware.catalogue()
+    assert row.chip_key == "" or row.chip_key in hardware.catalog()
     assert len(row.y) == len(row.x) or (not row.x and len(row.y) == 1 and not row.x_name)
     assert all(y > 0 for y in row.y) and row.unit not in published._UNITS
 
@@ -31,7 +31,7 @@ def test_a_row_says_who_measured_what_where_and_when(row):
     "row", [r for r in ROWS if r.unit in ("FLOP/s", "B/s") and r.chip_key], ids=lambda r: r.id
 )
 def test_no_row_is_better_than_the_data_sheet_or_absurdly_worse(row):
-    chip = hardware.catalogue()[row.chip_key]
+    chip = hardware.catalog()[row.chip_key]
     if row.topic == "matmul":
         formats = row.x if row.x_name == "format" else [row.id.rpartition("-")[2]]
         for name, rate in zip(

@@ -23,7 +23,7 @@ def recorded(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=[m["name"] for m in MACHINES])
-def test_recorded_machines_are_recognised(machine):
+def test_recorded_machines_are_recognized(machine):
     found = runtime.describe(recorded(machine))
     assert (found.platform, found.accelerator) == (machine["platform"], machine["accelerator"])
     assert found.tpu == machine.get("tpu")

@@ -69,7 +69,7 @@ def rows(count=600):
     return F.pad(torch.tensor(np.concatenate(found)), (0, 1), value=13)
 
 
-def relabelled(mixture):
+def relabeled(mixture):
     """Subtractions that say they are additions."""
     changed = mixture.clone()
     changed[:, 2] = torch.where(torch.arange(len(mixture)) % 2 == 0, 10, changed[:, 2])

@@ -49,7 +49,7 @@ class Liar:
     __hash__ = None
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     """An enumeration."""
 
     RED = 1
@@ -116,7 +116,7 @@ def values() -> Iterator[Any]:
         memoryview(b"4"),
     )
     yield from ([], (), {}, set(), frozenset({3}), range(3), iter([3, 5]), [None], [[3]], {1: 2})
-    yield from (decimal.Decimal("NaN"), decimal.Decimal(40), fractions.Fraction(3, 7), Colour.RED)
+    yield from (decimal.Decimal("NaN"), decimal.Decimal(40), fractions.Fraction(3, 7), Color.RED)
     yield from (datetime.date(2026, 11, 21), Evil(), Liar(), Evil, deep_list(), endless(), object())
     yield from (np.array([]), np.array([1, 2]), np.array(40), np.float16("inf"), np.ma.masked)
     yield from (torch.tensor([]), torch.ones(2), torch.tensor(40), torch.ones(2, device="meta"))

@@ -607,7 +607,7 @@ CASES = {
          (MIXTURE[:, :9], "have no END"), (MIXTURE.roll(1, 1), "last one is END"),
          (MIXTURE[:650], "few different"), (MIXTURE.repeat(10, 1), "at most 10,000"),
          (MIXTURE.clamp_max(1) * 13, "neither"), (MIXTURE.double(), "whole numbers"),
-         (adapters.relabelled(MIXTURE), "is wrong"), (adapters.rows(1100)[:1150], "what's rare"),
+         (adapters.relabeled(MIXTURE), "is wrong"), (adapters.rows(1100)[:1150], "what's rare"),
          (3, "One tensor")],
     ),
 }  # fmt: skip

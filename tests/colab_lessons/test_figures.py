@@ -9,7 +9,7 @@ from colab_helpers import hardware, published
 from colab_lessons import figures
 
 PNG = b"\x89PNG\r\n"
-CHIPS = hardware.catalogue()
+CHIPS = hardware.catalog()
 CPU = hardware.Device("CPU", "Xeon", "", 2**34, cores=2)
 
 
@@ -82,8 +82,8 @@ def test_picture_without_alt_text_is_refused():
         figures.finish(figure, alt=" ")
 
 
-def test_no_two_curves_differ_by_colour_alone():
-    assert len(set(figures.MARKERS)) == len(figures.MARKERS) >= len(figures.COLOURS)
+def test_no_two_curves_differ_by_color_alone():
+    assert len(set(figures.MARKERS)) == len(figures.MARKERS) >= len(figures.COLORS)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_what_is_not_measured_here_is_hollow(axes_of):
     rows = {"mine, measured": 5.0, "T4, expected": (2.0, 4.0)}
     [axes] = axes_of(figures.contenders, rows, title="T", unit="s", xlabel="t")
     faces = [line.get_markerfacecolor() for line in axes.lines if line.get_markersize() == 9]
-    assert faces == [figures.COLOURS[0], "white"]
+    assert faces == [figures.COLORS[0], "white"]
     assert [text.get_text() for text in axes.texts] == ["5 s", "2.00 s to 4.00 s"]
 
 

@@ -76,7 +76,7 @@ def test_formulas_say_what_a_trace_counts(sizes):
     parts = sizes.parts
     assert parts["parameters"] == footprint.parameters
     assert parts["gradients"] == footprint.gradients
-    assert parts["optimiser state"] == pytest.approx(footprint.optimizer_state, rel=1e-3, abs=999)
+    assert parts["optimizer state"] == pytest.approx(footprint.optimizer_state, rel=1e-3, abs=999)
     assert parts["activations"] == pytest.approx(footprint.activations, rel=0.02)
     assert sizes.peak == pytest.approx(footprint.peak, rel=transformer.MOST_OFF)
 
@@ -100,7 +100,7 @@ def test_computing_again_is_counted():
 
 @pytest.mark.parametrize("key", ["T4", "L4", "A100-40"])
 def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
-    chip = hardware.catalogue()[key]
+    chip = hardware.catalog()[key]
     for sizes in (GPT2, dataclasses.replace(GPT2, batch_size=40), XL):
         fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.room
         ways = transformer.ways_to_fit(sizes, chip)
@@ -132,7 +132,7 @@ def test_rooms_are_told_for_every_machine_with_an_accelerator():
 
 
 def test_the_largest_batch_is_the_largest():
-    t4 = hardware.catalogue()["T4"]
+    t4 = hardware.catalog()["T4"]
     rows = transformer.largest_batch(GPT2, t4)
     left = [
         transformer.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.room
@@ -142,7 +142,7 @@ def test_the_largest_batch_is_the_largest():
 
 
 def test_nearly_full_is_tight():
-    t4 = hardware.catalogue()["T4"]
+    t4 = hardware.catalog()["T4"]
     rows = transformer.largest_batch(GPT2, t4) + 1
     fit = next(
         fit

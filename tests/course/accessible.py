@@ -1,4 +1,4 @@
-"""What axe says of a page; a colour on a ground is judged once, not wherever it comes again."""
+"""What axe says of a page; a color on a ground is judged once, not wherever it comes again."""
 
 import pytest
 
@@ -47,20 +47,20 @@ _OPTIONS = {"resultTypes": ["violations"], "preload": False}
 
 
 def violations(page, themes=()):
-    """What axe finds in all of `page`, and in its colours once more under each other theme."""
+    """What axe finds in all of `page`, and in its colors once more under each other theme."""
     page.evaluate(pytest.importorskip("axe_playwright_python.base").AXE_SCRIPT)
     page.evaluate(STILL)
     # Experimental in axe, since voice control needs it: the name of a button has the words on it.
     named = {"label-content-name-mismatch": {"enabled": True}}
     found = _run(page, rules={"color-contrast": {"enabled": False}, **named})
-    found += _colours(page)
+    found += _colors(page)
     for theme in themes:
         page.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
-        found += [f"{theme}: {one}" for one in _colours(page)]
+        found += [f"{theme}: {one}" for one in _colors(page)]
     return found
 
 
-def _colours(page):
+def _colors(page):
     assert page.evaluate(MARK) > 0
     return _run(page, "[data-judged]", runOnly=["color-contrast", "link-in-text-block"])
 

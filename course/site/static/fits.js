@@ -12,7 +12,7 @@ const SIZES = [
 ];
 const CHOICES = [
   ["number_format", "Format", [["mixed", "mixed: autocast, weights in fp32"], ["fp32", "fp32"], ["half", "bf16 or fp16 throughout"]]],
-  ["optimizer", "Optimiser", [["adamw", "AdamW"], ["momentum", "SGD with momentum"], ["sgd", "SGD"]]],
+  ["optimizer", "Optimizer", [["adamw", "AdamW"], ["momentum", "SGD with momentum"], ["sgd", "SGD"]]],
 ];
 const KNOWN = [
   ["The course's GPT, 11 M", [6, 384, 6, 256, 96, 32]],

@@ -8,7 +8,7 @@ const wordsOf = (text) =>
 
 const wanted = wordsOf(asked);
 
-// "profiler" and "profile", "quantization" and "quantise": the same beginning is enough.
+// "profiler" and "profile", "quantization" and "quantize": the same beginning is enough.
 function alike(one, other) {
   let same = 0;
   while (same < one.length && one[same] === other[same]) same += 1;

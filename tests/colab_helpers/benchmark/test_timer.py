@@ -28,7 +28,7 @@ def test_asynchronous_work_is_timed_whole():
     assert found.median == pytest.approx(device.work, rel=0.02)
 
 
-def test_a_timer_that_forgets_to_synchronise_is_caught():
+def test_a_timer_that_forgets_to_synchronize_is_caught():
     device = AsynchronousDevice()
     found = benchmark.measure(
         device.launch, budget=0.01, sync=lambda result: None, clock=device.clock

@@ -160,7 +160,7 @@ def test_a_file_of_another_model_changes_nothing(store):
         checkpoints.resume(store, {"model": torch.nn.Sequential(other), "losses": []})
 
 
-def test_an_optimiser_that_does_not_fit_is_named_before_anything_is_loaded(store):
+def test_an_optimizer_that_does_not_fit_is_named_before_anything_is_loaded(store):
     one, two = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
     checkpoints.save(store, 1, {"model": one, "optimizer": torch.optim.SGD(one.parameters())})
     before = two.weight.clone()

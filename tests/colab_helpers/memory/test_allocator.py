@@ -29,7 +29,7 @@ def test_sizes_are_rounded_and_come_from_segments(asked, block, segment):
     assert numbers(allocator) == {"allocated": block, "requested": asked, "reserved": segment}
 
 
-def test_the_best_fit_is_taken_and_neighbours_join():
+def test_the_best_fit_is_taken_and_neighbors_join():
     allocator = Allocator(2**34)
     blocks = [allocator.take(4 * MIB) for _ in range(5)]  # one segment of 20 MiB
     assert allocator.counts["reserved"].current == 20 * MIB

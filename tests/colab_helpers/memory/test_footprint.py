@@ -15,7 +15,7 @@ from colab_helpers import memory
 from tests import slow
 from tests.colab_helpers.networks import NETWORKS
 
-OPTIMISERS = {
+OPTIMIZERS = {
     "Adam": lambda p: torch.optim.Adam(p),
     "momentum": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9),
     "SGD": lambda p: torch.optim.SGD(p, 0.01),
@@ -30,13 +30,13 @@ def step(forward, rows, optimizer):
     optimizer.step()
 
 
-@pytest.mark.parametrize("optimiser", slow.after(1, OPTIMISERS))
+@pytest.mark.parametrize("optimizer", slow.after(1, OPTIMIZERS))
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_rehearsed_peak_is_the_measured_one(name, optimiser):
+def test_the_rehearsed_peak_is_the_measured_one(name, optimizer):
     model = NETWORKS[name].make()
     forward = NETWORKS[name].loss(model)
-    optimizer = OPTIMISERS[optimiser](model.parameters())
-    step(forward, 2, optimizer)  # so that the optimiser has its state
+    optimizer = OPTIMIZERS[optimizer](model.parameters())
+    step(forward, 2, optimizer)  # so that the optimizer has its state
     for rows in (3, 40):
         optimizer.zero_grad()
         rehearsed = memory.footprint(model, forward, rows, optimizer)
@@ -94,13 +94,13 @@ def test_parts_are_the_measured_ones(name):
     assert list(parts.values()) == measured
 
 
-@pytest.mark.parametrize("optimiser", slow.after(1, ["Adam", "momentum"]))
+@pytest.mark.parametrize("optimizer", slow.after(1, ["Adam", "momentum"]))
 @pytest.mark.parametrize("name", slow.after(4, NETWORKS))
-def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimiser):
+def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimizer):
     """Weights, BatchNorm's statistics, gradients, state, generators; and no byte is left behind."""
     model = NETWORKS[name].make()
     forward = NETWORKS[name].loss(model)
-    optimizer = OPTIMISERS[optimiser](model.parameters())
+    optimizer = OPTIMIZERS[optimizer](model.parameters())
     step(forward, 2, optimizer)
     weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
     gradients = [p.grad for p in model.parameters()]
@@ -130,7 +130,7 @@ def test_a_users_own_random_draws_are_put_back():
     assert before == (random.getstate(), np.random.get_state()[1].tolist())
 
 
-def test_hooks_and_schedulers_of_the_real_optimiser_are_left_alone():
+def test_hooks_and_schedulers_of_the_real_optimizer_are_left_alone():
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     called = []
@@ -204,7 +204,7 @@ def test_frozen_weights_have_no_gradients():
     adam = torch.optim.Adam(model[1].parameters())
     parts = memory.footprint(model, lambda n: model(torch.ones(n, 10)).sum(), 8, adam).parts
     assert parts["parameters"] == 880 and parts["gradients"] == 440
-    assert parts["optimiser state"] == 880 + 2 * 4  # and a counter for each tensor
+    assert parts["optimizer state"] == 880 + 2 * 4  # and a counter for each tensor
 
 
 @pytest.mark.parametrize("batch", [0, -5, 2.5, "8", None])
@@ -245,7 +245,7 @@ def test_a_footprint_prints_as_one_line():
 
 
 class Mine(torch.optim.SGD):
-    """An optimiser of somebody's own, with an attribute of its own."""
+    """An optimizer of somebody's own, with an attribute of its own."""
 
     def __init__(self, parameters):
         super().__init__(parameters, 0.1)
@@ -276,7 +276,7 @@ def test_a_data_set_a_mask_and_a_frozen_model_do_not_count():
 def test_what_is_trained_outside_the_model_is_refused_and_left_alone():
     model, other = nn.Linear(4, 4), nn.Linear(4, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], 0.1)
-    with pytest.raises(memory.TraceError, match="2 parameters of the optimiser are not in"):
+    with pytest.raises(memory.TraceError, match="2 parameters of the optimizer are not in"):
         memory.footprint(model, lambda n: other(model(torch.rand(n, 4))).sum(), 4, optimizer)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with pytest.raises(memory.TraceError, match=r"trains a tensor of shape .* not in `model`"):

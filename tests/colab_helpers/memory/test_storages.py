@@ -43,7 +43,7 @@ def test_tensors_from_before_are_not_counted_unless_known():
     del view, other, more
 
 
-def test_known_modules_and_optimisers():
+def test_known_modules_and_optimizers():
     model = nn.Linear(10, 10)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(2, 10)).sum().backward()

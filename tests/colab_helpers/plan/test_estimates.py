@@ -9,7 +9,7 @@ from torch import nn
 from colab_helpers import expected, facts, hardware, memory, plan, published
 from colab_helpers.plan import accuracy
 
-CHIPS = hardware.catalogue()
+CHIPS = hardware.catalog()
 
 
 def training(width, rows=64, dtype=torch.float32):

@@ -39,14 +39,14 @@ def test_at_full_size_the_largest_batch_is_as_promised(tmp_path):
     assert promised > 50 and abs(found / promised - 1) < 0.02, (promised, found)
 
 
-def test_every_machine_is_a_chip_of_the_catalogue():
-    from colab_helpers.hardware import catalogue, find_chip
+def test_every_machine_is_a_chip_of_the_catalog():
+    from colab_helpers.hardware import catalog, find_chip
 
     for machine in fake_gpu.machines().values():
         if machine.is_nvidia:
             chip = find_chip(machine.name, machine.driver_mib * 2**20)
             assert (chip.capability, chip.memory_mib) == (machine.capability, machine.driver_mib)
-            assert machine.memory < machine.driver_mib * 2**20 and chip.key in catalogue()
+            assert machine.memory < machine.driver_mib * 2**20 and chip.key in catalog()
 
 
 @pytest.mark.slow  # lesson 04 runs as this machine too

@@ -106,7 +106,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
         ("GradScaler", "problems/precision.html#scaler-with-bf16", "lessons/07_mixed_precision"),
         ("profiler", "lessons/10_profile", "lessons/03_pytorch_on_gpu"),
         ("LoRA", "lessons/15_fine_tune", "lessons/06_memory_management"),
-        ("quantization", "lessons/12_quantise", "problems/precision"),
+        ("quantization", "lessons/12_quantize", "problems/precision"),
         ("ridge", "glossary.html#term-ridge", "lessons/02_check_hardware"),
         ("DataLoader", "problems/processes.html#dataloader-worker", "lessons/"),
         ("mixed precision", "lessons/07_mixed_precision", ""),

@@ -17,7 +17,7 @@ import pytest
 import colab_doctor
 import colab_helpers
 from colab_helpers import facts, published
-from colab_helpers.hardware import catalogue
+from colab_helpers.hardware import catalog
 from course.publish import retarget
 from course.site import building, chips, glossary, lesson_pages, python, staging
 from course.site import problems as problem_pages
@@ -147,7 +147,7 @@ def test_facts_and_measurements_are_all_there_with_their_sources(links, site):
 
 def test_chips_have_what_their_sheets_say(site):
     text = chips.page()
-    for chip in catalogue().values():
+    for chip in catalog().values():
         row = next(line for line in text.splitlines() if line.startswith(f"| {chip.name} |"))
         assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
     for machine in facts.machine_table().machines:

@@ -31,7 +31,7 @@ WIDE = WIDE or (1024 if FAST else 4096)  # numbers in and out of a layer that is
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 
 # %%
-replay.watch("12_quantise")  # cells that need what is missing show recorded results
+replay.watch("12_quantize")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-5"]
@@ -84,7 +84,7 @@ print(*(f"seed {seed}: {right(network):.1f} % of {len(test):,} new sums right" f
 # A weight has 32 bits. Let's give it eight. Divide all weights by one number, the *scale*, so that the largest becomes 127. Then round. What you keep is a small integer for each weight, and the scale. To compute with them you multiply back.
 
 # %%
-def quantise(w, bits, group):
+def quantize(w, bits, group):
     blocks = w.reshape(-1, group)  # weights that share one scale
     top = 2 ** (bits - 1) - 1  # 127 for 8 bits
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / top
@@ -92,7 +92,7 @@ def quantise(w, bits, group):
 
 
 def rounded(w, bits, group):
-    codes, scale = quantise(w, bits, group)
+    codes, scale = quantize(w, bits, group)
     return (codes * scale).reshape(w.shape)
 
 
@@ -102,7 +102,7 @@ def error(back, w):  # as a part of the weights
 
 # %%
 w = networks[0].blocks[0].expand.weight.detach()  # (256, 64)
-codes, scale = quantise(w, 8, w.numel())
+codes, scale = quantize(w, 8, w.numel())
 back = rounded(w, 8, w.numel())
 for name, numbers in {"weights": w[0, :6], "codes": codes[0, :6], "multiplied back": back[0, :6]}.items():
     print(f"{name:>15}:", *(f"{number:8.4g}" for number in numbers.tolist()))
@@ -200,7 +200,7 @@ spoiled = [with_a_large_column(network) for network in networks]
 same = statistics.median(right(network) for network in spoiled)
 outlier = scores(spoiled)
 left = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in outlier.items()}
-zeros = (quantise(spoiled[0].blocks[0].expand.weight.detach(), 8, 64 * 256)[0] == 0).float().mean().item()
+zeros = (quantize(spoiled[0].blocks[0].expand.weight.detach(), 8, 64 * 256)[0] == 0).float().mean().item()
 print(f"not rounded: {same:.1f} % right, as before. With a scale for the matrix, {zeros:.0%} of the 8-bit codes are 0")
 print(*(f"a scale for {way}: {found[8]:.1f} % with 8 bits, {found[6]:.1f} % with 6" for way, found in left.items()), sep="\n")
 
@@ -225,7 +225,7 @@ figures.panels(
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, where the weights are
 #
-# Four bits have 16 codes, and `quantise` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: if weights are normally distributed, each level is used about equally often. Here are its 16 levels.
+# Four bits have 16 codes, and `quantize` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: if weights are normally distributed, each level is used about equally often. Here are its 16 levels.
 
 # %%
 def levels(count):  # from the middle outwards, each as likely as the next
@@ -322,7 +322,7 @@ faster_here = None  # @param {type:"number"}
 
 # %%
 w = torch.randn(WIDE, WIDE, device=device)
-codes, scale = quantise(w, 8, WIDE)
+codes, scale = quantize(w, 8, WIDE)
 gains = {}
 for rows in (1, 64):
     x = torch.randn(rows, WIDE, device=device)
@@ -406,7 +406,7 @@ exercises.check("12.chip", on_l4)
 # %% [markdown]
 # ### 3 · Numbers that are never negative
 #
-# After a ReLU all numbers are 0 or more, so half of the codes of `quantise` lie idle. Use all 256 codes of 8 bits, from 0 to the largest number, and return the numbers multiplied back. The error should be half as large.
+# After a ReLU all numbers are 0 or more, so half of the codes of `quantize` lie idle. Use all 256 codes of 8 bits, from 0 to the largest number, and return the numbers multiplied back. The error should be half as large.
 
 # %% tags=["exercise"]
 def rounded_positive(x):
@@ -450,7 +450,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
-    "12_quantise", FAST, device=inventory.main,
+    "12_quantize", FAST, device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, matrix),
