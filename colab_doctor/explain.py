@@ -121,7 +121,7 @@ def _known(text: str) -> list[tuple[Problem, str]]:
     messages = log.raised(text)
     if not messages:
         places = [text]
-    elif log.only_wraps(messages[0], text):
+    elif log.is_wrapper_error(messages[0], text):
         places = [text.replace(messages[0], ""), *messages]
     else:
         places = messages

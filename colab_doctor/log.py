@@ -110,13 +110,13 @@ def raised(text: str) -> list[str]:
     return ["\n".join(lines).strip() for lines in reversed(found)]
 
 
-def only_wraps(message: str, text: str = "") -> bool:
+def is_wrapper_error(message: str, text: str = "") -> bool:
     """Say whether an exception tells only that something else failed before it.
 
     `message` is one of `raised`: of another program, of a worker; or of a module that is missing, where
     `text`, the whole log, shows that its install failed.
 
-    >>> only_wraps("subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.")
+    >>> is_wrapper_error("subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1.")
     True
     """
     missing = message.startswith("ModuleNotFoundError") and bool(_FAILED_INSTALL.search(text))

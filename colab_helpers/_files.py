@@ -52,7 +52,7 @@ def clear_parts(folder: Path) -> None:
     """Remove what processes that are gone have left unfinished in `folder`."""
     for part in folder.glob(f".*{_PART}"):
         pid = part.name.removesuffix(_PART).rpartition(".")[2]
-        if pid.isdecimal() and not runs(int(pid)):
+        if pid.isdecimal() and not pid_exists(int(pid)):
             with contextlib.suppress(OSError):
                 part.unlink()
 
@@ -67,7 +67,7 @@ def private_folder(folder: Path) -> Iterator[Path]:
     for part in folder.glob(f"{_PART}-*"):
         host, _, pid = part.name.removeprefix(f"{_PART}-").rpartition("-")[0].rpartition("-")
         with contextlib.suppress(OSError):
-            ours_and_gone = host == HOST and pid.isdecimal() and not runs(int(pid))
+            ours_and_gone = host == HOST and pid.isdecimal() and not pid_exists(int(pid))
             if ours_and_gone or time.time() - part.stat().st_mtime > _DAY:
                 shutil.rmtree(part, ignore_errors=True)
     part = Path(tempfile.mkdtemp(prefix=f"{_PART}-{HOST}-{os.getpid()}-", dir=folder))
@@ -87,7 +87,7 @@ def flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def runs(pid: int) -> bool:
+def pid_exists(pid: int) -> bool:
     """Say whether a process of this number is there, or may be."""
     if os.name == "nt":  # there, signal 0 would be Ctrl-C
         return True

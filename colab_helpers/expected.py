@@ -6,7 +6,7 @@ are in `expected.toml`, by rows of `published`; your own machine's are those tha
     from colab_helpers import expected
 
     t4 = expected.rates("T4")
-    t4.seconds(flop=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
+    t4.seconds(flops=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Rates:
 
     def seconds(
         self,
-        flop: float = 0,
-        moved: float = 0,
+        flops: float = 0,
+        bytes_accessed: float = 0,
         launches: int = 0,
         dtype: str = "fp32",
         upload: float = 0,
@@ -104,16 +104,27 @@ class Rates:
     ) -> Seconds:
         """Return how long the work should take.
 
-        `flop` operations in `dtype`, `moved` bytes to and from the chip's own memory, `launches` calls, and
-        `upload` and `download` bytes between host and chip; `pinned` says whether the host's memory is.
-        The low end is the largest of these parts, as if all overlapped, the high end their sum. Raises
-        KeyError for a rate that the chip lacks.
+        Args:
+            flops: Operations in `dtype`.
+            bytes_accessed: Bytes to and from the chip's own memory.
+            launches: Kernels that are launched.
+            dtype: The number format of the operations, such as "fp32" or "bf16".
+            upload: Bytes from the host to the chip.
+            download: Bytes from the chip to the host.
+            pinned: Whether the host's memory is pinned.
 
-        >>> print(rates("T4").seconds(flop=2 * 2048**3, launches=1))
+        Returns:
+            A range in seconds. The low end is the largest of these parts, as if all overlapped, and the high
+            end is their sum.
+
+        Raises:
+            KeyError: The chip lacks a rate that is needed.
+
+        >>> print(rates("T4").seconds(flops=2 * 2048**3, launches=1))
         4.12 ms to 4.14 ms (estimate, not checked on a card)
         """
         up = "upload" if pinned else "upload-pageable"
-        amounts = {dtype: flop, "memory": moved, up: upload, "download": download}
+        amounts = {dtype: flops, "memory": bytes_accessed, up: upload, "download": download}
         used = {quantity: amount for quantity, amount in amounts.items() if amount}
         least = [amount / self[quantity].high for quantity, amount in used.items()]
         most = [amount / self[quantity].low for quantity, amount in used.items()]
@@ -155,12 +166,12 @@ def rates(chip: str) -> Rates:
     return Rates(chip, sheet.name, table, chip in _checked())
 
 
-def shares(quantity: str) -> tuple[float, float]:
+def fraction_of_peak(quantity: str) -> tuple[float, float]:
     """Return the least and the largest part of its data sheet that a chip here reaches.
 
     `quantity` is a dtype or "memory". Chips without a measured row are inferred from these.
 
-    >>> 0.5 < shares("memory")[0] < shares("memory")[1] < 1
+    >>> 0.5 < fraction_of_peak("memory")[0] < fraction_of_peak("memory")[1] < 1
     True
     """
     found = []
@@ -170,7 +181,7 @@ def shares(quantity: str) -> tuple[float, float]:
             if promised:
                 found += [table[quantity].low / promised, table[quantity].high / promised]
     if not found:
-        every = [shares(name) for name in ("fp32", "fp16", "bf16")]
+        every = [fraction_of_peak(name) for name in ("fp32", "fp16", "bf16")]
         return min(low for low, _ in every), max(high for _, high in every)
     return min(found), max(found)
 
@@ -222,7 +233,7 @@ def _promised(sheet: Chip, quantity: str) -> float:
 
 
 def _inferred(sheet: Chip, quantity: str) -> Rate:
-    low, high = shares(quantity)
+    low, high = fraction_of_peak(quantity)
     promised = _promised(sheet, quantity)
     note = f"{100 * low:.0f} to {100 * high:.0f} % of its data sheet"
     return Rate(low * promised, high * promised, "L", (), note)

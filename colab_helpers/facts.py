@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
-from colab_helpers._dated import Dated
 from colab_helpers._output import with_code
+from colab_helpers._reviewable import Dated
 from colab_helpers.hardware import catalog
 
 #: What the letters stand for.

@@ -39,17 +39,17 @@ class Format:
         return (2 - 2.0**-self.mantissa) * 2.0 ** (2 ** (self.exponent - 1) - 1)
 
     @property
-    def reach(self) -> str:
+    def range_note(self) -> str:
         """The largest number, as a note beside a name.
 
-        >>> formats()["fp16"].reach, formats()["bf16"].reach
+        >>> formats()["fp16"].range_note, formats()["bf16"].range_note
         ('(to 65,504)', '(to 3.4e+38)')
         """
         short = self.bits < 17 and self.exponent < 8
         return f"(to {self.largest:,.0f})" if short else f"(to {self.largest:.1e})"
 
     @property
-    def step(self) -> float:
+    def eps(self) -> float:
         """The distance from 1 to the next number."""
         return 2.0**-self.mantissa
 
@@ -167,7 +167,7 @@ def advise(device: Device) -> Advice:
 
 
 @dataclass(frozen=True)
-class Operation:
+class RecordedOp:
     """One operation that ran: its name, and the formats of its tensors."""
 
     name: str
@@ -179,7 +179,7 @@ class Operation:
 
 
 @contextmanager
-def record_operations() -> Iterator[list[Operation]]:
+def record_operations() -> Iterator[list[RecordedOp]]:
     """Record each operation of the block with the formats that it takes and gives.
 
     Casts that autocast adds are seen too, as `_to_copy`.
@@ -196,14 +196,14 @@ def record_operations() -> Iterator[list[Operation]]:
 class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[Operation] = []
+        self.seen: list[RecordedOp] = []
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
         name = function.__name__.split(".")[0]
-        self.seen.append(Operation(name, _dtypes((args, kwargs)), _dtypes(result)))
+        self.seen.append(RecordedOp(name, _dtypes((args, kwargs)), _dtypes(result)))
         return result
 
 

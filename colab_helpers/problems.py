@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import metadata, resources
 
-from colab_helpers._dated import Dated
+from colab_helpers._reviewable import Dated
 
 _RESTART = re.compile("Runtime > Restart session")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
-from colab_helpers._dated import Dated
+from colab_helpers._reviewable import Dated
 
 #: Units as sources write them -> (factor, unit of the course).
 _UNITS = {

@@ -35,23 +35,23 @@ class LlamaConfig:
     recompute: bool = False
 
 
-class Adapted(nn.Module):
+class LoRALinear(nn.Module):
     """A frozen linear layer, and beside it the two thin matrices of LoRA, which train in float32."""
 
-    def __init__(self, entering: int, leaving: int, config: LlamaConfig):
+    def __init__(self, in_features: int, out_features: int, config: LlamaConfig):
         super().__init__()
-        self.shape = leaving, entering
-        size = leaving * entering
+        self.shape = out_features, in_features
+        size = out_features * in_features
         if config.bits == 4:
             self.packed = nn.Parameter(torch.empty(size // 2, dtype=torch.uint8), False)
             self.scale = nn.Parameter(torch.empty(size // _BLOCK), False)
         else:
             self.weight = nn.Parameter(torch.empty(self.shape, dtype=torch.bfloat16), False)
-        self.down = nn.Parameter(torch.empty(config.rank, entering))
-        self.up = nn.Parameter(torch.empty(leaving, config.rank))
+        self.down = nn.Parameter(torch.empty(config.rank, in_features))
+        self.up = nn.Parameter(torch.empty(out_features, config.rank))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, tokens, entering) to (batch, tokens, leaving)."""
+        """Map (batch, tokens, in_features) to (batch, tokens, out_features)."""
         y = _Unpacked.apply(x, self.shape) if hasattr(self, "packed") else F.linear(x, self.weight)
         return y + F.linear(F.linear(x, self.down.to(x.dtype)), self.up.to(x.dtype))
 
@@ -77,9 +77,9 @@ class Layer(nn.Module):
         super().__init__()
         width, self.heads = config.n_embd, config.n_head
         self.norms = nn.ParameterList(nn.Parameter(torch.empty(width), False) for _ in range(2))
-        self.q, self.k, self.v, self.out = (Adapted(width, width, config) for _ in range(4))
-        self.gate, self.rise = (Adapted(width, config.hidden, config) for _ in range(2))
-        self.fall = Adapted(config.hidden, width, config)
+        self.q, self.k, self.v, self.out = (LoRALinear(width, width, config) for _ in range(4))
+        self.gate_proj, self.up_proj = (LoRALinear(width, config.hidden, config) for _ in range(2))
+        self.down_proj = LoRALinear(config.hidden, width, config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, n_embd) to the same shape."""
@@ -90,7 +90,7 @@ class Layer(nn.Module):
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (batch, heads, tokens, …)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
         h = _norm(x, self.norms[1])
-        return x + self.fall(F.silu(self.gate(h)) * self.rise(h))
+        return x + self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h))
 
 
 class Llama(nn.Module):

@@ -29,11 +29,14 @@ class UNet(nn.Module):
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
-        self.first, self.second = _twice(3, width), _twice(width, 2 * width)
-        self.lowest = _twice(2 * width, 4 * width)
+        self.first, self.second = _double_conv(3, width), _double_conv(width, 2 * width)
+        self.lowest = _double_conv(2 * width, 4 * width)
         self.up_second = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
         self.up_first = nn.ConvTranspose2d(2 * width, width, 2, 2)
-        self.back_second, self.back_first = _twice(4 * width, 2 * width), _twice(2 * width, width)
+        self.back_second, self.back_first = (
+            _double_conv(4 * width, 2 * width),
+            _double_conv(2 * width, width),
+        )
         self.out = nn.Conv2d(width, classes, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -46,7 +49,7 @@ class UNet(nn.Module):
         return self.out(x).permute(0, 2, 3, 1)
 
 
-def _twice(width: int, out: int) -> nn.Module:
+def _double_conv(width: int, out: int) -> nn.Module:
     """Two convolutions that keep the size of a picture."""
     layers = nn.Conv2d(width, out, 3, padding=1), nn.ReLU(), nn.Conv2d(out, out, 3, padding=1)
     return nn.Sequential(*layers, nn.ReLU())

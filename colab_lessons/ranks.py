@@ -39,7 +39,7 @@ _PLACE = re.compile(r"\[?/\S+:\d+\] ")
 
 
 @dataclass(frozen=True)
-class Failed:
+class RankError:
     """How a rank ended that returned nothing: its exit code, negative for a signal, and its error.
 
     `error` has the seconds that its call had taken.
@@ -70,12 +70,12 @@ def run(
     on the CPU with one thread each if not. `timeout` is the group's, in seconds; after `patience` seconds
     all of them are ended. What is returned must be of the kinds that JSON knows.
 
-    Raises RuntimeError where a rank fails; with `check=False` its place holds a `Failed`.
+    Raises RuntimeError where a rank fails; with `check=False` its place holds a `RankError`.
     """
     if why := cannot_talk():
         return _recorded(function.__name__, n, why)
     ended = _call(function, arguments, n, timeout, patience)
-    failed = [(rank, end) for rank, end in enumerate(ended) if isinstance(end, Failed)]
+    failed = [(rank, end) for rank, end in enumerate(ended) if isinstance(end, RankError)]
     if failed and check:
         raise RuntimeError("\n".join(f"Rank {rank}: {end}" for rank, end in failed))
     if (folder := os.environ.get(KEEP)) and function.__module__ == "__main__":
@@ -165,7 +165,7 @@ def _answer(process: BaseProcess, connection: Connection, end: float) -> Any:
     except EOFError:
         pass
     process.join()
-    return Failed(process.exitcode or 1, error)
+    return RankError(process.exitcode or 1, error)
 
 
 def cannot_talk() -> str:
@@ -187,7 +187,7 @@ def _path(folder: Path, name: str, n: int) -> Path:
 def _keep(folder: Path, name: str, ended: Sequence[Any]) -> None:
     from colab_helpers import hardware
 
-    told = [{"failed": asdict(end)} if isinstance(end, Failed) else end for end in ended]
+    told = [{"failed": asdict(end)} if isinstance(end, RankError) else end for end in ended]
     kept = {
         "device": hardware.list_devices().main.short_name,
         "date": date.today().isoformat(),
@@ -203,7 +203,7 @@ def _recorded(name: str, n: int, why: str) -> list[Any]:
     kept = json.loads(path.read_text("utf-8"))
     print(f"{replay.NOT_RUN} {why}.\nRecorded on {kept['device']}, {kept['date']}.")
     return [
-        Failed(**end["failed"]) if isinstance(end, dict) and "failed" in end else end
+        RankError(**end["failed"]) if isinstance(end, dict) and "failed" in end else end
         for end in kept["ranks"]
     ]
 

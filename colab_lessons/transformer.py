@@ -71,7 +71,7 @@ class Transformer:
         return self.batch_size * self.block_size
 
     @property
-    def flop(self) -> int:
+    def flops(self) -> int:
         """Floating-point operations of a step: forward once, backward twice.
 
         6 for each weight and token, plus 12 · n_layer · block_size · n_embd a token for attention. Source:
@@ -100,7 +100,7 @@ class Transformer:
         Those for causal attention skip the masked half of it. What checkpointing computes again, each
         block forward, is counted.
         """
-        once = self.flop - 6 * self.n_layer * self.block_size * self.n_embd * self.tokens
+        once = self.flops - 6 * self.n_layer * self.block_size * self.n_embd * self.tokens
         again = self.n_layer * self.n_embd * (24 * self.n_embd + 2 * self.block_size) * self.tokens
         return once + again if self.checkpointing else once
 
@@ -221,7 +221,7 @@ def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
         choice=machine.choice,
         chip=chip,
         takes=takes(model, chip),
-        has=chip.room,
+        has=chip.usable_memory,
         batch_size=largest_batch(model, chip),
         seconds=model.computed / _speed(model, chip),
         units_per_hour=machine.units_per_hour,
@@ -299,7 +299,7 @@ def _is_less(name: str, old: Any, new: Any) -> bool:
 
 
 def _leaves_room(model: Transformer, chip: Chip) -> bool:
-    return takes(model, chip) <= (1 - SPARE) * chip.room
+    return takes(model, chip) <= (1 - SPARE) * chip.usable_memory
 
 
 def _format_on(model: Transformer, chip: Chip) -> str:

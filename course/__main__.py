@@ -11,7 +11,7 @@ from pathlib import Path
 
 from course import commands
 from course.classroom import commands as classroom
-from course.table import CourseError, load
+from course.config import CourseError, load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

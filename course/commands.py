@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from datetime import date
 
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 
 
 def build(course: Course, options: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
     from course.check import assertions
     from course.classroom import results
-    from course.run import execute, lessons, report, sound
+    from course.run import checks, execute, lessons, report
 
     lessons.require(options.require)
     if options.require and not lessons.on_fake_gpu():
@@ -80,7 +80,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     page, measured = results.write(course, folder, folder / "results.html")
     print(f"What was measured: {page}\n" if measured else "", end="")
     kind = options.require
-    beside = [p for o in ran.outcomes for p in sound.device_problems(o, kind)] if kind else []
+    beside = [p for o in ran.outcomes for p in checks.device_problems(o, kind)] if kind else []
     beside += [p for o in ran.outcomes for p in assertions.broken_in(execute.records(o.notebook))]
     print(*beside, sep="\n", end="\n" if beside else "")
     return _code(ran.ok and not beside, ran.stopped)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.table import Course, CourseError
+from course.config import Course, CourseError
 
 
 @dataclass(frozen=True)

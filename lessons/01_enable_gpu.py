@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from colab_helpers import benchmark, expected, facts, hardware, published
 
-from colab_lessons import curves, exercises, figures, models, reference
+from colab_lessons import crossover, exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -64,7 +64,7 @@ facts.quote("no-backend", "session-length", "end-session")
 # %%
 # @title Draw the lanes { display-mode: "form" }
 cpu, t4_sheet = hardware.list_devices().cpu, hardware.catalog()["T4"]
-figures.lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.lanes:,} lanes, your CPU at least {cpu.lanes}")
+figures.simd_lanes(cpu, [t4_sheet], title=f"A T4 has {t4_sheet.fp32_lanes:,} lanes, your CPU at least {cpu.fp32_lanes}")
 
 # %% [markdown]
 # More lanes never make one calculation faster. They let thousands of independent ones happen at once. So a GPU helps once there's enough to do at
@@ -144,7 +144,7 @@ print(*(f"{name}: {t4[name]}" for name in ("fp32", "memory", "launch")), sep="\n
 # @title Draw the race { display-mode: "form" }
 mine = race["one CPU core"]
 rivals = [race["your GPU"]] if "your GPU" in race else [low, high]
-found = sorted({float(f"{c:.2g}") for c in (curves.crossover(SIZES, mine, end) for end in rivals) if c})
+found = sorted({float(f"{c:.2g}") for c in (crossover.crossover(SIZES, mine, end) for end in rivals) if c})
 between = " to ".join(f"{c:,.0f}" for c in found) or "no size here"
 rival = "Your GPU" if "your GPU" in race else "A T4, expected,"
 figures.race(

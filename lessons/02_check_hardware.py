@@ -119,7 +119,7 @@ for k in CHAINS:
 # @title Draw the roof { display-mode: "form" }
 ratio, mine = benchmark.Ratio.of(taken[8], taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
 t4 = expected.rates("T4")
-figures.roofs(
+figures.roofline(
     {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
     title=f"Eight multiply-adds take {ratio} as long as one{guessed(eight_take, '×')}",
@@ -220,7 +220,7 @@ print(f"[{waits.credit}]")
 formats = {"T4": "fp16", "L4": "bf16", "A100-40": "bf16", "H100": "bf16", "v5e": "bf16"}
 rates, sheets = {key: expected.rates(key) for key in formats}, hardware.catalog()
 names = {key: key.replace("-40", ", 40 GB") for key in formats}
-figures.roofs(
+figures.roofline(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
     dashed={names[key]: (sheets[key].peak[f], sheets[key].bandwidth) for key, f in formats.items()},
     marks={"adding\ntwo lists": 1 / 6, "an LLM writes\none text": 1, "an LLM writes\n64 texts": 64, "training,\n2048² products": 2048 / 3},

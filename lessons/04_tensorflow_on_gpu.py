@@ -35,7 +35,7 @@ PASSES = PASSES or (1 if FAST else 2)  # timed epochs for each feed
 
 # %%
 # needs: tensorflow
-with runtime.quiet():  # its C++ part logs a lot while it starts
+with runtime.capture_stderr():  # its C++ part logs a lot while it starts
     import keras
     import tensorflow as tf
 
@@ -56,7 +56,7 @@ facts.quote("tensorflow-cuda")
 # @title Cut one device into four, which the last section needs { display-mode: "form" }
 # needs: tensorflow
 physical = gpus[0] if gpus else tf.config.list_physical_devices("CPU")[0]
-with runtime.quiet():
+with runtime.capture_stderr():
     if gpus:
         tf.config.set_visible_devices(physical, "GPU")
     part = tf.config.LogicalDeviceConfiguration(memory_limit=3072 if gpus else None)  # MiB
@@ -136,7 +136,7 @@ graph_gains = None  # @param {type:"number"}
 # %%
 # @title Does XLA work here? { display-mode: "form" }
 # needs: tensorflow
-with runtime.quiet():  # XLA introduces itself
+with runtime.capture_stderr():  # XLA introduces itself
     try:
         steps["XLA"](tf.zeros((64, 64)), tf.zeros(64, "int32"))
     except (tf.errors.OpError, RuntimeError) as error:
@@ -166,7 +166,7 @@ arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in 
 rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
 rows |= {f"arithmetic alone, {n} images": taken for n, taken in arithmetic.items()}
 rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / expected.rates("T4")["fp32"].value for n in times}
-gains = {n: benchmark.faster(ways["eager"], ways["graph"]) for n, ways in times.items()}
+gains = {n: benchmark.speedup(ways["eager"], ways["graph"]) for n, ways in times.items()}
 figures.contenders(
     {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
     title=f"With 64 images the graph runs {gains[64]} faster than eager{guessed(graph_gains, '×')}",
@@ -279,7 +279,7 @@ caching_gains = None  # @param {type:"number"}
 # %%
 # needs: tensorflow
 epochs = {name: [] for name in feeds}
-with runtime.quiet():
+with runtime.capture_stderr():
     for _ in range(1 + PASSES):  # in turns; the first pass compiles, and fills the caches
         for name, feed in feeds.items():
             start = time.perf_counter()
@@ -326,7 +326,7 @@ def watch(feed):
 
 # %%
 # needs: tensorflow
-with runtime.quiet():
+with runtime.capture_stderr():
     watch(feeds["decoded once"])  # warm up
     watched = {name: watch(feeds[name]) for name in ("one by one", "TensorFlow's defaults", "decoded once")}
 
@@ -400,7 +400,7 @@ too_large = None  # @param {type:"number"}
 
 # %%
 # needs: tensorflow
-with runtime.quiet():
+with runtime.capture_stderr():
     alone = gradient(images, labels, 128.0)  # one device, all rows
     wrong = on_four_devices(share(images), share(labels), tf.constant(32.0))  # WRONG: its own rows
     right = on_four_devices(share(images), share(labels), tf.constant(128.0))  # RIGHT: the global batch

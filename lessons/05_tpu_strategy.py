@@ -76,7 +76,7 @@ print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} G
 import jax
 import jax.numpy as jnp
 
-with runtime.quiet():  # a TPU's library talks while it starts
+with runtime.capture_stderr():  # a TPU's library talks while it starts
     chip = jax.devices()[0]
 chip.device_kind
 
@@ -223,7 +223,7 @@ for name, (loss, (_, bias)) in results.items():
 # needs: jax, libtpu
 from jax.experimental import topologies
 
-with runtime.quiet():
+with runtime.capture_stderr():
     absent = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4").devices
 print(len(absent), "×", absent[0].device_kind)
 
@@ -277,7 +277,7 @@ tokens_that_fit = None  # @param ["131072", "262144", "524288", "1048576"] {type
 peaks = {}
 for tokens in TOKENS:
     try:
-        with runtime.quiet():
+        with runtime.capture_stderr():
             program = compile_for(1, 1024, 4, tokens, jax.P())
         peaks[tokens] = program.memory_analysis().peak_memory_in_bytes
         operations = program.cost_analysis()["flops"] / tokens
@@ -310,7 +310,7 @@ plans = {"1 chip": (1, jax.P()), "8 chips, 8 copies": (8, jax.P())}
 plans |= {f"{chips} chips, weights dealt out": (chips, jax.P(None, "data")) for chips in CHIPS if chips > 1}
 for name, (chips, layout) in plans.items():
     try:
-        with runtime.quiet():
+        with runtime.capture_stderr():
             program = compile_for(chips, 4096, 12, 16384, layout)
         wanted_bytes[name] = program.memory_analysis().peak_memory_in_bytes
     except jax.errors.JaxRuntimeError as error:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, hardware, memory, precision, published
 
-from colab_lessons import exercises, figures, kinds, llama, models, networks, reference
+from colab_lessons import exercises, figures, memory_by_category, llama, models, networks, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -76,10 +76,10 @@ warm = nn.Linear(8, 8, device=device)
 model = optimizer = loss = warm = None
 
 # %% [markdown]
-# `kinds.Kinds` counts every tensor that's born or dies, on a CPU as well. `mark` begins a phase in the picture, and `name` says what some tensors are.
+# `memory_by_category.MemoryByCategory` counts every tensor that's born or dies, on a CPU as well. `mark` begins a phase in the picture, and `name` says what some tensors are.
 
 # %%
-with kinds.Kinds(device) as watched:
+with memory_by_category.MemoryByCategory(device) as watched:
     model = models.GPT(config).to(device)
     watched.name("parameters", model.parameters())
     optimizer = torch.optim.Adam(model.parameters())
@@ -97,10 +97,10 @@ with kinds.Kinds(device) as watched:
 # %%
 # @title Draw the two steps { display-mode: "form" }
 lines = watched.timeline()
-parts = {name: max(line) for name, line in lines.items() if name != kinds.OTHER}
+parts = {name: max(line) for name, line in lines.items() if name != memory_by_category.OTHER}
 per_parameter = sum(parts.values()) / model.parameter_count
 figures.stacked(
-    {name: lines[name] for name in ("parameters", "Adam's averages", "gradients", kinds.OTHER)}, watched.meter.marks,
+    {name: lines[name] for name in ("parameters", "Adam's averages", "gradients", memory_by_category.OTHER)}, watched.meter.marks,
     title=f"{per_parameter:.0f} bytes for each of {model.parameter_count:,} parameters{guessed(bytes_per_parameter)}; {watched.meter.peak / 1e6:.0f} MB at the peak",
 )
 
@@ -271,13 +271,13 @@ figures.lines(
 # %%
 optimizer.zero_grad()
 with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
-    start = meter.live
+    start = meter.allocated
     try:
         training_step(2 * fits)
     except torch.OutOfMemoryError:
         optimizer.zero_grad()
         torch.cuda.empty_cache()  # hands free segments back; without CUDA it does nothing
-        held_inside = meter.live - start
+        held_inside = meter.allocated - start
         try:
             training_step(9 * fits // 10)  # would fit
             retry = "works"
@@ -301,11 +301,11 @@ def step_or_not(rows):
 # %%
 optimizer.zero_grad()
 with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
-    start = meter.live
+    start = meter.allocated
     if not step_or_not(2 * fits):
         optimizer.zero_grad()
         torch.cuda.empty_cache()
-        left_behind = meter.live - start
+        left_behind = meter.allocated - start
         recovered = step_or_not(9 * fits // 10)
     optimizer.zero_grad()
 print(f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}")
@@ -345,7 +345,7 @@ print(f"{kept / 2**20:.0f} MiB kept{guessed(mib_kept, ' MiB')}")
 def evaluate(keep):
     with memory.track(device) as meter:
         history = [keep(loss_of(16)) for _ in range(4)]
-        return meter.live, len(history)
+        return meter.allocated, len(history)
 
 
 leaking, _ = evaluate(lambda loss: loss)  # WRONG: keeps four graphs
@@ -375,7 +375,7 @@ if device.type == "cuda":
 else:  # CUDA's allocator, simulated by its rules on a card of 200 MiB
     card = memory.Allocator(200 * MIB)
     for size in sizes:
-        card.give(card.take(size * MIB))
+        card.free(card.allocate(size * MIB))
     held = sum(size for segment in card.segments() for size, _ in segment)
 how = "measured" if device.type == "cuda" else "simulated"
 print(f"{how}: {held // MIB} MiB held, 0 in use{guessed(mib_held, ' MiB')}")
@@ -453,11 +453,11 @@ model.zero_grad()
 
 # %%
 # @title Draw the ways out, the cheapest first { display-mode: "form" }
-ratios = {name: benchmark.faster(one, times["plain"]) for name, one in times.items()}
+ratios = {name: benchmark.speedup(one, times["plain"]) for name, one in times.items()}
 
 
 def priced(name):
-    if not ratios[name].clear:
+    if not ratios[name].is_significant:
         return name if name == "plain" else f"{name}: about the same time"
     return f"{name}: {ratios[name].value - 1:+.0%} time"
 

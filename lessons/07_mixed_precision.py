@@ -94,7 +94,7 @@ half
 formats = precision.formats()
 figures.bit_layout(
     {name: precision.bits(0.1, entry) for name, entry in formats.items()},
-    notes={name: entry.reach for name, entry in formats.items()},
+    notes={name: entry.range_note for name, entry in formats.items()},
     title="0.1 in six formats: bf16 keeps the range of fp32, fp16 keeps more digits",
 )
 
@@ -174,8 +174,8 @@ for texts in BATCHES:
             way()
         peaks[name] = meter.peak
     times = benchmark.compare(ways, budget=SECONDS)
-    gains[texts], saved[texts] = benchmark.faster(times["fp32"], times["mixed"]), 100 * (1 - peaks["mixed"] / peaks["fp32"])
-    same = not gains[texts].clear or abs(gains[texts].value - 1) < 0.05
+    gains[texts], saved[texts] = benchmark.speedup(times["fp32"], times["mixed"]), 100 * (1 - peaks["mixed"] / peaks["fp32"])
+    same = not gains[texts].is_significant or abs(gains[texts].value - 1) < 0.05
     speed = "about the same speed" if same else f"{gains[texts]} the speed"
     print(f"{texts:>3} text{'s' * (texts > 1)}: {speed}, {saved[texts]:.0f} % less memory")
 

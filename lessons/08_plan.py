@@ -135,7 +135,7 @@ peaks = {name: [rehearse(lambda: models.GPT(GPT2), n, loss_of=loss, foreach=True
 # %%
 # @title Draw the peaks and three cards { display-mode: "form" }
 chips = hardware.catalog()
-cards = {key: chips[key].room - sum(one.on(chips[key]) for one in plan.overheads()) for key in ("T4", "L4", "A100-40")}
+cards = {key: chips[key].usable_memory - sum(one.on(chips[key]) for one in plan.overheads()) for key in ("T4", "L4", "A100-40")}
 pieces_peak = peaks["in pieces"][BATCHES.index(16)]
 figures.lines(
     BATCHES, {f"loss {name}": of for name, of in peaks.items()}, units=("", "B"),
@@ -260,15 +260,15 @@ work = plan.trace_step(model, loss_with(model), 16, adamw, foreach=True)
 
 
 def seconds_of(call, rates):  # to multiply, and to move its bytes
-    multiply = call.flop / rates[call.format].value if call.flop else 0.0
-    return call.count * multiply, call.count * call.moved / rates["memory"].value
+    multiply = call.flops / rates[call.format].value if call.flops else 0.0
+    return call.count * multiply, call.count * call.bytes_accessed / rates["memory"].value
 
 
 t4 = expected.rates("T4")
 for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))[:5]:
     multiply, move = seconds_of(call, t4)
     print(f"{call.count:3} × {call.name.replace('_for_cpu', '')[:46]:46} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move")
-print(f"all calls: {work.flop / 1e12:.1f} TFLOP, because attention multiplies, too")
+print(f"all calls: {work.flops / 1e12:.1f} TFLOP, because attention multiplies, too")
 
 # %% [markdown]
 # The slowest single call has no matrix product at all. It's the softmax over the vocabulary, in the backward pass. And each `mm` in this list is a product with the vocabulary.
@@ -399,9 +399,9 @@ figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title
 seven = rehearse(lambda: models.GPT(SEVEN), 1, SEVEN.block_size, fused=True)
 with torch.device("meta"):
     parameters = models.GPT(SEVEN).parameter_count
-largest = max((chip for chip in chips.values() if chip.where in ("free", "paid")), key=lambda chip: chip.room)
+largest = max((chip for chip in chips.values() if chip.where in ("free", "paid")), key=lambda chip: chip.usable_memory)
 print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters / 1e9:.0f} GB. Rehearsed: {seven / 1e9:.0f} GB.")
-print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.room / 1e9:.0f} GB.")
+print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.usable_memory / 1e9:.0f} GB.")
 
 # %% [markdown]
 # Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. You know an A100's rate from above.

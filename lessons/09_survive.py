@@ -234,7 +234,7 @@ resumed_at = min(second_life)
 # %%
 # @title Draw both runs { display-mode: "form" }
 differ = sum(loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items())
-figures.lives(
+figures.killed_run(
     uninterrupted, {"first life": first_life, "second life": second_life},
     title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{guessed(will_differ)}",
 )

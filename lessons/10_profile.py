@@ -191,7 +191,7 @@ def cure(name, sick, cured):
     if isinstance(result := sick(), torch.Tensor):
         assert torch.allclose(result, cured(), atol=0.01)  # where there's a result, a cure mustn't change it
     times = benchmark.compare({"sick": sick, "cured": cured}, budget=SECONDS)
-    gains[name] = benchmark.faster(times["sick"], times["cured"])
+    gains[name] = benchmark.speedup(times["sick"], times["cured"])
     print(f"{1e3 * times['sick'].best:.1f} ms before, {1e3 * times['cured'].best:.2f} ms after: {gains[name]} faster")
 
 

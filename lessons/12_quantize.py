@@ -272,7 +272,7 @@ for name, change in FORMATS.items():
 # @title Draw the levels { display-mode: "form" }
 blocks = torch.cat([layer.weight.detach().flatten() for layer in networks[0].modules() if isinstance(layer, nn.Linear)]).reshape(-1, 64)
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
-figures.levels(
+figures.quantization_levels(
     shares.numpy(), {"evenly": [k / 7 for k in range(-7, 8)], "evenly, all": EVEN.tolist(), "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
     xlabel="weights of a network that adds, divided by the largest of the 64 that share a scale",
 )

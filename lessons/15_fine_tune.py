@@ -275,12 +275,12 @@ def predicted(model):
 
 def measured(model):
     with memory.track(device, known=model) as meter:
-        alive = [meter.live]
+        alive = [meter.allocated]
         optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0)
         model(minus[:128]).logits.sum().backward()
-        alive.append(meter.live)
+        alive.append(meter.allocated)
         optimizer.step()
-        alive.append(meter.live)
+        alive.append(meter.allocated)
     model.zero_grad()
     return {"weights": alive[0], "gradients": alive[1] - alive[0], "Adam": alive[2] - alive[1]}
 
@@ -387,7 +387,7 @@ verdict = {}
 for name, step in steps.items():
     [verdict[name]] = plan.estimates(step, ["T4"])
     one = verdict[name]
-    print(f"{name:>12}: up to {one.up_to / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step, {5 * one.low:.0f} to {5 * one.high:.0f} minutes for 300")
+    print(f"{name:>12}: up to {one.reserved_bytes / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step, {5 * one.low:.0f} to {5 * one.high:.0f} minutes for 300")
 
 # %%
 # @title Which is the largest that fits? { display-mode: "form" }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from course import table
+from course import config
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = (
     "1"  # before anything imports numba: kernels run in its simulator
@@ -22,8 +22,8 @@ def pytest_sessionstart(session):
     if os.environ.get("COURSE_ANY_TREE"):  # a copy with a planted fault
         return
     try:
-        lessons.check_environment(table.load())
-    except table.CourseError as error:
+        lessons.check_environment(config.load())
+    except config.CourseError as error:
         pytest.exit(str(error), returncode=1)
 
 
@@ -59,7 +59,7 @@ def little_to_collect():
 
 @pytest.fixture(scope="session")
 def course():
-    return table.load()
+    return config.load()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def toy_course(tmp_path):
 @pytest.fixture(scope="session")
 def project():
     """pyproject.toml's [project]."""
-    text = (table.load().root / "pyproject.toml").read_text("utf-8")
+    text = (config.load().root / "pyproject.toml").read_text("utf-8")
     return tomllib.loads(text)["project"]
 
 

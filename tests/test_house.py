@@ -54,7 +54,7 @@ def imports(path, pattern):
 @pytest.mark.parametrize("package", USES)
 def test_a_package_uses_only_what_lies_below(package):
     for path in files(package):
-        if "static" in path.parts or "denied" in path.parts:  # these run elsewhere
+        if "static" in path.parts or "restricted_python" in path.parts:  # these run elsewhere
             continue
         used = imports(path, r"(course|colab_\w+)\b") - {package}
         assert used <= USES[package], path
@@ -63,7 +63,7 @@ def test_a_package_uses_only_what_lies_below(package):
 def test_inside_course_arrows_point_down_too():
     for path in files("course"):
         room = path.relative_to(ROOT / "course").parts[0]
-        if room not in ROOMS or "denied" in path.parts:
+        if room not in ROOMS or "restricted_python" in path.parts:
             continue
         named = imports(path, r"course\.(\w+)") | imports(path, r"course import (\w+)")
         above = {other for other in named & {*ROOMS} if ROOMS.index(other) < ROOMS.index(room)}

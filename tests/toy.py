@@ -12,8 +12,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from course.config import Course, load
 from course.run import execute
-from course.table import Course, load
 from course.write import assemble
 
 LESSON = """\
@@ -171,8 +171,8 @@ def run_command(root: Path, arguments: list[str], **options) -> subprocess.Popen
     program = (
         # Where the tests run in the background, Ctrl-C is ignored, and that is inherited.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "import sys; from pathlib import Path; import course.__main__ as command; from course import table; "
-        f"command.load = lambda: table.load(Path({str(root)!r})); sys.exit(command.main(sys.argv[1:]))"
+        "import sys; from pathlib import Path; import course.__main__ as command; from course import config; "
+        f"command.load = lambda: config.load(Path({str(root)!r})); sys.exit(command.main(sys.argv[1:]))"
     )
     here = Path(__file__).parents[1]
     return subprocess.Popen([sys.executable, "-c", program, *arguments], cwd=here, **options)

@@ -85,7 +85,7 @@ def of_numbers(failure: Failure) -> Iterator[Diagnosis]:
 
 def _too_large(asked: float, id: str) -> Diagnosis:
     """An array that this machine has no room for."""
-    here = runtime.observe()
+    here = runtime.probe()
     total, free = _gib(here.ram_total), _gib(here.ram_available)
     observation = (
         f"One array of {_gib(asked)} was asked for; of this machine's {total}, {free} are free."

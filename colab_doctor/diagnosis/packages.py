@@ -21,7 +21,7 @@ from colab_doctor.diagnosis.installed import (
     suits,
     update,
 )
-from colab_helpers import _traces as traces
+from colab_helpers import _machine_signs as traces
 
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
 _PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_API not found")

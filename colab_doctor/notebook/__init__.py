@@ -60,7 +60,7 @@ def _in_metadata(notebook: Mapping[str, Any]) -> Iterator[Finding]:
         yield known_problems()["retired"].finding(seen, "colab", severity="stop")
 
 
-def _of_place(place: removed.Place) -> Finding:
+def _of_place(place: removed.Occurrence) -> Finding:
     row = place.row
     also = f" (and in {', '.join(map(str, place.cells))})" if place.cells else ""
     seen = f"Cell {place.cell}, line {place.line}{also}: {place.code[:120]}"

@@ -53,7 +53,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Place:
+class Occurrence:
     """Something retired, where it was met first: cell and line count from 1, `code` is what is there.
 
     `names` are what it is, all on that line; `cells` has further cells; `note` says more of a version.
@@ -88,7 +88,7 @@ def rows() -> Sequence[Removed]:
     return tuple(_row(row) for row in _table()["retired"])
 
 
-def find(read: Iterable[Cell]) -> list[Place]:
+def find(read: Iterable[Cell]) -> list[Occurrence]:
     """Return what is retired in the cells of a notebook, each name once, in the order of the cells.
 
     `read` are the cells, as `cells.cells` yields them.
@@ -96,12 +96,12 @@ def find(read: Iterable[Cell]) -> list[Place]:
     read = list(read)
     known = aliases(tree for cell in read for tree in cell.trees)
     met: dict[tuple[str, str], tuple[str, int, int]] = {}  # a name -> the place where it is told
-    places: dict[tuple[str, int, int], Place] = {}
+    places: dict[tuple[str, int, int], Occurrence] = {}
     for cell in read:
         for row, line, what, note in _in_cell(cell, known):
             code = cell.lines[line - 1].strip() if 0 < line <= len(cell.lines) else what
             where = met.setdefault((row.id, what), (row.id, cell.number, line))
-            place = places.setdefault(where, Place(row, cell.number, line, code, ()))
+            place = places.setdefault(where, Occurrence(row, cell.number, line, code, ()))
             names = (*place.names, *(() if what in place.names else (what,)))
             notes = f"{place.note} {note}".strip() if note not in place.note else place.note
             others = sorted({*place.cells, cell.number} - {place.cell})

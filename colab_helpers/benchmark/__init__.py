@@ -13,8 +13,8 @@ from colab_helpers.benchmark.timer import (
     MeasurementError,
     Ratio,
     compare,
-    faster,
     measure,
+    speedup,
 )
 from colab_helpers.benchmark.waiting import synchronize
 
@@ -23,7 +23,7 @@ __all__ = [
     "MeasurementError",
     "Ratio",
     "compare",
-    "faster",
     "measure",
+    "speedup",
     "synchronize",
 ]

@@ -29,7 +29,7 @@ NOISY = 0.1  # a spread from which on the result says so itself
 class Measurement:
     """How long one call takes: seconds a call for each timed block, in the order measured.
 
-    `calls` is the number of calls in a block; `doubt` says in words why the result may be wrong. A
+    `calls` is the number of calls in a block; `warning` says in words why the result may be wrong. A
     bare result prints as one line; the seconds are in `times`.
 
     >>> Measurement((1.0, 2.0, 1.0))
@@ -39,7 +39,7 @@ class Measurement:
     times: tuple[float, ...]
     calls: int = 1
     name: str = ""
-    doubt: str = ""
+    warning: str = ""
 
     @property
     def median(self) -> float:
@@ -72,7 +72,7 @@ class Measurement:
 
     def __str__(self) -> str:
         noise = "; noisy: measure again, with nothing else running" if self.noisy else ""
-        noise += f"; {self.doubt}" if self.doubt else ""
+        noise += f"; {self.warning}" if self.warning else ""
         return (
             f"{_units.seconds(self.median)} ± {100 * self.spread:.0f} % "
             f"(median of {len(self.times)} × {self.calls} calls{noise})"
@@ -112,14 +112,14 @@ class Ratio:
         return cls(min(slow) / min(fast), *pairs.quartiles)
 
     @property
-    def clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the difference is larger than its own spread; else no sentence should mention it."""
         return not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
         """Round to the digit that the spread leaves: 3.2×, about 3×, and about 1× inside the spread."""
         spread = (self.high - self.low) / 2
-        if not self.clear:
+        if not self.is_significant:
             return "about 1×"
         if spread < 0.05 * self.value:
             return _units.times(self.value)
@@ -159,7 +159,7 @@ def measure(
     run = _Run(function, sync or synchronize, clock)
     with _collecting_nothing(), _named(name, run):
         run.fill(seconds)
-    return Measurement(tuple(run.times), run.calls, name, run.doubt)
+    return Measurement(tuple(run.times), run.calls, name, run.warning)
 
 
 @contextlib.contextmanager
@@ -204,7 +204,7 @@ def compare(
     other on a busy core can take a thousand times as long.
 
     >>> found = compare({"few": lambda: sum(range(9)), "many": lambda: sum(range(9999))}, budget=0.01)
-    >>> faster(found["many"], found["few"]).value > 10
+    >>> speedup(found["many"], found["few"]).value > 10
     True
     """
     seconds = _positive(budget)
@@ -221,15 +221,15 @@ def compare(
             for name, run in runs.items():
                 with _named(name, run):
                     run.repeat()
-    return {name: Measurement(tuple(r.times), r.calls, name, r.doubt) for name, r in runs.items()}
+    return {name: Measurement(tuple(r.times), r.calls, name, r.warning) for name, r in runs.items()}
 
 
-def faster(slow: Measurement, fast: Measurement) -> Ratio:
+def speedup(slow: Measurement, fast: Measurement) -> Ratio:
     """Return how many times faster `fast` is than `slow`, two results of one `compare`.
 
     Raises `ValueError` where `fast` took no measurable time.
 
-    >>> print(faster(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
+    >>> print(speedup(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
     3.0×
     """
     return Ratio.of(slow.times, fast.times)
@@ -250,7 +250,7 @@ class _Run:
         self.warm: list[float] = []
         self.waiting = 0.0
         self.calls = 1
-        self.doubt = ""
+        self.warning = ""
 
     def fill(self, budget: float) -> None:
         """Warm up, choose the calls of a block, and time blocks until the budget is used."""
@@ -278,7 +278,7 @@ class _Run:
         if taken <= 0:
             raise _ClockError
         if waiting > taken / 2:
-            self.doubt = "waiting took most of it: give a larger budget"
+            self.warning = "waiting took most of it: give a larger budget"
 
     def _warm_up(self) -> list[float]:
         """Seconds of each warm-up call. The last ones are warm: they no longer get much faster."""

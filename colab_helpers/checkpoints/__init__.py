@@ -1,24 +1,24 @@
 """Checkpoints that are whole or not there, verified, and resumed from."""
 
-from colab_helpers.checkpoints.order import Batches
+from colab_helpers.checkpoints.order import ResumableBatchSampler
 from colab_helpers.checkpoints.pytorch import RandomState, resume, save
 from colab_helpers.checkpoints.store import (
     CheckpointError,
+    CheckpointFile,
     CheckpointWarning,
-    Found,
-    Resumed,
-    Saved,
+    ResumeResult,
+    SaveResult,
     Store,
 )
 
 __all__ = [
-    "Batches",
     "CheckpointError",
+    "CheckpointFile",
     "CheckpointWarning",
-    "Found",
     "RandomState",
-    "Resumed",
-    "Saved",
+    "ResumableBatchSampler",
+    "ResumeResult",
+    "SaveResult",
     "Store",
     "resume",
     "save",

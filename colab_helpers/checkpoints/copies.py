@@ -20,10 +20,10 @@ SLOTS = 2
 class Copier:
     """Copies files into `folder`, one at a time and always the newest; what came in between is left out.
 
-    A copy begins at least `every` seconds after the one before, so that Drive can send a file before it is
-    overwritten; `wait` does not wait for that. `older(suffix)` gives the files of a kind in `folder`, the
-    one to overwrite first. `reason(error)` puts an OSError into words, `gone()` says why the folder cannot
-    be used, "" where it can.
+    A copy begins at least `min_seconds_between_copies` after the one before, so that Drive can send a file
+    before it is overwritten; `wait` does not wait for that. `older(suffix)` gives the files of a kind in
+    `folder`, the one to overwrite first. `reason(error)` puts an OSError into words, `gone()` says why the
+    folder cannot be used, "" where it can.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class Copier:
         older: Callable[[str], Sequence[Path]],
         gone: Callable[[], str],
         reason: Callable[[OSError], str],
-        every: float = 0,
+        min_seconds_between_copies: float = 0,
     ):
         self._folder, self._older, self._gone, self._reason = folder, older, gone, reason
-        self._every, self._begun = every, -every
+        self._min_seconds, self._begun = min_seconds_between_copies, -min_seconds_between_copies
         self._lock = threading.Lock()
         self._next: tuple[Path, str] | None = None
         self._thread: threading.Thread | None = None
@@ -44,7 +44,7 @@ class Copier:
 
     def send(self, path: Path, suffix: str) -> None:
         """Have `path` copied as soon as its turn comes; return at once."""
-        self._start((path, suffix), due=time.monotonic() - self._begun >= self._every)
+        self._start((path, suffix), due=time.monotonic() - self._begun >= self._min_seconds)
 
     def wait(self) -> None:
         """Wait until the newest file has been copied, or could not be."""
@@ -78,7 +78,7 @@ class Copier:
             except OSError as error:
                 if path.exists():  # else newer ones have pushed it out, and the newest is next
                     self.problem = f"{self._folder}: {self._reason(error)}"
-            if self._every:  # what came meanwhile has its turn later
+            if self._min_seconds:  # what came meanwhile has its turn later
                 with self._lock:
                     self._thread = None
                 return

@@ -12,7 +12,7 @@ _APART = 1_000_003  # epochs until two neighboring seeds meet
 
 
 @dataclass(frozen=True)
-class Batches:
+class ResumableBatchSampler:
     """The examples of each step, shuffled anew in each epoch, the same whenever you ask.
 
     So the position in the data needs no saving: it is the number of steps done. `examples` is how
@@ -20,7 +20,7 @@ class Batches:
     over, in each epoch others. `seed` chooses the order. Raises ValueError where an
     epoch has not even one batch.
 
-    >>> batches = Batches(examples=10, batch_size=4)
+    >>> batches = ResumableBatchSampler(examples=10, batch_size=4)
     >>> batches[1] == next(iter(batches.starting_at(1)))
     True
     >>> len(set(batches[0] + batches[1]))

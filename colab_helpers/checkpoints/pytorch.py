@@ -18,11 +18,11 @@ from torch.serialization import get_unsafe_globals_in_checkpoint
 from colab_helpers.checkpoints.store import (
     CheckpointError,
     CheckpointWarning,
-    Resumed,
-    Saved,
+    ResumeResult,
+    SaveResult,
     Store,
     UnreadableError,
-    refuse_another,
+    check_compatible,
 )
 
 SUFFIX = ".pt"
@@ -84,7 +84,7 @@ class RandomState:
             torch.cuda.set_rng_state_all([one.cpu() for one in kept])
 
 
-def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
+def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
     """Write a checkpoint of `step`, the number of steps that are done; return what became of it.
 
     `parts` maps names to what a step reads and changes: models, optimizers, schedulers, scalers and
@@ -115,7 +115,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> Saved:
     return store.write(step, SUFFIX, lambda path: _write(path, content))
 
 
-def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
+def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
     """Put `parts` into the state of the newest whole checkpoint of `store`; return how many steps are done.
 
     `parts` must have the names that were saved. Names, kinds, shapes and an optimizer's groups are checked
@@ -126,7 +126,7 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
     if found is None:
         for old in store.files(_FIRST_SUFFIX):
             raise _another_format(old.path, 1)
-        return Resumed(0, None)
+        return ResumeResult(0, None)
     file, (kinds, state) = found
     _check(file.path, kinds, state, parts)
     for name, part in parts.items():
@@ -138,7 +138,7 @@ def resume(store: Store, parts: Mapping[str, Any]) -> Resumed:
             raise CheckpointError(
                 f"{file.path.name}: {name!r} does not fit what the program has now: {error}"
             ) from error
-    return Resumed(file.step, file.path)
+    return ResumeResult(file.step, file.path)
 
 
 def _storable(value: Any, where: str) -> Any:
@@ -252,7 +252,7 @@ def _check(
         kept = state[name]
         if isinstance(part, torch.nn.Module):
             there, here = _shapes(name, kept), _shapes(name, part.state_dict())
-            refuse_another(path, "model", there, here, _hint(name, there, here))
+            check_compatible(path, "model", there, here, _hint(name, there, here))
         elif _is_optimizer(part):
             if (kind := kinds.get(name, type(part).__name__)) != type(part).__name__:
                 raise CheckpointError(
@@ -327,7 +327,7 @@ def _state_of(part: Any, name: str) -> Any:
         return _without_arrays(part.bit_generator.state)
     raise CheckpointError(
         f"{name!r}, a {type(part).__name__}, has no state_dict, and is no generator, list or dict. For the "
-        "order of a shuffled loader, use checkpoints.Batches."
+        "order of a shuffled loader, use checkpoints.ResumableBatchSampler."
     )
 
 

@@ -43,7 +43,7 @@ class UnreadableError(CheckpointError):
 
 
 @dataclass(frozen=True, order=True)
-class Found:
+class CheckpointFile:
     """A file that calls itself a checkpoint: what its name says, which need not be true.
 
     `written` is when, in seconds since 1970: of two files of one step the later one is the newer.
@@ -72,7 +72,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SaveResult:
     """What became of one attempt to save. `path` is None where it failed, and `problem` says why.
 
     `problem` also tells of a copy that failed where the machine's own disk took the file.
@@ -92,7 +92,7 @@ class Saved:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumeResult:
     """Where to go on: the number of steps that are done, 0 for a fresh start, and from which file."""
 
     step: int
@@ -115,8 +115,8 @@ class Store:
     first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
     deleted there, since what is deleted on Drive still counts. `local` is a folder of its own in the
     machine's temporary one when left out. Drive in turn takes a file into a cache and sends it later. So
-    copies to Drive begin at least `every` seconds apart, 300 when left out: a file then rests for ten
-    minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
+    copies to Drive begin at least `min_seconds_between_copies` apart, 300 when left out: a file then rests
+    for ten minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
@@ -130,7 +130,7 @@ class Store:
         folder: str | Path,
         keep: int = 2,
         local: str | Path | None = None,
-        every: float | None = None,
+        min_seconds_between_copies: float | None = None,
     ):
         if keep < 1:
             raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
@@ -141,14 +141,16 @@ class Store:
         on_drive = self.folder.is_relative_to(_DRIVE)
         if local is None and on_drive:
             local = _local_folder(self.folder)
-        if every is None:
-            every = _REST if on_drive else 0
+        if min_seconds_between_copies is None:
+            min_seconds_between_copies = _REST if on_drive else 0
         self.local = _ready(Path(local)) if local else None
         self._copier = (
-            Copier(self.folder, self._older, self._gone, _reason, every) if local else None
+            Copier(self.folder, self._older, self._gone, _reason, min_seconds_between_copies)
+            if local
+            else None
         )
 
-    def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> Saved:
+    def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> SaveResult:
         """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
 
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
@@ -177,7 +179,7 @@ class Store:
         elif self._copier:
             problem = self._uncopied()
             self._copier.send(path, suffix)
-        return Saved(step, path, size, time.perf_counter() - start, problem)
+        return SaveResult(step, path, size, time.perf_counter() - start, problem)
 
     def wait(self) -> None:
         """Wait until the newest checkpoint is in `folder`, or warn that it could not be copied."""
@@ -185,7 +187,7 @@ class Store:
             self._copier.wait()
             self._uncopied()
 
-    def files(self, suffix: str = "") -> list[Found]:
+    def files(self, suffix: str = "") -> list[CheckpointFile]:
         """Return the checkpoints of both folders, the newest first, without opening any.
 
         `suffix` leaves out all other kinds. Of one step the local file comes first. Raises
@@ -199,7 +201,7 @@ class Store:
         kept = [*here, *there]
         return sorted(kept, key=lambda one: (one.step, one in here, one.written), reverse=True)
 
-    def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[Found, _T] | None:
+    def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[CheckpointFile, _T] | None:
         """Return the newest checkpoint that is whole and what `reader(path)` returns of it; None for none.
 
         Each that is not whole gets a `CheckpointWarning`, and the one before it is tried. `suffix` is as
@@ -308,16 +310,18 @@ def _local_folder(folder: Path) -> Path:
     return path / f"{folder.name}-{place}"
 
 
-def _files_in(folder: Path, suffix: str) -> Iterator[Found]:
+def _files_in(folder: Path, suffix: str) -> Iterator[CheckpointFile]:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
         if (match := _NAME.fullmatch(path.name)) and path.name.endswith(suffix):
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                yield Found(int(match[1]), path.stat().st_mtime, int(match[2]), match[3], path)
+                yield CheckpointFile(
+                    int(match[1]), path.stat().st_mtime, int(match[2]), match[3], path
+                )
 
 
-def refuse_another(
+def check_compatible(
     path: Path, what: str, there: Mapping[str, str], here: Mapping[str, str], hint: str = ""
 ) -> None:
     """Raise `CheckpointError` where the file at `path` is of another `what`, such as "model".

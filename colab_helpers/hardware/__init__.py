@@ -19,7 +19,7 @@ __all__ = ["Chip", "Device", "Inventory", "catalog", "find_chip", "list_devices"
 
 
 def list_devices(
-    evidence: runtime.Evidence | None = None,
+    evidence: runtime.Probe | None = None,
     nvml: Any = None,
     run: Callable[..., subprocess.CompletedProcess] = subprocess.run,
 ) -> Inventory:
@@ -28,7 +28,7 @@ def list_devices(
     `evidence`, `nvml` (a module with nvidia-ml-py's functions) and `run` are there for recorded
     machines; leave them out to ask this one. Nothing is raised: what failed is in `problems`.
     """
-    seen = runtime.observe() if evidence is None else evidence
+    seen = runtime.probe() if evidence is None else evidence
     described = runtime.describe(seen)
     found: list[Device] = []
     problems: list[str] = []

@@ -42,13 +42,13 @@ class Chip:
     confidence: str
     capability: str | None = None
     units: int | None = None
-    lanes: int | None = None
+    fp32_lanes: int | None = None
     memory_mib: int | None = None
     links: Mapping[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
 
     @property
-    def room(self) -> int:
+    def usable_memory(self) -> int:
         """Bytes of memory that its driver shows, or where that is not known its data sheet."""
         return int(self.memory_mib * MIB if self.memory_mib else self.memory)
 

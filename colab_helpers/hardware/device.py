@@ -29,13 +29,13 @@ class Device:
     uuid: str | None = field(default=None, repr=False, compare=False)
 
     @property
-    def lanes(self) -> int | None:
+    def fp32_lanes(self) -> int | None:
         """Numbers in float32 that are worked on at once: vector width times cores, or the chip's.
 
         A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4; some cores have two units.
         """
         if self.kind != "CPU":
-            return self.chip.lanes if self.chip else None
+            return self.chip.fp32_lanes if self.chip else None
         width = 16 if "avx512f" in self.features else 8 if "avx2" in self.features else 4
         return width * (self.cores or 1)
 

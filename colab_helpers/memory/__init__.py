@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from colab_helpers.memory.allocator import Allocator
 from colab_helpers.memory.footprint import Footprint, footprint
-from colab_helpers.memory.meter import Meter, TraceError, tensor_bytes
+from colab_helpers.memory.meter import MemoryTracker, TraceError, tensor_bytes
 from colab_helpers.memory.tracking import track
 
 __all__ = [
     "Allocator",
     "Footprint",
-    "Meter",
+    "MemoryTracker",
     "TraceError",
     "footprint",
     "tensor_bytes",

@@ -60,14 +60,14 @@ class Allocator:
     """The memory of one card of `total` bytes, of which `context` are CUDA's own; `index` is its number.
 
     >>> card = Allocator(100 * MIB)
-    >>> block = card.take(3 * MIB)
+    >>> block = card.allocate(3 * MIB)
     >>> card.counts["allocated"].current // MIB, card.counts["reserved"].current // MIB
     (3, 20)
     """
 
     def __init__(self, total: int, context: int = 0, index: int = 0):
         self.total, self.context, self.index = total, context, index
-        self.allowed = total
+        self.limit = total
         self.counts = {name: Count() for name in ("allocated", "requested", "reserved")}
         self.retries = self.out_of_memory = 0
         self.history: list[dict] | None = None
@@ -76,11 +76,11 @@ class Allocator:
         self._segments: list[Block] = []  # the first block of each
 
     @property
-    def free(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes that the driver would call free."""
         return self.total - self.context - self.counts["reserved"].current
 
-    def take(self, requested: int) -> Block:
+    def allocate(self, requested: int) -> Block:
         """Return a block for `requested` bytes; raises `OutOfMemory`, with the message of CUDA's."""
         size = max(SMALLEST, _up(requested, SMALLEST))
         small = size <= SMALL
@@ -92,7 +92,7 @@ class Allocator:
         self._note("alloc", requested)
         return block
 
-    def give(self, block: Block) -> None:
+    def free(self, block: Block) -> None:
         """Take `block` back: it joins free neighbors and stays in the cache."""
         self.counts["allocated"].change(-block.size)
         self.counts["requested"].change(-block.requested)
@@ -126,7 +126,7 @@ class Allocator:
         """Return how memory is divided: for each segment its blocks, as (bytes, "used" or "free").
 
         >>> card = Allocator(2**30)
-        >>> card.give(card.take(4 * MIB))
+        >>> card.free(card.allocate(4 * MIB))
         >>> card.segments()
         [[(20971520, 'free')]]
         """
@@ -165,7 +165,7 @@ class Allocator:
 
     def _has_room(self, segment: int) -> bool:
         reserved = self.counts["reserved"].current + segment
-        return reserved <= self.allowed and reserved + self.context <= self.total
+        return reserved <= self.limit and reserved + self.context <= self.total
 
     def _split(self, block: Block, size: int) -> None:
         rest = block.size - size
@@ -187,13 +187,14 @@ class Allocator:
 
     def _message(self, requested: int) -> str:
         allocated, reserved = (self.counts[name].current for name in ("allocated", "reserved"))
-        limit = f"{_size(self.allowed)} allowed; " if self.allowed < self.total else ""
+        limit = f"{_size(self.limit)} allowed; " if self.limit < self.total else ""
         return (
             f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {self.index} has a total "
-            f"capacity of {_size(self.total)} of which {_size(self.free)} is free. Including non-PyTorch "
-            f"memory, this process has {_size(reserved + self.context)} memory in use. {limit}Of the "
-            f"allocated memory {_size(allocated)} is allocated by PyTorch, and {_size(reserved - allocated)} "
-            "is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+            f"capacity of {_size(self.total)} of which {_size(self.free_bytes)} is free. Including "
+            f"non-PyTorch memory, this process has {_size(reserved + self.context)} memory in use. {limit}"
+            f"Of the allocated memory {_size(allocated)} is allocated by PyTorch, and "
+            f"{_size(reserved - allocated)} is reserved by PyTorch but unallocated. If reserved but "
+            "unallocated memory is large try setting "
             "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
             "Memory Management  "
             "(https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"

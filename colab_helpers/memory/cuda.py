@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from colab_helpers.memory.meter import Meter, tensor_bytes, tensors_in
+from colab_helpers.memory.meter import MemoryTracker, tensor_bytes, tensors_in
 
 _HISTORY = 100_000  # events of CUDA's allocator to keep for a timeline
 
@@ -23,7 +23,7 @@ class _Reading:
     reserved: int
 
 
-class _CudaMeter(Meter):
+class _CudaMeter(MemoryTracker):
     """Asks CUDA's caching allocator, for the bytes that tensors asked for: blocks are larger."""
 
     def __init__(self, device: torch.device, known: int):
@@ -35,7 +35,7 @@ class _CudaMeter(Meter):
         self._kept: tuple[_Reading, list[int]] | None = None
 
     @property
-    def live(self) -> int:
+    def allocated(self) -> int:
         return self._reading().live - self._start + self._known
 
     @property
@@ -71,7 +71,7 @@ class _CudaMeter(Meter):
 
 
 @contextmanager
-def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator[Meter]:
+def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator[MemoryTracker]:
     """Ask the allocator in this block; `budget` limits what it reserves.
 
     `device` is one GPU; `known` exists already and counts.
@@ -83,7 +83,7 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
     if budget is not None:
         # CUDA's limit is on what the allocator reserves, so nothing may be cached.
         torch.cuda.empty_cache()
-        more = budget - meter.live
+        more = budget - meter.allocated
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(allowed, fraction), device)

@@ -52,7 +52,7 @@ class FakeTensors(TorchDispatchMode):
         return (*outputs, workspace.new_empty(_bytes_kept(args)))
 
 
-class Outsiders(TorchDispatchMode):
+class FakeExternalTensors(TorchDispatchMode):
     """Puts fake tensors in the place of real ones that a step uses: a data set, a mask, a frozen model.
 
     So nothing writes to them, and they do not count: they are there already. A real tensor that is

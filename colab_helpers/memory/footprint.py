@@ -93,7 +93,7 @@ def footprint(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.fakes import FakeTensors, Outsiders
+    from colab_helpers.memory.fakes import FakeExternalTensors, FakeTensors
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device
@@ -106,7 +106,7 @@ def footprint(
     ):
         fakes = _fakes(model, mode)
         fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
-        outsiders = Outsiders(mode)
+        outsiders = FakeExternalTensors(mode)
         stage = _Stage(model, forward, fake, device, fakes, outsiders, watch or nullcontext)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
@@ -161,9 +161,9 @@ class _Stage(nn.Module):
             self.outsiders,
         ):
             self.outsiders.meter = meter
-            standing = meter.live
+            standing = meter.allocated
             loss = self._loss(batch_size)
-            activations = meter.live - standing
+            activations = meter.allocated - standing
             loss.backward()
             gradients = tensor_bytes([fake.grad for fake in self.fakes if fake.grad is not None])
             self.optimizer.step()

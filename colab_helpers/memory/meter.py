@@ -31,7 +31,7 @@ def tensor_bytes(things: Any) -> int:
     return sum(storages.values())
 
 
-class Meter:
+class MemoryTracker:
     """Live and peak bytes of one device inside a `track` block, with a timeline.
 
     Bytes are those of tensors made since the block began, and of `known` ones. When the block has
@@ -44,7 +44,7 @@ class Meter:
         self.marks: list[tuple[int, str]] = []
 
     @property
-    def live(self) -> int:
+    def allocated(self) -> int:
         """Bytes of tensors that are alive now."""
         raise NotImplementedError
 
@@ -68,7 +68,7 @@ class Meter:
 
     def __str__(self) -> str:
         held = "" if self.reserved is None else f"; {_units.mib(self.reserved)} reserved"
-        return f"{_units.mib(self.live)} alive, {_units.mib(self.peak)} at most{held}"
+        return f"{_units.mib(self.allocated)} alive, {_units.mib(self.peak)} at most{held}"
 
     __repr__ = __str__
 

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from colab_helpers import _units
-from colab_helpers.memory.meter import Meter, tensors_in
+from colab_helpers.memory.meter import MemoryTracker, tensors_in
 
 
 @contextmanager
@@ -53,7 +53,7 @@ class _Alive:
     reference: weakref.ref
 
 
-class StorageMeter(Meter):
+class StorageMeter(MemoryTracker):
     """Counts storages by their death, which a weak reference tells.
 
     `changes` are all that were seen, in order; those before `begin` are of what was there already.
@@ -66,7 +66,7 @@ class StorageMeter(Meter):
         self._live = self._peak = self._begun = self._standing = self._born = 0
 
     @property
-    def live(self) -> int:
+    def allocated(self) -> int:
         """Bytes of storages that are alive now."""
         return self._live
 
@@ -150,8 +150,8 @@ class _Storages(TorchDispatchMode):
         before = self.meter.state()
         result = function(*args, **kwargs)
         self.meter.note_all(result)
-        wanted = self.meter.live - before.live
-        if self.budget is not None and wanted > 0 and self.meter.live > self.budget:
+        wanted = self.meter.allocated - before.live
+        if self.budget is not None and wanted > 0 and self.meter.allocated > self.budget:
             del result  # the traceback must not keep it alive
             self.meter.undo(before)
             raise torch.OutOfMemoryError(_message(wanted, before.live, self.budget))

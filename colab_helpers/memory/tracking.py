@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from colab_helpers.memory.cuda import track_cuda
-from colab_helpers.memory.meter import Meter
+from colab_helpers.memory.meter import MemoryTracker
 from colab_helpers.memory.storages import count_storages
 
 
 @contextmanager
 def track(
     device: torch.device | str = "cpu", budget: int | None = None, known: Any = ()
-) -> Iterator[Meter]:
+) -> Iterator[MemoryTracker]:
     """Count the bytes of tensors on `device` in this block.
 
     `known`: modules, optimizers or tensors that exist already and shall be counted too. `budget`, in
@@ -26,7 +26,7 @@ def track(
     >>> with track() as meter:
     ...     x = torch.zeros(1000)
     ...     y = x[500:]  # a view: no bytes of its own
-    >>> meter.live, meter.peak
+    >>> meter.allocated, meter.peak
     (4000, 4000)
     """
     device = torch.device(device)

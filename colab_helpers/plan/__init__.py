@@ -11,21 +11,21 @@ from colab_helpers.hardware.overheads import overheads
 from colab_helpers.plan.command import show
 from colab_helpers.plan.estimates import (
     Estimate,
-    ceilings,
     cheapest,
     estimates,
+    roofline_seconds,
     seconds_on,
 )
-from colab_helpers.plan.trace import Operation, StepTrace, trace_step
+from colab_helpers.plan.trace import StepTrace, TracedOp, trace_step
 
 __all__ = [
     "Estimate",
-    "Operation",
     "StepTrace",
-    "ceilings",
+    "TracedOp",
     "cheapest",
     "estimates",
     "overheads",
+    "roofline_seconds",
     "seconds_on",
     "show",
     "trace_step",

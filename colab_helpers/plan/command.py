@@ -68,7 +68,8 @@ def show(
     checked = all(expected.rates(estimate.chip.key).checked for estimate in table)
     corner = "" if checked else "estimates, unchecked"
     lines = [
-        f"{work.batch_size:,} in a batch: {_units.quantity(work.flop, 'FLOP')}, {work.calls:,} operations; "
+        f"{work.batch_size:,} in a batch: {_units.quantity(work.flops, 'FLOP')}, "
+        f"{work.num_ops:,} operations; "
         f"tensors take {_units.gib(work.footprint.peak)} at the worst moment.",
         f"{corner:20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
@@ -78,8 +79,9 @@ def show(
         least, most = estimate.hours(steps)
         cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
         lines.append(
-            f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} {_units.gib(estimate.up_to):>10} "
-            f"{_units.gib(estimate.has):>10} {_times(estimate.low, estimate.high):>21} "
+            f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} "
+            f"{_units.gib(estimate.reserved_bytes):>10} "
+            f"{_units.gib(estimate.capacity_bytes):>10} {_times(estimate.low, estimate.high):>21} "
             f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
             f"{'  ' + estimate.note if estimate.note else ''}"
         )
@@ -106,9 +108,9 @@ def to_json(
     return json.dumps(
         {
             "batch_size": work.batch_size,
-            "flop": work.flop,
-            "moved": work.moved,
-            "calls": work.calls,
+            "flops": work.flops,
+            "bytes_accessed": work.bytes_accessed,
+            "num_ops": work.num_ops,
             "peak": work.footprint.peak,
             "parts": work.footprint.parts,
             "cheapest": best.choice if best else None,
@@ -123,8 +125,8 @@ def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
         "choice": estimate.choice,
         "chip": estimate.chip.key,
         "fits": estimate.fits,
-        "up_to": estimate.up_to,
-        "has": estimate.has,
+        "reserved_bytes": estimate.reserved_bytes,
+        "capacity_bytes": estimate.capacity_bytes,
         "seconds": [estimate.low, estimate.high],
         "hours": estimate.hours(steps),
         "free": estimate.free,

@@ -10,7 +10,7 @@ from colab_helpers.hardware import Chip, catalog
 from colab_helpers.hardware.overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
 from colab_helpers.plan import accuracy
-from colab_helpers.plan.trace import Operation, StepTrace
+from colab_helpers.plan.trace import StepTrace, TracedOp
 
 #: More than any card has: what a step would reserve, if it could.
 _ENDLESS = 2**50
@@ -18,16 +18,16 @@ _ENDLESS = 2**50
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one machine would say. `low` and `high` are seconds of a step, `up_to` bytes.
+    """What one machine would say. `low` and `high` are seconds of a step, `reserved_bytes` bytes.
 
-    `up_to` is what the step reserves at most, with `overheads`. `units_per_hour` is None where nobody has
-    told them. `note` says what is different there.
+    `reserved_bytes` is what the step reserves at most, with `overheads`. `units_per_hour` is None where it
+    is not known. `note` says what is different there.
     """
 
     choice: str
     chip: Chip
     fits: bool
-    up_to: int
+    reserved_bytes: int
     low: float
     high: float
     units_per_hour: float | None
@@ -35,9 +35,9 @@ class Estimate:
     note: str = ""
 
     @property
-    def has(self) -> int:
+    def capacity_bytes(self) -> int:
         """Bytes of memory that the chip has, as its driver or its data sheet tells."""
-        return self.chip.room
+        return self.chip.usable_memory
 
     def hours(self, steps: int) -> tuple[float, float]:
         """Return the hours that `steps` steps take, at least and at most."""
@@ -73,14 +73,14 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
         if key not in catalog():
             raise KeyError(f"no chip {key!r} in the catalog. There are: {', '.join(catalog())}")
         chip, machine = catalog()[key], menu.get(key)
-        fits, up_to = _memory(work, chip)
+        fits, reserved_bytes = _memory(work, chip)
         low, high = seconds_on(work, chip)
         table.append(
             Estimate(
                 choice=machine.choice if machine else chip.name,
                 chip=chip,
                 fits=fits,
-                up_to=up_to,
+                reserved_bytes=reserved_bytes,
                 low=low,
                 high=high,
                 units_per_hour=machine.units_per_hour if machine else None,
@@ -94,21 +94,21 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the seconds of a step on `chip`, at least and at most.
 
-    Both start from `ceilings` and take the factors by which published trainings in that precision missed
-    theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the work,
-    or the work behind them. At most: every launch is waited for. `work` is a traced step.
+    Both start from `roofline_seconds` and take the factors by which published trainings in that precision
+    missed theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the
+    work, or the work behind them. At most: every launch is waited for. `work` is a traced step.
     """
-    halves = sum(one.count * one.flop for one in work.operations if one.format in ("fp16", "bf16"))
-    quick, slow = accuracy.factors(chip.key, half=halves > work.flop / 2)
-    sure = sum(ceilings(work, chip).values())
+    halves = sum(one.count * one.flops for one in work.operations if one.format in ("fp16", "bf16"))
+    quick, slow = accuracy.measured_over_roofline(chip.key, half=halves > work.flops / 2)
+    sure = sum(roofline_seconds(work, chip).values())
     rates = expected.rates(chip.key)
     if "launch" not in rates:  # a TPU's compiler makes one program of the step
         return quick * sure, slow * sure
     launch = rates["launch"]
-    return max(quick * sure, work.calls * launch.low), slow * sure + work.calls * launch.high
+    return max(quick * sure, work.num_ops * launch.low), slow * sure + work.num_ops * launch.high
 
 
-def ceilings(work: StepTrace, chip: Chip) -> dict[str, float]:
+def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
     """Return the seconds of a step by family, if every operation ran at the rates that `expected` has.
 
     Each operation takes as long as the slower of its FLOP and its bytes. The largest family comes first.
@@ -147,28 +147,30 @@ def _most_units(estimate: Estimate, steps: int) -> float:
 def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
     context, driver, *workspaces = (overhead.on(chip) for overhead in overheads())
-    room = chip.room
+    room = chip.usable_memory
     if chip.kind != "GPU":
         return work.footprint.peak <= room, work.footprint.peak
-    up_to = _reserved(work, Allocator(_ENDLESS), workspaces) + context + driver
+    reserved_bytes = _reserved(work, Allocator(_ENDLESS), workspaces) + context + driver
     try:
         _reserved(work, Allocator(room - driver, context), workspaces)
     except OutOfMemory:
-        return False, up_to
-    return True, up_to
+        return False, reserved_bytes
+    return True, reserved_bytes
 
 
 def _reserved(work: StepTrace, card: Allocator, workspaces: Iterable[int]) -> int:
     for size in workspaces:
-        card.take(size)
+        card.allocate(size)
     return work.replay(card)
 
 
-def _at_least(operation: Operation, rates: expected.Rates) -> float:
+def _at_least(operation: TracedOp, rates: expected.Rates) -> float:
     wanted = _format_on(operation.format, rates)
     if wanted == "fp32" and operation.family == "convolutions" and "tf32" in rates:
         wanted = "tf32"  # as cuDNN convolves unless it is told not to
-    return max(operation.flop / rates[wanted].value, operation.moved / rates["memory"].value)
+    return max(
+        operation.flops / rates[wanted].value, operation.bytes_accessed / rates["memory"].value
+    )
 
 
 def _format_on(number_format: str, rates: expected.Rates) -> str:
@@ -179,7 +181,7 @@ def _format_on(number_format: str, rates: expected.Rates) -> str:
 
 
 def _note(work: StepTrace, chip: Chip) -> str:
-    formats = {one.format for one in work.operations if one.flop}
+    formats = {one.format for one in work.operations if one.flops}
     lacking = sorted(formats - set(chip.peak) - {""})
     emulated = [name for name in lacking if name in expected.rates(chip.key)]
     missing = [name for name in lacking if name not in emulated]

@@ -36,17 +36,17 @@ _LOOK_UPS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
+class TracedOp:
     """One kind of call: which operation, on which shapes, and how often in a step.
 
-    `flop` and `moved` (bytes read and written) are of one call; `format` is the number format of its
-    first tensor with a decimal point, "" where there is none.
+    `flops` and `bytes_accessed` (bytes read and written) are of one call; `format` is the number format of
+    its first floating-point tensor, "" where there is none.
     """
 
     name: str
     count: int
-    flop: int
-    moved: int
+    flops: int
+    bytes_accessed: int
     format: str
 
     @property
@@ -58,7 +58,7 @@ class Operation:
             return "attention"
         if "rnn" in self.name:
             return "recurrent"
-        return "matmuls" if self.flop else "the rest"
+        return "matmuls" if self.flops else "the rest"
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,22 +70,22 @@ class StepTrace:
 
     batch_size: int
     footprint: Footprint
-    operations: tuple[Operation, ...]
+    operations: tuple[TracedOp, ...]
     changes: tuple[Change, ...]
     device: str
 
     @property
-    def flop(self) -> int:
+    def flops(self) -> int:
         """Floating-point operations of the step, of products, convolutions, attention, recurrent layers."""
-        return sum(one.count * one.flop for one in self.operations)
+        return sum(one.count * one.flops for one in self.operations)
 
     @property
-    def moved(self) -> int:
+    def bytes_accessed(self) -> int:
         """Bytes read and written by all operations, as if each began with empty caches."""
-        return sum(one.count * one.moved for one in self.operations)
+        return sum(one.count * one.bytes_accessed for one in self.operations)
 
     @property
-    def calls(self) -> int:
+    def num_ops(self) -> int:
         """Number of operations that compute or copy; views are not counted."""
         return sum(one.count for one in self.operations)
 
@@ -100,15 +100,15 @@ class StepTrace:
             before = held.pop(change.storage, None)
             size = change.bytes + (before.requested if before else 0)
             if size:
-                held[change.storage] = card.take(size)
+                held[change.storage] = card.allocate(size)
             if before:
-                card.give(before)
+                card.free(before)
         return card.counts["reserved"].peak
 
     def __str__(self) -> str:
         return (
-            f"{_units.quantity(self.flop, 'FLOP')}, {_units.quantity(self.moved, 'B')} moved by "
-            f"{self.calls:,} operations, {self.footprint}"
+            f"{_units.quantity(self.flops, 'FLOP')}, {_units.quantity(self.bytes_accessed, 'B')} moved by "
+            f"{self.num_ops:,} operations, {self.footprint}"
         )
 
     __repr__ = __str__
@@ -132,7 +132,7 @@ def trace_step(
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
     >>> work = trace_step(model, loss, 50, torch.optim.SGD(model.parameters()))
-    >>> work.flop, work.footprint.parameters
+    >>> work.flops, work.footprint.parameters
     (200000, 4040)
     """
     recorder = _Recorder()
@@ -148,7 +148,7 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.changes: list[Change] = []
-        self._kinds: dict[tuple, Operation] = {}
+        self._kinds: dict[tuple, TracedOp] = {}
         self._counts: Counter[tuple] = Counter()
 
     def beside(self, meter: StorageMeter) -> _Recorder:
@@ -185,15 +185,15 @@ class _Recorder(TorchDispatchMode):
         read = new if name in _LOOK_UPS else given
         written = list(tensors_in(_written(function, args, kwargs)))
         formats = [_FORMATS[tensor.dtype] for tensor in given if tensor.dtype in _FORMATS]
-        self._kinds[key] = Operation(
+        self._kinds[key] = TracedOp(
             name=name,
             count=0,  # known at the end
-            flop=_flop(function, args, kwargs, result),
-            moved=sum(_bytes_of(tensor) for tensor in [*read, *new, *written]),
+            flops=_flop(function, args, kwargs, result),
+            bytes_accessed=sum(_bytes_of(tensor) for tensor in [*read, *new, *written]),
             format=formats[0] if formats else "",
         )
 
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[TracedOp, ...]:
         """Return what was seen, equal calls as one."""
         return tuple(replace(one, count=self._counts[key]) for key, one in self._kinds.items())
 
@@ -263,6 +263,6 @@ def _scores_flop(query: torch.Tensor, key: torch.Tensor) -> int:
 
 
 def _recurrent_flop(args: Any) -> int:
-    """Two for each weight, row and moment: input (moments, rows, width), two tables of weights."""
-    moments, rows, _ = args[0].shape
-    return 2 * moments * rows * sum(prod(table.shape) for table in args[1:3])
+    """Two for each weight, sequence and position: input (seq_len, batch, width), two tables of weights."""
+    seq_len, batch, _ = args[0].shape
+    return 2 * seq_len * batch * sum(prod(table.shape) for table in args[1:3])

@@ -10,19 +10,19 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from colab_helpers import __version__, colab_images, hardware, runtime
-from colab_helpers import _traces as traces
+from colab_helpers import _machine_signs as signs
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
-from colab_helpers.preflight.state import State, Wants, known
+from colab_helpers.preflight.state import Requirements, State, known
 from colab_helpers.problems import Finding
 
 __all__ = [
     "CHECKS",
     "OldHelperError",
+    "Requirements",
     "State",
     "StatusCard",
-    "Wants",
     "inspect",
     "run_checks",
     "status_card",
@@ -33,18 +33,18 @@ class OldHelperError(RuntimeError):
     """This helper is older than the lesson that uses it: run the lesson's set-up cell again."""
 
 
-def inspect(wants: Wants | None = None) -> State:
+def inspect(wants: Requirements | None = None) -> State:
     """Collect the state of this machine for the checks. Starts no framework.
 
     `wants` is what a lesson asks for; nothing when left out.
     """
-    seen = runtime.observe()
+    seen = runtime.probe()
     return State(
         runtime=runtime.describe(seen),
         inventory=hardware.list_devices(seen),
-        wants=wants or Wants(),
+        wants=wants or Requirements(),
         evidence=seen,
-        traces=traces.collect(seen.packages),
+        traces=signs.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 
@@ -92,7 +92,9 @@ def status_card(
             f"The helper here is {__version__}, and this lesson needs {version}. Run %pip uninstall -y "
             "colab-helpers, restart the session, then run this cell again."
         )
-    wants = Wants(accelerator, chip, tuple(packages.split()), tuple(optional.split()), origin)
+    wants = Requirements(
+        accelerator, chip, tuple(packages.split()), tuple(optional.split()), origin
+    )
     state = inspect(wants)
     found = run_checks(state)
     if lesson:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from colab_helpers import hardware, problems
 from colab_helpers import runtime as _runtime
-from colab_helpers._traces import Traces
+from colab_helpers._machine_signs import Traces
 
 
 @dataclass(frozen=True)
-class Wants:
+class Requirements:
     """What a lesson asks for: an accelerator kind, a chip of the catalog, import names.
 
     `helper_from`: the repository, as owner/name, whose helper it was written for.
@@ -31,8 +31,8 @@ class State:
 
     runtime: _runtime.Runtime
     inventory: hardware.Inventory
-    wants: Wants = field(default_factory=Wants)
-    evidence: _runtime.Evidence = field(default_factory=_runtime.Evidence)
+    wants: Requirements = field(default_factory=Requirements)
+    evidence: _runtime.Probe = field(default_factory=_runtime.Probe)
     traces: Traces = field(default_factory=Traces)
     loaded: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,6 +1,6 @@
 """Where this code runs: platform, accelerator, memory, packages.
 
-`observe` collects what the machine shows from outside, without importing a framework and without
+`probe` collects what the machine shows from outside, without importing a framework and without
 touching a chip; `describe` judges it. The two are apart so that any machine ever recorded can be
 judged again on any other.
 """
@@ -14,19 +14,19 @@ from colab_helpers.runtime.description import (
     describe,
     hides_gpus,
 )
-from colab_helpers.runtime.evidence import DRIVE, WATCHED_PACKAGES, Evidence, observe
-from colab_helpers.runtime.log_noise import LogNoise, quiet
+from colab_helpers.runtime.evidence import DRIVE, WATCHED_PACKAGES, Probe, probe
+from colab_helpers.runtime.log_noise import LogNoise, capture_stderr
 
 __all__ = [
     "DRIVE",
     "PLATFORM_NAMES",
     "TPU_PCI_DEVICES",
     "WATCHED_PACKAGES",
-    "Evidence",
     "LogNoise",
+    "Probe",
     "Runtime",
+    "capture_stderr",
     "describe",
     "hides_gpus",
-    "observe",
-    "quiet",
+    "probe",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colab_helpers import _traces as traces
+from colab_helpers import _machine_signs as signs
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
@@ -41,11 +41,11 @@ WATCHED_PACKAGES = """
 """.split()
 
 #: Where Colab mounts Google Drive.
-DRIVE = traces.DRIVE
+DRIVE = signs.DRIVE
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Probe:
     """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs."""
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class Evidence:
     disk_free: int = 0
 
 
-def observe() -> Evidence:
+def probe() -> Probe:
     """Collect the evidence of this machine. Starts no framework and no child process."""
     total, available = _ram()
     disk_total, disk_free = _disk()
-    return Evidence(
+    return Probe(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},
         shell=_shell(),
         paths=tuple(path for path in WATCHED_PATHS if Path(path).exists()),
@@ -123,7 +123,7 @@ def _cores() -> int:
 def _disk() -> tuple[int, int]:
     """Total and free bytes where this process stands; 0 where a dropped mount does not answer."""
     try:
-        usage = shutil.disk_usage(traces.working_folder())
+        usage = shutil.disk_usage(signs.working_folder())
     except OSError:
         return 0, 0
     return usage.total, usage.free

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 @dataclass
 class LogNoise:
-    """What was written to the process's stderr inside `quiet`."""
+    """What was written to the process's stderr inside `capture_stderr`."""
 
     text: str = ""
 
 
 @contextmanager
-def quiet() -> Iterator[LogNoise]:
+def capture_stderr() -> Iterator[LogNoise]:
     """Keep what C++ libraries write to stderr while they start; show it if the block raises.
 
     Works on the file descriptor, below Python's own `sys.stderr`.
 
-    >>> with quiet() as log:
+    >>> with capture_stderr() as log:
     ...     _ = os.write(2, b"noise")
     >>> log.text
     'noise'

@@ -75,7 +75,7 @@ def gather(answer: Callable) -> str:
 
     ended = ranks.run(try_it, n=3, timeout=10, check=False)
     for rank, held in enumerate(ended):
-        if isinstance(held, ranks.Failed):
+        if isinstance(held, ranks.RankError):
             raise NotYet(f"Rank {rank} ended with: {held}")
     if ended == [[10.0, -1.0, -1.0], [-1.0, 11.0, -1.0], [-1.0, -1.0, 12.0]]:
         raise NotYet("Nobody has received anything.")

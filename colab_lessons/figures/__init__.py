@@ -16,17 +16,17 @@ from colab_lessons.figures.activity import activity
 from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.kernels import sectors, writers
-from colab_lessons.figures.lanes import lanes
-from colab_lessons.figures.levels import levels
+from colab_lessons.figures.killed_run import killed_run
 from colab_lessons.figures.lifetimes import lifetimes
-from colab_lessons.figures.lives import lives
-from colab_lessons.figures.numbers import bit_layout
+from colab_lessons.figures.number_formats import bit_layout
 from colab_lessons.figures.panels import panels
 from colab_lessons.figures.parts import parts
 from colab_lessons.figures.prices import prices
+from colab_lessons.figures.quantization_levels import quantization_levels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
-from colab_lessons.figures.roofs import roofs
+from colab_lessons.figures.roofline import roofline
+from colab_lessons.figures.simd_lanes import simd_lanes
 from colab_lessons.figures.stacked import stacked
 from colab_lessons.figures.trace import trace
 
@@ -41,19 +41,19 @@ __all__ = [
     "contenders",
     "finish",
     "grouped",
-    "lanes",
-    "levels",
+    "killed_run",
     "lifetimes",
     "lines",
-    "lives",
     "panels",
     "parts",
     "prices",
+    "quantization_levels",
     "race",
     "ratios",
     "ring",
-    "roofs",
+    "roofline",
     "sectors",
+    "simd_lanes",
     "stacked",
     "systolic",
     "timeline",

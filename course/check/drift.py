@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from colab_helpers import colab_images
 from colab_helpers._distributions import distribution, normal
-from course.table import Course, CourseError
+from course.config import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.
 _EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")

@@ -16,8 +16,8 @@ from nbformat import NotebookNode
 
 from colab_doctor.notebook import cells, removed
 from colab_lessons import replay
+from course.config import Course, CourseError, Lesson
 from course.run import execute
-from course.table import Course, CourseError, Lesson
 from course.write import assemble, parts
 
 MOST_LINES = 30  # a code cell
@@ -302,14 +302,14 @@ def _is_folded(cell: NotebookNode) -> bool:
 def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     """Check that a lesson's parts have minutes that add up, and that teachers' notes find theirs."""
     try:
-        divided = parts.of(lesson, assemble.build(course, lesson))
+        divided = parts.split_into_parts(lesson, assemble.build(course, lesson))
     except CourseError as error:
         return [str(error)]
     titles = {part.title for part in divided}
     lost = {note.part for note in parts.notes(course, lesson)} - titles
     return [
         *parts.problems(lesson, divided),
-        *parts.lost(course, lesson),
+        *parts.unmatched_questions(course, lesson),
         *(
             f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."
             for part in sorted(lost)

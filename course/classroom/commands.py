@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course.table import Course, CourseError
+from course.config import Course, CourseError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

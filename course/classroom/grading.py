@@ -12,7 +12,7 @@ import re
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
 SCHEMA = 3

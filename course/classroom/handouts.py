@@ -16,8 +16,8 @@ from nbformat.v4 import new_markdown_cell
 from colab_helpers import _files
 from colab_lessons import exercises
 from course.classroom import grading, questions, template
+from course.config import COLAB, Course, CourseError, Lesson
 from course.publish import archive
-from course.table import COLAB, Course, CourseError, Lesson
 from course.write import assemble, parts
 
 _SHEET = template("predictions.html")
@@ -70,7 +70,7 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
     for lesson in lessons:
         for short in (False, True)[: 1 + has_short_cut(lesson)]:
             given = for_students(course, lesson, short)
-            text = assemble.dumps(moved(course, lessons, given, place, short))
+            text = assemble.dumps(relink(course, lessons, given, place, short))
             if left := left_over(course, lesson, text):
                 raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
             path = folder / "students" / f"{_name(lesson, short)}.ipynb"
@@ -78,7 +78,7 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
         sheet = prediction_sheet(course, lesson)
         solved = assemble.dumps(for_teachers(course, lesson))
         source = grading.assignment(course, lesson)
-        assignment = assemble.dumps(moved(course, lessons, source, place))
+        assignment = assemble.dumps(relink(course, lessons, source, place))
         graded = folder / "nbgrader" / "source" / lesson.slug
         bundled.append(_files.write(folder / "students" / f"{lesson.slug}-predictions.html", sheet))
         written += [
@@ -148,11 +148,11 @@ def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
 
 def prediction_sheet(course: Course, lesson: Lesson) -> str:
     """Return a page to print: every prediction of a lesson, with room for what one says and what it was."""
-    asked = questions.of(assemble.build(course, lesson))
+    asked = questions.predictions_in(assemble.build(course, lesson))
     return _SHEET.render(title=f"{lesson.number:02d} · {lesson.title}", questions=asked)
 
 
-def moved(
+def relink(
     course: Course,
     lessons: Sequence[Lesson],
     notebook: NotebookNode,

@@ -23,7 +23,7 @@ class Question:
     choices: tuple[str, ...] = ()
 
 
-def of(notebook: Any) -> list[Question]:
+def predictions_in(notebook: Any) -> list[Question]:
     """Return the predictions of a lesson's notebook in order; fields that begin filled in are settings."""
     found: list[Question] = []
     text = ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from course.classroom import template
 from course.classroom.submissions import Submission, mask
-from course.classroom.summary import FAR, ClassWork, Guessed, LessonWork, Student, device_of
+from course.classroom.summary import FAR, ClassWork, LessonWork, PredictionStats, Student, device_of
 
 _WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge
@@ -139,7 +139,7 @@ def _who(student: Student, names: bool) -> str:
     return student.submission.file if names else f"student {student.number}"
 
 
-def _dots(guess: Guessed, students: dict[int, Student], names: bool) -> list[_Dot]:
+def _dots(guess: PredictionStats, students: dict[int, Student], names: bool) -> list[_Dot]:
     """A dot for each, one above the other where several stand at one place; heights count from below."""
     found: list[_Dot] = []
     for number, off in guess.times_off:

@@ -11,7 +11,7 @@ from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
 from course.classroom import submissions, summary, template
 from course.classroom.untrusted import Notebook, parse
-from course.table import Course
+from course.config import Course
 from course.write import outputs
 
 _RATES = {

@@ -143,7 +143,7 @@ def _code(cell: NotebookNode, kind: str) -> Iterator[NotebookNode]:
         yield from (text(one.text, "notes") for one in outputs if "text" in one)
         return
     if kind == "skip":
-        for question in questions.of(NotebookNode(cells=[cell])):
+        for question in questions.predictions_in(NotebookNode(cells=[cell])):
             if question.choices:
                 yield text(" · ".join(f"`{choice}`" for choice in question.choices), "-")
         return

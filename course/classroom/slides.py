@@ -19,7 +19,7 @@ from pygments.formatters import HtmlFormatter
 from colab_helpers import _files
 from course import npm
 from course.classroom import TEMPLATES, slide_cells, template
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import assemble, parts
 
 #: Of reveal.js, what a deck needs: https://revealjs.com, MIT.
@@ -38,7 +38,7 @@ def write(
     """
     ran = assemble.read(course.notebook(lesson)) if executed is None else executed
     notebook = _with_outputs(assemble.build(course, lesson), ran)
-    whole = [part for part in parts.of(lesson, notebook) if part.minutes]
+    whole = [part for part in parts.split_into_parts(lesson, notebook) if part.minutes]
     decks = {lesson.slug: whole}
     if sum(part.minutes for part in whole) > parts.SHORT:
         decks[f"{lesson.slug}-{parts.SHORT}"] = parts.cut(whole)

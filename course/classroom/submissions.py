@@ -28,12 +28,12 @@ from course.classroom.untrusted import (
     STATUS,
     Cell,
     Notebook,
-    handed_to_machines,
+    machine_outputs,
     parse,
     records,
     text_of,
 )
-from course.table import Course
+from course.config import Course
 from course.write import assemble
 
 MOST_BYTES = 500 * 10**6  # of a file; a larger one is not opened
@@ -54,7 +54,7 @@ class _Known:
 
 
 @dataclass(frozen=True)
-class Failed:
+class CellError:
     """A cell that ended in an error: its first line, and the known problem's id and title, or ""."""
 
     text: str
@@ -72,7 +72,7 @@ class Submission:
     record: Record | None = None
     predictions: Mapping[str, Prediction] = field(default_factory=dict)
     exercises: Mapping[str, Tried] = field(default_factory=dict)
-    errors: tuple[Failed, ...] = ()
+    errors: tuple[CellError, ...] = ()
     ran: int = 0
     problems: tuple[str, ...] = ()
     same_as: str = ""
@@ -143,7 +143,7 @@ def _known(course: Course, slug: str) -> _Known:
     stored = parse(path.read_bytes()) if path.exists() else Notebook(())
     runs = {
         data.get("run", {}).get("id", "")
-        for data in handed_to_machines(stored)
+        for data in machine_outputs(stored)
         if data.get("kind") == "record"
     }
     shown = {cell.source: _shown(cell) for cell in stored.cells if cell.outputs}
@@ -238,7 +238,7 @@ def _predictions(
     """What was predicted: as the run recorded it, else as it stands in the fields; and what differs."""
     fields = questions.entered(notebook)
     found, changed = {}, []
-    for question in questions.of(lesson):
+    for question in questions.predictions_in(lesson):
         now = Prediction(fields.get(question.name), None)  # type: ignore[arg-type]
         kept = record.predictions.get(question.name) if record else None
         found[question.name] = kept or now
@@ -252,7 +252,7 @@ def _predictions(
 def _exercises(known: set[str], notebook: Notebook, record: Record | None) -> dict[str, Tried]:
     """The last word on each exercise: what its cell shows, and how often it was tried from the record."""
     kept = dict(record.exercises) if record else {}
-    for data in handed_to_machines(notebook):
+    for data in machine_outputs(notebook):
         id, status, message = (data.get(key) for key in ("exercise", "status", "message"))
         if data.get("kind") == "exercise" and isinstance(id, str) and status in STATUS:
             tries = max(kept[id].tries if id in kept else 0, int(status != "open"))
@@ -260,7 +260,7 @@ def _exercises(known: set[str], notebook: Notebook, record: Record | None) -> di
     return {id: one for id, one in kept.items() if id in known}
 
 
-def _errors(notebook: Notebook) -> Iterator[Failed]:
+def _errors(notebook: Notebook) -> Iterator[CellError]:
     failed = [
         output
         for cell in notebook.cells
@@ -276,9 +276,9 @@ def _errors(notebook: Notebook) -> Iterator[Failed]:
         explained = colab_doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
         if explained.finding:
             known = colab_doctor.known_problems()[explained.id]
-            yield Failed(text, known.id, known.title, explained.fix)
+            yield CellError(text, known.id, known.title, explained.fix)
         else:
-            yield Failed(text)
+            yield CellError(text)
 
 
 def counted(handed: Sequence[Submission]) -> list[Submission]:

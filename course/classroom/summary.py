@@ -12,8 +12,8 @@ from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
 from course.classroom import questions
 from course.classroom.questions import Question
-from course.classroom.submissions import Failed, Submission, counted, mask
-from course.table import Course
+from course.classroom.submissions import CellError, Submission, counted, mask
+from course.config import Course
 from course.write import assemble
 
 NEAR = 2  # times too much or too little that count as near
@@ -29,7 +29,7 @@ class Student:
 
 
 @dataclass(frozen=True)
-class Guessed:
+class PredictionStats:
     """The answers to one question: (number of the student, prediction)."""
 
     question: Question
@@ -97,7 +97,7 @@ class Task:
 
     id: str
     title: str
-    standing: Mapping[str, tuple[int, ...]]
+    by_status: Mapping[str, tuple[int, ...]]
     mistakes: tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -112,10 +112,10 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Met:
+class ErrorGroup:
     """An error that was met: its text, what it means where that is known, and by whom."""
 
-    error: Failed
+    error: CellError
     students: tuple[int, ...]
 
 
@@ -126,22 +126,22 @@ class LessonWork:
     slug: str
     title: str
     students: tuple[Student, ...]
-    guesses: tuple[Guessed, ...]
+    guesses: tuple[PredictionStats, ...]
     tasks: tuple[Task, ...]
 
     @property
     def topics(self) -> list[str]:
         """What to talk about: where most were far off, the commonest mistake, what most left open."""
         found = [_far_off(self.guesses)]
-        hard = max(self.tasks, key=lambda task: len(task.standing["wrong"]), default=None)
+        hard = max(self.tasks, key=lambda task: len(task.by_status["wrong"]), default=None)
         if hard and hard.mistakes:
-            wrong = len(hard.standing["wrong"])
+            wrong = len(hard.by_status["wrong"])
             text, who = hard.mistakes[0]
             same = f"; {len(who)} of them made the same mistake: {text}" if len(who) > 1 else "."
             found.append(f"Exercise {hard.title}: {wrong} have a wrong answer{same}")
-        left = max(self.tasks, key=lambda task: len(task.standing["open"]), default=None)
-        if left and 2 * len(left.standing["open"]) > len(self.students):
-            many = f"{len(left.standing['open'])} of {len(self.students)}"
+        left = max(self.tasks, key=lambda task: len(task.by_status["open"]), default=None)
+        if left and 2 * len(left.by_status["open"]) > len(self.students):
+            many = f"{len(left.by_status['open'])} of {len(self.students)}"
             found.append(f"Exercise {left.title} is open for {many}.")
         return [topic for topic in found if topic]
 
@@ -152,7 +152,7 @@ class ClassWork:
 
     lessons: tuple[LessonWork, ...]
     machines: tuple[Machine, ...]
-    errors: tuple[Met, ...]
+    errors: tuple[ErrorGroup, ...]
     left_out: tuple[Submission, ...]
 
     @property
@@ -177,7 +177,7 @@ def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
             lesson.slug,
             f"{lesson.number:02d} · {lesson.title}",
             tuple(mine),
-            tuple(_guesses(questions.of(built[lesson.slug]), mine)),
+            tuple(_guesses(questions.predictions_in(built[lesson.slug]), mine)),
             tuple(_tasks(questions.exercises(built[lesson.slug]), mine)),
         )
         for lesson in course.lessons
@@ -192,7 +192,7 @@ def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
     )
 
 
-def _far_off(guesses: Sequence[Guessed]) -> str:
+def _far_off(guesses: Sequence[PredictionStats]) -> str:
     """The question at which most were off by more than ten; "" where nobody was."""
     far = max(guesses, key=lambda one: len(one.too_much) + len(one.too_little), default=None)
     much, little = (len(far.too_much), len(far.too_little)) if far else (0, 0)
@@ -206,25 +206,25 @@ def _far_off(guesses: Sequence[Guessed]) -> str:
     )
 
 
-def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[Guessed]:
+def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[PredictionStats]:
     for question in asked:
         answers = [
             (one.number, one.submission.predictions[question.name])
             for one in students
             if question.name in one.submission.predictions
         ]
-        yield Guessed(question, tuple(answers))
+        yield PredictionStats(question, tuple(answers))
 
 
 def _tasks(titles: Mapping[str, str], students: Sequence[Student]) -> Iterable[Task]:
     for id, title in titles.items():
-        standing: dict[str, list[int]] = {"right": [], "wrong": [], "open": []}
+        by_status: dict[str, list[int]] = {"right": [], "wrong": [], "open": []}
         mistakes: dict[str, list[int]] = defaultdict(list)
         texts: dict[str, str] = {}  # one student's words stand for all who made the same mistake
         for one in students:
             tried = one.submission.exercises.get(id)
             if tried is not None:
-                standing[tried.status].append(one.number)
+                by_status[tried.status].append(one.number)
                 if tried.status == "wrong":
                     mistakes[mask(tried.message)].append(one.number)
                     texts.setdefault(mask(tried.message), tried.message)
@@ -232,7 +232,7 @@ def _tasks(titles: Mapping[str, str], students: Sequence[Student]) -> Iterable[T
         yield Task(
             id,
             title.replace("`", ""),
-            {status: tuple(numbers) for status, numbers in standing.items()},
+            {status: tuple(numbers) for status, numbers in by_status.items()},
             tuple((texts[kind].replace("`", ""), tuple(numbers)) for kind, numbers in ordered),
         )
 
@@ -280,9 +280,9 @@ def _range(values: Sequence[Value]) -> str:
     return texts[1] if len(numbers) == 1 else f"{texts[1]} ({texts[0]} to {texts[2]})"
 
 
-def _errors(students: Sequence[Student]) -> Iterable[Met]:
+def _errors(students: Sequence[Student]) -> Iterable[ErrorGroup]:
     met: dict[str, list[int]] = defaultdict(list)
-    first: dict[str, Failed] = {}
+    first: dict[str, CellError] = {}
     for one in students:
         for error in one.submission.errors:
             key = error.id or mask(error.text)
@@ -290,4 +290,4 @@ def _errors(students: Sequence[Student]) -> Iterable[Met]:
             if one.number not in met[key]:
                 met[key].append(one.number)
     for key, numbers in sorted(met.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield Met(first[key], tuple(numbers))
+        yield ErrorGroup(first[key], tuple(numbers))

@@ -75,7 +75,7 @@ def text_of(value: Any) -> str:
 
 def records(notebook: Notebook, problems: list[str]) -> Iterator[Record]:
     """Yield the records that a notebook holds; why one cannot be read goes into `problems`."""
-    for data in handed_to_machines(notebook):
+    for data in machine_outputs(notebook):
         if data.get("kind") == "record":
             try:
                 yield _checked(Record.from_dict(data))
@@ -114,7 +114,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300
 
 
-def handed_to_machines(notebook: Notebook) -> Iterator[Mapping[str, Any]]:
+def machine_outputs(notebook: Notebook) -> Iterator[Mapping[str, Any]]:
     """Yield what the cells of a notebook handed to machines: records, and verdicts on exercises."""
     for cell in notebook.cells:
         for output in cell.outputs:

@@ -27,7 +27,7 @@ from course.fake_gpu.machines import Machine, machines
 __all__ = ["VARIABLE", "environment", "install", "machines"]
 
 VARIABLE = "FAKE_GPU"
-_AT_START = str(Path(__file__).with_name("at_start"))
+_AT_START = str(Path(__file__).with_name("startup"))
 
 #: Where PyTorch's tensors lie, once it is imported.
 torch_places: Any = None
@@ -50,7 +50,7 @@ def install(key: str) -> None:
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
         "colab_helpers.runtime.evidence": lambda module: driver.answer_evidence(module, machine),
-        "colab_helpers._traces": lambda module: driver.answer_traces(module, machine),
+        "colab_helpers._machine_signs": lambda module: driver.answer_machine_signs(module, machine),
         "colab_lessons.exercises": _leave_speed_out,
     }
     if machine.is_nvidia:

@@ -53,26 +53,26 @@ def used_mib(index: int) -> int:
     if places is None:
         return _IDLE_MIB
     card = places.allocators[index]
-    return _IDLE_MIB + (card.total - card.free) // MIB
+    return _IDLE_MIB + (card.total - card.free_bytes) // MIB
 
 
 def answer_evidence(evidence: ModuleType, machine: Machine) -> None:
     """Let the helper see the machine's files and its processor's kind."""
-    observe = evidence.observe
+    probe = evidence.probe
 
     def seen() -> Any:
         if machine.is_nvidia:
             return dataclasses.replace(
-                observe(), nvidia_smi=True, paths=("/dev/nvidia0", "/dev/nvidiactl")
+                probe(), nvidia_smi=True, paths=("/dev/nvidia0", "/dev/nvidiactl")
             )
-        return dataclasses.replace(observe(), system="Darwin", machine="arm64")
+        return dataclasses.replace(probe(), system="Darwin", machine="arm64")
 
-    evidence.observe = seen  # type: ignore[attr-defined]
+    evidence.probe = seen  # type: ignore[attr-defined]
 
 
-def answer_traces(traces: ModuleType, machine: Machine) -> None:
+def answer_machine_signs(signs: ModuleType, machine: Machine) -> None:
     """Let PyTorch look as if it had been built for the machine."""
-    traces.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
+    signs.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
 
 
 def write_nvidia_smi(folder: Path, machine: Machine) -> Path:

@@ -102,15 +102,15 @@ class Places:
 
     def check_room(self, size: int, index: int) -> None:
         """Raise `torch.OutOfMemoryError` where a card has no room for so many bytes."""
-        self.allocators[index].give(self._take(size, index))
+        self.allocators[index].free(self._take(size, index))
 
     def _take(self, size: int, index: int) -> Block:
         try:
-            return self.allocators[index].take(size)
+            return self.allocators[index].allocate(size)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(str(error)) from None
 
     def _forget(self, key: int) -> None:
         _, index, block = self._lying.pop(key)
         if block is not None:
-            self.allocators[index].give(block)
+            self.allocators[index].free(block)

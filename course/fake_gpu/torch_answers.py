@@ -113,7 +113,7 @@ def _memory_answers(places: Places) -> dict[str, Any]:
         return lambda device=None: getattr(card(device).counts[name], what)
 
     def allow(fraction: float, device: Any = None) -> None:
-        card(device).allowed = int(fraction * card(device).total)
+        card(device).limit = int(fraction * card(device).total)
 
     def record(enabled: str | None = "all", *_: Any, device: Any = None, **__: Any) -> None:
         card(device).history = [] if enabled else None
@@ -129,7 +129,7 @@ def _memory_answers(places: Places) -> dict[str, Any]:
         "mem_get_info": lambda device=None: (card(device).free, card(device).total),
         "set_per_process_memory_fraction": allow,
         "get_per_process_memory_fraction": lambda device=None: (
-            card(device).allowed / card(device).total
+            card(device).limit / card(device).total
         ),
         "_record_memory_history": record,
         "_snapshot": lambda device=None, **_: {

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from colab_helpers import _files
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
 #: Folders that commands make, where there is no git to say so.

@@ -23,8 +23,8 @@ from pathlib import Path
 from packaging.version import Version
 
 from colab_helpers import _files
+from course.config import Course, CourseError, Release
 from course.publish import archive, retarget
-from course.table import Course, CourseError, Release
 from course.write import pages
 
 #: What one wheel holds: all that a notebook may import.
@@ -56,7 +56,7 @@ def build_wheel(root: Path, version: str = "") -> Wheel:
         if version:
             own = copy / "colab_helpers" / "__init__.py"
             own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
-        with _dated():
+        with _reviewable():
             [made] = WheelBuilder(str(copy)).build(directory=scratch, versions=["standard"])
         return Wheel(Path(made).name, _stored(Path(made)))
 
@@ -158,7 +158,7 @@ def _with_release(text: str, release: Release) -> str:
 
 
 @contextmanager
-def _dated() -> Iterator[None]:
+def _reviewable() -> Iterator[None]:
     before = os.environ.get("SOURCE_DATE_EPOCH")
     os.environ["SOURCE_DATE_EPOCH"] = EPOCH
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colab_helpers import _files
-from course.table import Course, CourseError
+from course.config import Course, CourseError
 from course.write import assemble, pages
 
 _OWNER, _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?", r"[A-Za-z0-9._-]+"

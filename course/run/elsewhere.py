@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 
+from course.config import CourseError
 from course.run import execute
-from course.table import CourseError
 
 
 def records(path: Path) -> Iterator[tuple[str, dict]]:

@@ -11,8 +11,8 @@ from jinja2 import Environment
 
 from colab_helpers import _files, preflight
 from colab_lessons.reference import Record, RecordError
+from course.config import Course, CourseError
 from course.run import execute
-from course.table import Course, CourseError
 
 _PAGE = Path(__file__).with_suffix(".html")
 

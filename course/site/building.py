@@ -15,8 +15,8 @@ import jupytext
 import colab_doctor
 from colab_helpers import _files
 from course import npm
+from course.config import Course, CourseError
 from course.site import lesson_pages, problems, python, staging
-from course.table import Course, CourseError
 
 #: A page without its pictures; the whole site. In bytes.
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6

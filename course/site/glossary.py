@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colab_lessons import reference
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 
 TERMS = Path(__file__).with_suffix(".toml")
 

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from colab_helpers._output import RECORD_MIME
-from course.table import Course, Lesson
+from course.config import Course, Lesson
 from course.write import assemble
 from course.write.tables import table
 

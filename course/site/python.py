@@ -6,8 +6,8 @@ from pathlib import Path
 
 from colab_helpers import _files
 from course import npm
+from course.config import Course
 from course.publish import archive
-from course.table import Course
 
 #: Of the package, what a page loads; the rest is for Node and for editors.
 _FILES = (

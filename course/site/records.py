@@ -6,7 +6,7 @@ import itertools
 
 from colab_helpers import _units, facts, published
 from colab_lessons import reference
-from course.table import Course
+from course.config import Course
 from course.write.tables import table
 
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from colab_helpers import _files, expected
 from colab_lessons import figures, reference
+from course.config import Course, CourseError
 from course.site import chips, glossary, lesson_pages, problems, records
-from course.table import Course, CourseError
 from course.write import assemble
 
 HERE = Path(__file__).parent

@@ -25,7 +25,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from colab_helpers import _files, hardware
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import replay
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import outputs, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"

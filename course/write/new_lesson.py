@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from colab_helpers import _files
-from course.table import Course, CourseError
+from course.config import Course, CourseError
 
 #: What is filled in, by `str.format`: a row, a text, judges, a teacher's page.
 TEMPLATES = Path(__file__).parent / "templates"

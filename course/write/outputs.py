@@ -15,7 +15,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from colab_helpers import _files
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 
 
 def path(course: Course) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from colab_helpers import _files, hardware
 from colab_lessons import reference
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import assemble, outputs, parts, planner
 from course.write.tables import table
 
@@ -195,7 +195,7 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
 
 def parts_table(course: Course, lesson: Lesson) -> str:
     """The parts of a lesson with their minutes, in the whole lesson and in the short cut."""
-    divided = parts.of(lesson, assemble.build(course, lesson))
+    divided = parts.split_into_parts(lesson, assemble.build(course, lesson))
     short = min(parts.SHORT, lesson.minutes)
     rows = (
         (

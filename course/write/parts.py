@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from nbformat import NotebookNode
 
-from course.table import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
 SHORT = 45  # minutes of the short cut
@@ -41,7 +41,7 @@ class Note:
     answer: str = ""
 
 
-def of(lesson: Lesson, notebook: NotebookNode) -> list[Part]:
+def split_into_parts(lesson: Lesson, notebook: NotebookNode) -> list[Part]:
     """Return the parts of a lesson's notebook in order; what stands above the first heading is no part.
 
     Raises `CourseError` for a part without minutes, and for a heading inside a cell.
@@ -95,7 +95,7 @@ def notes(course: Course, lesson: Lesson) -> list[Note]:
     return asked + stated
 
 
-def lost(course: Course, lesson: Lesson) -> list[str]:
+def unmatched_questions(course: Course, lesson: Lesson) -> list[str]:
     """Say which questions of the page for teachers have no part, or no answer, where they are read."""
     text = _page(course, lesson)
     _, _, below = text.partition("\n## Questions for the class")

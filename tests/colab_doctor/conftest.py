@@ -9,7 +9,7 @@ import time
 import pytest
 
 import colab_doctor
-from colab_helpers import _traces as traces
+from colab_helpers import _machine_signs as signs
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def session(tmp_path, monkeypatch):
             f"{name}/__init__.py,,\n{name}-{version}.dist-info/METADATA,,\n"
         )
         if old:
-            before = time.time() - traces.running() - 3600
+            before = time.time() - signs.running() - 3600
             os.utime(about / "METADATA", (before, before))
         importlib.invalidate_caches()
 

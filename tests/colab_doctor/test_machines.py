@@ -72,8 +72,8 @@ def test_numbers_of_every_release():
     ("asked", "says"), [("9.31 TiB", "12.7 GiB"), ("3.73 GiB", "1.0 GiB are free")]
 )
 def test_an_array_that_is_too_large(monkeypatch, asked, says):
-    seen = runtime.Evidence(ram_total=int(12.7 * GIB), ram_available=GIB)
-    monkeypatch.setattr(runtime, "observe", lambda: seen)
+    seen = runtime.Probe(ram_total=int(12.7 * GIB), ram_available=GIB)
+    monkeypatch.setattr(runtime, "probe", lambda: seen)
     text = f"Unable to allocate {asked} for an array with shape (500, 9) and data type float64"
     [clue] = told(f"raise MemoryError({text!r})").diagnoses
     assert says in clue.observation

@@ -13,7 +13,7 @@ import pytest
 import colab_doctor
 from colab_doctor.__main__ import main
 from colab_doctor.notebook import cells, removed
-from course import table
+from course import config
 
 ROOT = Path(__file__).parents[2]
 
@@ -195,7 +195,7 @@ def test_a_notebook_for_a_tpu_that_uses_tensorflow():
 
 
 def test_the_lessons_have_nothing_that_is_gone():
-    course = table.load()
+    course = config.load()
     for lesson in course.lessons:
         stored = json.loads(course.notebook(lesson).read_text("utf-8"))
         assert [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colab_doctor.diagnosis import Failure, diagnose, installed
-from colab_helpers import _traces as traces
+from colab_helpers import _machine_signs as signs
 from tests.colab_doctor.conftest import told
 
 
@@ -39,7 +39,7 @@ def test_without_anything_that_reads_requirements(session, monkeypatch):
     assert not told("import asker")
 
 
-@pytest.mark.skipif(not traces.running(), reason="when this process started is unknown here")
+@pytest.mark.skipif(not signs.running(), reason="when this process started is unknown here")
 def test_a_package_that_was_replaced_under_the_session(session, tmp_path):
     session("provider", "__version__ = '1.0'")
     importlib.import_module("provider")

@@ -32,7 +32,7 @@ class Network:
         return forward
 
 
-class Sentences(nn.Module):
+class LSTMLanguageModel(nn.Module):
     """An LSTM of `hidden` numbers between two tables of `width`."""
 
     def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
@@ -64,9 +64,9 @@ def images(side: int) -> Callable[[int], torch.Tensor]:
     return lambda rows: torch.rand(rows, 3, side, side)
 
 
-def token_ids(vocabulary: int, moments: int) -> Callable[[int], torch.Tensor]:
-    """Return what makes so many rows of `moments` numbers below `vocabulary`."""
-    return lambda rows: torch.randint(vocabulary, (rows, moments))
+def token_ids(vocabulary: int, seq_len: int) -> Callable[[int], torch.Tensor]:
+    """Return what makes so many rows of `seq_len` numbers below `vocabulary`."""
+    return lambda rows: torch.randint(vocabulary, (rows, seq_len))
 
 
 class Twice(nn.Module):
@@ -121,7 +121,7 @@ def pixels(rows):
 NETWORKS = {
     "MLP": Network(mlp, pixels, 10, 8),
     "CNN with BatchNorm": Network(cnn, images(24), 10, 8),
-    "LSTM": Network(lambda: Sentences(100, 64, 128), token_ids(100, 24), 100, 8),
+    "LSTM": Network(lambda: LSTMLanguageModel(100, 64, 128), token_ids(100, 24), 100, 8),
     "GPT": Network(lambda: gpt(96), token_ids(96, 32), 96, 8),
     "GPT, large vocabulary": Network(lambda: gpt(8000), token_ids(8000, 32), 8000, 8),
     "tied weights": Network(lambda: Tied(2000, 64), token_ids(2000, 16), 2000, 8),

@@ -56,7 +56,7 @@ def test_every_row_is_there_and_none_is_of_another_chip():
 def test_what_nobody_measured_is_inferred_and_says_so():
     g4 = expected.rates("G4")
     assert g4["bf16"].confidence == "L" and "data sheet" in g4["bf16"].note
-    low, high = expected.shares("memory")
+    low, high = expected.fraction_of_peak("memory")
     assert (g4["memory"].low, g4["memory"].high) == pytest.approx(
         (low * catalog()["G4"].bandwidth, high * catalog()["G4"].bandwidth)
     )
@@ -65,7 +65,7 @@ def test_what_nobody_measured_is_inferred_and_says_so():
 
 def test_seconds_add_up_at_most_and_overlap_at_best():
     t4 = expected.rates("T4")
-    work = t4.seconds(flop=4.17e12, moved=120e9, launches=1000, upload=9.7e9)
+    work = t4.seconds(flops=4.17e12, bytes_accessed=120e9, launches=1000, upload=9.7e9)
     assert work.low == pytest.approx(1.0)
     assert work.high == pytest.approx(1 + 0.5 + 0.02 + 1)
     assert len(work.basis) == 4 and "not checked on a card" in str(work)
@@ -73,7 +73,7 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     slow = t4.seconds(upload=3.748e9, pinned=False)
     assert slow.low == slow.high == pytest.approx(1.0)
     with pytest.raises(KeyError, match="There are: bf16"):
-        t4.seconds(flop=1, dtype="fp8")
+        t4.seconds(flops=1, dtype="fp8")
     with pytest.raises(KeyError, match="There are: T4"):
         expected.rates("T5")
 

@@ -6,11 +6,9 @@ import pytest
 from colab_helpers import hardware, runtime
 
 MIB = 2**20
-GPU_MACHINE = runtime.Evidence(
-    nvidia_smi=True, paths=("/dev/nvidia0",), cores=2, ram_total=8 * 2**30
-)
-TPU_MACHINE = runtime.Evidence(pci=((0x1AE0, 0x0063),), cores=24)
-PLAIN_MACHINE = runtime.Evidence(cores=2)
+GPU_MACHINE = runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",), cores=2, ram_total=8 * 2**30)
+TPU_MACHINE = runtime.Probe(pci=((0x1AE0, 0x0063),), cores=24)
+PLAIN_MACHINE = runtime.Probe(cores=2)
 
 # What NVML and nvidia-smi answered for these chips (names and MiB from public logs of 2026).
 RECORDED = {
@@ -201,9 +199,9 @@ def test_a_card_with_limits_of_its_own_has_its_own_row():
 def test_gpus_are_those_that_cuda_shows(visible, expected):
     lines = "".join(smi_line(name, 100, "8.0", "580", f"GPU-{name}1") for name in "abc")
     env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    seen = runtime.Evidence(env=env, nvidia_smi=True, paths=("/dev/nvidia0",))
+    seen = runtime.Probe(env=env, nvidia_smi=True, paths=("/dev/nvidia0",))
     if visible == "GPU":
-        seen = runtime.Evidence(nvidia_smi=True, paths=("/dev/nvidia0",))
+        seen = runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",))
         found = hardware.nvidia.gpus(
             FakeNVML(*RECORDED["T4"], fails_at="init"), fake_smi(lines), visible
         )[0]
@@ -243,7 +241,7 @@ processor\t: 1
 model name\t: AMD EPYC 7B12 (the second)
 """
 ARM = "processor\t: 0\nFeatures\t: fp asimd asimdhp sve bf16\n"
-SEEN = runtime.Evidence(cores=2, ram_total=8 * 2**30, ram_available=5 * 2**30, machine="aarch64")
+SEEN = runtime.Probe(cores=2, ram_total=8 * 2**30, ram_available=5 * 2**30, machine="aarch64")
 
 
 def cpuinfo(folder, text):
@@ -256,7 +254,7 @@ def test_a_processor_is_read_from_cpuinfo(tmp_path):
     assert (found.kind, found.name, found.source) == ("CPU", "AMD EPYC 7B12", "/proc/cpuinfo")
     assert found.features == ("avx2", "avx512f", "avx512_bf16")
     assert (found.cores, found.memory_total, found.memory_used) == (2, 8 * 2**30, 3 * 2**30)
-    assert found.lanes == 32
+    assert found.fp32_lanes == 32
 
 
 def test_an_arm_processor_has_features_and_no_model_name(tmp_path, monkeypatch):
@@ -278,14 +276,14 @@ def test_an_arm_processor_has_features_and_no_model_name(tmp_path, monkeypatch):
     ],
 )
 def test_lanes_of_a_cpu(features, cores, lanes):
-    assert hardware.Device("CPU", "x", "", cores=cores, features=features).lanes == lanes
+    assert hardware.Device("CPU", "x", "", cores=cores, features=features).fp32_lanes == lanes
 
 
 @pytest.mark.parametrize(
     ("evidence", "name"),
     [
-        (runtime.Evidence(system="Darwin", machine="arm64"), "GPU"),
-        (runtime.Evidence(paths=("/dev/kfd",)), "AMD GPU"),
+        (runtime.Probe(system="Darwin", machine="arm64"), "GPU"),
+        (runtime.Probe(paths=("/dev/kfd",)), "AMD GPU"),
     ],
 )
 def test_other_makers_gpus_are_devices_too(evidence, name):

@@ -54,10 +54,10 @@ def with_hostile_text(thing):
 def state():
     cpu = with_hostile_text(hardware.Device("CPU", "x", "", 2**34, cores=2))
     place = dataclasses.replace(
-        runtime.describe(runtime.Evidence()), python=HOSTILE, frameworks={HOSTILE: HOSTILE}
+        runtime.describe(runtime.Probe()), python=HOSTILE, frameworks={HOSTILE: HOSTILE}
     )
     gpu = dataclasses.replace(with_hostile_text(cpu), kind="GPU")
-    wants = preflight.Wants(HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,))
+    wants = preflight.Requirements(HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,))
     cpu = dataclasses.replace(cpu, kind="CPU")
     return preflight.State(place, hardware.Inventory((gpu, cpu), (HOSTILE,)), wants)
 

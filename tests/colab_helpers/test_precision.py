@@ -22,7 +22,7 @@ def cpu(*features):
 def test_format_is_pytorchs(entry):
     info = torch.finfo(entry.dtype)
     assert (entry.bits, entry.largest) == (info.bits, info.max)
-    assert entry.step == info.eps
+    assert entry.eps == info.eps
 
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=lambda entry: entry.name)
@@ -32,7 +32,7 @@ def test_bits_give_the_number_back(entry, value):
     assert (len(sign), len(exponent), len(mantissa)) == (1, entry.exponent, entry.mantissa)
     bias = 2 ** (entry.exponent - 1) - 1
     number = (1 + int(mantissa, 2) / 2**entry.mantissa) * 2.0 ** (int(exponent, 2) - bias)
-    assert (-number if sign == "1" else number) == pytest.approx(value, rel=entry.step)
+    assert (-number if sign == "1" else number) == pytest.approx(value, rel=entry.eps)
 
 
 @pytest.mark.parametrize(

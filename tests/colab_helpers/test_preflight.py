@@ -8,7 +8,7 @@ import pytest
 import colab_doctor
 from colab_helpers import hardware, preflight, problems, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._traces import Traces
+from colab_helpers._machine_signs import Traces
 
 GIB = 2**30
 MIB = 2**20
@@ -30,12 +30,12 @@ COLAB = {
 class Machine:
     """What a machine shows, and what problems have left behind on it."""
 
-    evidence: runtime.Evidence
+    evidence: runtime.Probe
     traces: Traces
 
 
 SOUND = Machine(
-    runtime.Evidence(
+    runtime.Probe(
         env={"COLAB_RELEASE_TAG": "x"}, shell="google.colab", python="3.13.15", cores=2,
         ram_total=13 * GIB, ram_available=11 * GIB, disk_total=100 * GIB, disk_free=60 * GIB,
         packages=COLAB, nvidia_smi=True, paths=("/dev/nvidia0",),
@@ -72,7 +72,7 @@ def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
     return preflight.State(
         runtime=runtime.describe(seen.evidence),
         inventory=hardware.Inventory(tuple(devices), tuple(problems)),
-        wants=preflight.Wants(**{"accelerator": "GPU", "chip": "T4", **wants}),
+        wants=preflight.Requirements(**{"accelerator": "GPU", "chip": "T4", **wants}),
         evidence=seen.evidence,
         traces=seen.traces,
         loaded=loaded or {},
@@ -345,7 +345,7 @@ def test_a_suffix_alone_asks_for_no_restart(loaded, installed, restart):
 
 
 def test_without_a_lesson_a_machine_without_an_accelerator_is_told():
-    seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Wants())
+    seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Requirements())
     [finding] = preflight.run_checks(seen)
     assert finding.id == "no-accelerator" and "GPU or TPU" in finding.observation
 

@@ -15,7 +15,7 @@ MACHINES = tomllib.loads((Path(__file__).parent / "environments.toml").read_text
 
 def recorded(machine):
     told = ("env", "shell", "nvidia_smi", "packages", "system", "machine")
-    return runtime.Evidence(
+    return runtime.Probe(
         **{key: machine[key] for key in told if key in machine},
         paths=tuple(machine.get("paths", ())),
         pci=tuple(map(tuple, machine.get("pci", ()))),
@@ -39,13 +39,13 @@ def test_this_machine_is_described():
 def test_only_watched_variables_are_kept(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setenv("COLAB_GPU", "1")
-    kept = runtime.observe().env
+    kept = runtime.probe().env
     assert "HF_TOKEN" not in kept and kept["COLAB_GPU"] == "1"
 
 
 @pytest.mark.parametrize("name", ["tensorflow", "tensorflow-cpu", "tensorflow-tpu"])
 def test_tensorflow_is_found_under_any_of_its_names(name):
-    found = runtime.describe(runtime.Evidence(packages={name: "2.20.0"}))
+    found = runtime.describe(runtime.Probe(packages={name: "2.20.0"}))
     assert found.frameworks == {"tensorflow": "2.20.0"}
 
 
@@ -105,7 +105,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
         return "1.0"
 
     monkeypatch.setattr(evidence.importlib.metadata, "version", version)
-    found = runtime.observe().packages
+    found = runtime.probe().packages
     assert "numpy" not in found and "torch" not in found and found["jax"] == "1.0"
 
 
@@ -121,7 +121,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
     ],
 )
 def test_gpus_hidden_from_cuda_are_none(value, accelerator):
-    seen = runtime.Evidence(
+    seen = runtime.Probe(
         env={"CUDA_VISIBLE_DEVICES": value}, nvidia_smi=True, paths=("/dev/nvidia0",)
     )
     assert runtime.describe(seen).accelerator == accelerator
@@ -136,11 +136,11 @@ def test_after_a_quiet_block_stderr_is_there_again_and_a_failure_tells_what_was_
     code = """
 import os
 from colab_helpers import runtime
-with runtime.quiet():
+with runtime.capture_stderr():
     os.write(2, b"hidden ")
 os.write(2, b"shown ")
 try:
-    with runtime.quiet():
+    with runtime.capture_stderr():
         os.write(2, b"noise ")
         raise ValueError
 except ValueError:

@@ -22,11 +22,11 @@ def test_a_ring_tells_how_many_parts_are_complete():
 
 def test_an_emptied_cache_leaves_no_segment():
     card = memory.Allocator(100 * 2**20)
-    kept, gone = card.take(4 * 2**20), card.take(30 * 2**20)
-    card.give(gone)
+    kept, gone = card.allocate(4 * 2**20), card.allocate(30 * 2**20)
+    card.free(gone)
     assert len(card.segments()) == 2
     card.empty_cache()
     assert [sum(size for size, _ in segment) for segment in card.segments()] == [20 * 2**20]
-    card.give(kept)
+    card.free(kept)
     card.empty_cache()
     assert card.segments() == []

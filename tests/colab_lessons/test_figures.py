@@ -34,11 +34,11 @@ def pictures():
             claims={"2 to 5 min": (120, 300), "more": (3600, float("inf"))},
         ),
         "lines": figures.lines([1, 2], {"m": [1, 2]}, title="t", xlabel="x", ylabel="y"),
-        "roofs": figures.roofs(
+        "roofline": figures.roofline(
             {"T4": (4e12, 240e9)}, title="t", dashed={"T4": (8e12, 320e9)}, points=[(1, 2e11), (100, 3e12)],
             names={"product": (300, 4e12)}, marks={"one text": 1.0},
         ),
-        "lanes": figures.lanes(CPU, [CHIPS["T4"], CHIPS["v5e"]], title="t"),
+        "simd_lanes": figures.simd_lanes(CPU, [CHIPS["T4"], CHIPS["v5e"]], title="t"),
     }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_alt_text_tells_what_is_seen(drawn):
     )
     assert "T4 6.00 s to 9.00 s" in drawn["contenders"].alt and "nanoGPT" in drawn["contenders"].alt
     assert "b 1.4 h (hatched)" in drawn["log bars"].alt
-    assert "2,560" in drawn["lanes"].alt
+    assert "2,560" in drawn["simd_lanes"].alt
 
 
 def test_pictures_stand_on_white_so_that_both_themes_read_them(drawn):
@@ -159,7 +159,7 @@ def test_log_bars_are_dots_and_claims_are_shaded_where_they_say(axes_of):
 
 def test_a_roof_bends_at_the_ridge_and_has_its_points(axes_of):
     [axes] = axes_of(
-        figures.roofs, {"T4": (8e12, 320e9)}, title="T", points=[(1, 2e11), (50, 7e12)],
+        figures.roofline, {"T4": (8e12, 320e9)}, title="T", points=[(1, 2e11), (50, 7e12)],
         names={"product": (300, 8e12)}, marks={"one text": 1.0}, dashed={"T4": (9e12, 400e9)},
     )  # fmt: skip
     roof, paper, points, product, mark = axes.lines

@@ -95,24 +95,24 @@ def test_computing_again_is_counted():
     )  # of this, each product of QKᵀ or PV: twice, masked half
     assert GPT2.computed == 6 * products + 6 * tied + 6 * attention
     assert again.computed - GPT2.computed == 2 * products + 2 * attention
-    assert again.flop == GPT2.flop == GPT2.computed + 6 * attention
+    assert again.flops == GPT2.flops == GPT2.computed + 6 * attention
 
 
 @pytest.mark.parametrize("key", ["T4", "L4", "A100-40"])
 def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
     chip = hardware.catalog()[key]
     for sizes in (GPT2, dataclasses.replace(GPT2, batch_size=40), XL):
-        fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.room
+        fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.usable_memory
         ways = transformer.ways_to_fit(sizes, chip)
         assert not (fits and ways)
         for way in ways:
-            assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.room
+            assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.usable_memory
             assert way.number_format == sizes.number_format and way.n_layer == sizes.n_layer
 
 
 def test_flop_are_counted_as_in_a_trace():
     sizes = dataclasses.replace(GPT2, batch_size=1, number_format="fp32")
-    assert traced(sizes).flop == pytest.approx(sizes.flop, rel=0.05)
+    assert traced(sizes).flops == pytest.approx(sizes.flops, rel=0.05)
 
 
 def test_more_never_takes_less():
@@ -135,7 +135,7 @@ def test_the_largest_batch_is_the_largest():
     t4 = hardware.catalog()["T4"]
     rows = transformer.largest_batch(GPT2, t4)
     left = [
-        transformer.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.room
+        transformer.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.usable_memory
         for n in (rows, rows + 1)
     ]
     assert left[0] <= 1 - transformer.SPARE < left[1]

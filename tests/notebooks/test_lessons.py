@@ -7,13 +7,13 @@ import nbformat
 import pytest
 
 from colab_lessons import replay
-from course import fake_gpu, table
+from course import config, fake_gpu
 from course.check import assertions, comparison, conditions, static
-from course.run import execute, sound
+from course.run import checks, execute
 from course.write import assemble
 from tests import slow
 
-COURSE = table.load()
+COURSE = config.load()
 #: What a lesson goes without, the first in `make test`; `course conditions` takes away one by one.
 LEFT_OUT = [
     ("04_tensorflow_on_gpu", ("tensorflow",)),
@@ -57,7 +57,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    none(sound.run_problems(outcome))
+    none(checks.run_problems(outcome))
     stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
     none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
@@ -80,9 +80,9 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
         environment["WITHOUT"] = " ".join(missing)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
-    none(sound.run_problems(as_gpu))
+    none(checks.run_problems(as_gpu))
     if lesson.accelerator == "GPU":  # one that asks for none may measure on the CPU
-        none(sound.device_problems(as_gpu, "GPU"))
+        none(checks.device_problems(as_gpu, "GPU"))
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
     broken = assertions.broken_in([record])
@@ -105,7 +105,7 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     lacking = conditions.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    none(sound.run_problems(outcome))
+    none(checks.run_problems(outcome))
     check_what_is_replayed(lesson, outcome, missing)
 
 

@@ -155,9 +155,9 @@ def test_numbers_of_a_measurement():
 def test_a_wait_that_is_dear_for_the_budget_is_said():
     device = AsynchronousDevice(1e-9, waiting=2e-3, launching=25e-9)
     found = device.measure(budget=0.01)
-    assert "give a larger budget" in found.doubt and found.doubt in str(found)
+    assert "give a larger budget" in found.warning and found.warning in str(found)
     assert device.now < 0.1
-    assert not AsynchronousDevice(1e-3, waiting=10e-6).measure(budget=0.1).doubt
+    assert not AsynchronousDevice(1e-3, waiting=10e-6).measure(budget=0.1).warning
 
 
 def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
@@ -177,7 +177,7 @@ def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
     turns = [name for name, _ in itertools.groupby(order)]
     assert turns[-4:] == ["slow", "fast"] * 2
     assert len(found["slow"].times) == len(found["fast"].times)
-    assert benchmark.faster(found["slow"], found["fast"]).value == pytest.approx(3)
+    assert benchmark.speedup(found["slow"], found["fast"]).value == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
     ],
 )
 def test_a_ratio_is_rounded_to_its_spread_and_clear_only_outside_it(fast, said, clear):
-    ratio = benchmark.faster(benchmark.Measurement((3.0, 3.0, 3.0)), benchmark.Measurement(fast))
-    assert (str(ratio), ratio.clear) == (said, clear)
+    ratio = benchmark.speedup(benchmark.Measurement((3.0, 3.0, 3.0)), benchmark.Measurement(fast))
+    assert (str(ratio), ratio.is_significant) == (said, clear)
 
 
 def test_nothing_is_faster_than_a_call_that_took_no_measurable_time():
     with pytest.raises(ValueError, match="more repeats"):
-        benchmark.faster(benchmark.Measurement((1.0,)), benchmark.Measurement((0.0, 0.0)))
+        benchmark.speedup(benchmark.Measurement((1.0,)), benchmark.Measurement((0.0, 0.0)))

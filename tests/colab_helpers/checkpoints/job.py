@@ -45,7 +45,7 @@ def parts():
     }
 
 
-BATCHES = checkpoints.Batches(examples=300, batch_size=32)
+BATCHES = checkpoints.ResumableBatchSampler(examples=300, batch_size=32)
 DATA = torch.rand(300, 64, generator=torch.Generator().manual_seed(1))
 
 

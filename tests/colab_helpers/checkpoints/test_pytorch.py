@@ -272,7 +272,7 @@ Pair = collections.namedtuple("Pair", "a b")
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (object(), "a object, has no state_dict, .* checkpoints.Batches"),
+        (object(), "a object, has no state_dict, .* checkpoints.ResumableBatchSampler"),
         ({"now": Mine()}, r"part.now is a .*test_pytorch\.Mine. .* run any code"),
         ({"losses": [1.0, numpy.float64(2)]}, r"part.losses\[1\] is a numpy.float64. .*float\("),
         ([numpy.zeros(2)], r"part\[0\] is a numpy.ndarray. .*torch.from_numpy"),
@@ -301,7 +301,7 @@ def test_generators_of_python_and_numpy_go_on():
 
 
 def test_batches_from_anywhere_are_those_of_the_whole_run():
-    batches = checkpoints.Batches(examples=103, batch_size=10, seed=4)
+    batches = checkpoints.ResumableBatchSampler(examples=103, batch_size=10, seed=4)
     whole = [rows for _, rows in zip(range(45), batches.starting_at(0), strict=False)]
     assert whole == [batches[step] for step in range(45)]
     for begin in (1, 9, 10, 11, 37):
@@ -310,21 +310,21 @@ def test_batches_from_anywhere_are_those_of_the_whole_run():
         seen = [row for rows in whole[10 * epoch : 10 * epoch + 10] for row in rows]
         assert len(set(seen)) == 100
     assert whole[0] != whole[10] and whole[:10] != [
-        checkpoints.Batches(103, 10, seed=5)[step] for step in range(10)
+        checkpoints.ResumableBatchSampler(103, 10, seed=5)[step] for step in range(10)
     ]
     with pytest.raises(ValueError, match="there is none"):
-        checkpoints.Batches(examples=3, batch_size=4)
+        checkpoints.ResumableBatchSampler(examples=3, batch_size=4)
 
 
 def test_a_loader_takes_them_as_its_batch_sampler():
     data = torch.utils.data.TensorDataset(torch.arange(64))
-    batches = checkpoints.Batches(examples=64, batch_size=8)
+    batches = checkpoints.ResumableBatchSampler(examples=64, batch_size=8)
     loader = torch.utils.data.DataLoader(data, batch_sampler=_first(batches, 5, 4))
     assert [rows.tolist() for (rows,) in loader] == [batches[step] for step in range(5, 9)]
 
 
 def test_a_loader_with_a_generator_of_its_own_draws_from_no_other():
-    batches = checkpoints.Batches(examples=64, batch_size=8)
+    batches = checkpoints.ResumableBatchSampler(examples=64, batch_size=8)
     data = torch.utils.data.TensorDataset(torch.arange(64))
     before = torch.get_rng_state()
     for _ in torch.utils.data.DataLoader(

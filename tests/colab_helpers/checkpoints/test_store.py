@@ -202,7 +202,7 @@ def test_without_the_mount_the_work_goes_on_and_is_copied_when_it_is_back(drive,
 
 
 def test_copies_keep_their_distance_and_the_last_one_comes_at_once(tmp_path):
-    store = Store(tmp_path / "drive", local=tmp_path / "local", every=1000)
+    store = Store(tmp_path / "drive", local=tmp_path / "local", min_seconds_between_copies=1000)
     for step in range(1, 6):
         put(store, step, f"of {step}")
         while store._copier._thread:  # it copies what is newest when it begins
@@ -221,7 +221,7 @@ def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     first, again, other = (Store(tmp_path / name) for name in ("run", "run", "two"))
     assert first.local == again.local != other.local
-    assert first._copier._every == 300
+    assert first._copier._min_seconds == 300
 
 
 def test_a_mount_is_never_taken_for_granted(tmp_path, monkeypatch):

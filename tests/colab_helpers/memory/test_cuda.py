@@ -22,7 +22,7 @@ class FakeCuda:
     """As much of torch.cuda as a meter asks. Blocks of 512 bytes; history ends with its recording."""
 
     def __init__(self, requests=True):
-        self.live = self.peak = 1000  # bytes that tensors asked for
+        self.allocated = self.peak = 1000  # bytes that tensors asked for
         self.reserved = 2 * 2**20
         self.requests, self.history, self.fraction = requests, [], 0.75
         self.memory = self
@@ -31,15 +31,15 @@ class FakeCuda:
         pass
 
     def reset_peak_memory_stats(self, device):
-        self.peak = self.live
+        self.peak = self.allocated
 
     def memory_stats(self, device):
-        rounded = {"current": -(-self.live // 512) * 512, "peak": -(-self.peak // 512) * 512}
+        rounded = {"current": -(-self.allocated // 512) * 512, "peak": -(-self.peak // 512) * 512}
         stats = {f"allocated_bytes.all.{key}": value for key, value in rounded.items()}
-        stats["requested_bytes.all.allocated"] = self.live * self.requests
+        stats["requested_bytes.all.allocated"] = self.allocated * self.requests
         if self.requests:
             stats |= {
-                "requested_bytes.all.current": self.live,
+                "requested_bytes.all.current": self.allocated,
                 "requested_bytes.all.peak": self.peak,
             }
         return {**stats, "reserved_bytes.all.peak": self.reserved}
@@ -69,12 +69,12 @@ class FakeCuda:
         return {"device_traces": [list(self.history)]}
 
     def allocate(self, size):
-        self.live += size
-        self.peak = max(self.peak, self.live)
+        self.allocated += size
+        self.peak = max(self.peak, self.allocated)
         self.history.append({"action": "alloc", "size": size})
 
     def free(self, size):
-        self.live -= size
+        self.allocated -= size
         self.history.append({"action": "free_completed", "size": size})
 
 
@@ -90,7 +90,7 @@ def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
         assert cuda.fraction == pytest.approx((2000 + 4000) / 10_000)
         cuda.allocate(700)
         meter.mark("later")
-    assert (meter.live, meter.peak) == (700, 700)  # asked for; its blocks are larger
+    assert (meter.allocated, meter.peak) == (700, 700)  # asked for; its blocks are larger
     assert meter.timeline() == [0, 700] and meter.marks == [(2, "later")]
     assert cuda.history == []
 
@@ -108,11 +108,11 @@ def test_work_after_the_block_changes_nothing_of_it(cuda):
         cuda.allocate(512)
         cuda.free(512)
         cuda.allocate(100)
-    told = meter.live, meter.peak, meter.reserved
+    told = meter.allocated, meter.peak, meter.reserved
     cuda.allocate(10_000)
     cuda.reserved = 40 * 2**20
     cuda.reset_peak_memory_stats(0)
-    assert told == (meter.live, meter.peak, meter.reserved) == (100, 512, 2 * 2**20)
+    assert told == (meter.allocated, meter.peak, meter.reserved) == (100, 512, 2 * 2**20)
     assert str(meter) == "0.00 MiB alive, 0.00 MiB at most; 2.00 MiB reserved"
 
 
@@ -121,4 +121,4 @@ def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):
     monkeypatch.setattr(torch, "cuda", fake)
     with memory.track("cuda") as meter:
         fake.allocate(700)
-    assert meter.live == 2048 - 1024
+    assert meter.allocated == 2048 - 1024

@@ -84,9 +84,9 @@ def test_parts_are_the_measured_ones(name):
     optimizer = torch.optim.Adam(model.parameters())
     parts = memory.footprint(model, forward, 8, optimizer).parts
     with memory.track(known=model) as meter:
-        live = [0, meter.live]
+        live = [0, meter.allocated]
         loss = forward(8)
-        live.append(meter.live)
+        live.append(meter.allocated)
     loss.backward()
     optimizer.step()
     gradients = memory.tensor_bytes([p.grad for p in model.parameters()])
@@ -109,7 +109,7 @@ def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimizer):
         for _ in range(3):
             memory.footprint(model, forward, 16, optimizer)
         gc.collect()
-        assert meter.live == 0
+        assert meter.allocated == 0
     assert not [thing for thing in gc.get_objects() if type(thing) is FakeTensor]
     assert all(torch.equal(weights[key], now) for key, now in model.state_dict().items())
     assert all(a is b.grad for a, b in zip(gradients, model.parameters(), strict=True))

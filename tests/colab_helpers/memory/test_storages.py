@@ -14,7 +14,7 @@ def test_a_storage_that_grows_in_place():
         x = torch.zeros(1000)
         x.resize_(3000)
         x.add_(1)
-        assert meter.live == 12_000
+        assert meter.allocated == 12_000
 
 
 def test_a_training_step_by_hand():
@@ -23,23 +23,23 @@ def test_a_training_step_by_hand():
         w = torch.ones(100, 100, requires_grad=True)
         x = torch.ones(50, 100)
         loss = (x @ w).relu().sum()
-        assert meter.live == 40_000 + 20_000 + 20_000 + 4  # w, x, relu's output, loss
+        assert meter.allocated == 40_000 + 20_000 + 20_000 + 4  # w, x, relu's output, loss
         loss.backward()
         assert (
-            meter.live == 40_000 + 20_000 + 40_000 + 4
+            meter.allocated == 40_000 + 20_000 + 40_000 + 4
         )  # the saved output is gone, w.grad is there
         del loss
-        assert meter.live == 100_000
+        assert meter.allocated == 100_000
 
 
 def test_tensors_from_before_are_not_counted_unless_known():
     before = torch.zeros(1000)
     with memory.track() as meter:
         view, other = before[5:], before + 1
-        assert meter.live == 4000
+        assert meter.allocated == 4000
     with memory.track(known=[before, before[7:]]) as meter:
         more = before + 1
-        assert meter.live == 8000
+        assert meter.allocated == 8000
     del view, other, more
 
 
@@ -50,8 +50,10 @@ def test_known_modules_and_optimizers():
     optimizer.step()
     numbers = 110
     with memory.track(known=[model, optimizer]) as meter:
-        assert meter.live == 4 * numbers * 4 + 2 * 4  # weights, gradients, two states; two counters
-    assert memory.tensor_bytes([model, optimizer, model]) == meter.live
+        assert (
+            meter.allocated == 4 * numbers * 4 + 2 * 4
+        )  # weights, gradients, two states; two counters
+    assert memory.tensor_bytes([model, optimizer, model]) == meter.allocated
 
 
 def test_the_meter_keeps_nothing_alive():
@@ -59,7 +61,7 @@ def test_the_meter_keeps_nothing_alive():
         x = torch.zeros(1000)
         dies = weakref.ref(x)
         del x
-        assert dies() is None and meter.live == 0
+        assert dies() is None and meter.allocated == 0
 
 
 def test_the_timeline_tells_the_story():
@@ -78,14 +80,14 @@ def test_budget_raises_pytorchs_own_error_and_counts_nothing_of_it():
         x = torch.zeros(2000)
         with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.00 MiB"):
             torch.zeros(1000)
-        assert (meter.live, meter.peak, meter.timeline()) == (8000, 8000, [8000])
+        assert (meter.allocated, meter.peak, meter.timeline()) == (8000, 8000, [8000])
         x.add_(1)  # work in place goes on
 
 
 def test_200_times_out_of_memory_and_back():
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
     with memory.track(budget=2_000_000, known=model) as meter:
-        start = meter.live
+        start = meter.allocated
 
         def step(rows):
             model(torch.ones(rows, 64)).sum().backward()
@@ -98,7 +100,7 @@ def test_200_times_out_of_memory_and_back():
                 failed = True
             assert failed
             model.zero_grad()
-            assert meter.live == start
+            assert meter.allocated == start
 
 
 def test_inside_except_the_traceback_still_holds_the_bytes():
@@ -110,8 +112,8 @@ def test_inside_except_the_traceback_still_holds_the_bytes():
         try:
             work()
         except torch.OutOfMemoryError:
-            inside = meter.live
-        assert (inside, meter.live) == (4000, 0)
+            inside = meter.allocated
+        assert (inside, meter.allocated) == (4000, 0)
 
 
 def test_when_the_block_has_ended_everything_stays_as_it_was():
@@ -119,10 +121,10 @@ def test_when_the_block_has_ended_everything_stays_as_it_was():
         x = torch.zeros(1000)
         del x
         y = torch.zeros(500)
-    told = meter.live, meter.peak, meter.timeline().copy()
+    told = meter.allocated, meter.peak, meter.timeline().copy()
     del y
     assert told == (2000, 4000, [4000, 0, 2000])
-    assert (meter.live, meter.peak, meter.timeline()) == told
+    assert (meter.allocated, meter.peak, meter.timeline()) == told
     assert meter.reserved is None
 
 

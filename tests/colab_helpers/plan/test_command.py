@@ -56,7 +56,7 @@ def test_json_has_numbers(file, capsys):
         main(["plan", f"{file}:job", "--batch-size", "8", "--chips", "T4", "H100", "--json"]) == 0
     )
     told = json.loads(capsys.readouterr().out)
-    assert told["batch_size"] == 8 and told["flop"] == 2 * 2 * 8 * 100 * 10
+    assert told["batch_size"] == 8 and told["flops"] == 2 * 2 * 8 * 100 * 10
     assert [estimate["chip"] for estimate in told["estimates"]] == ["T4", "H100"]
     assert told["estimates"][1]["units"] is None and told["estimates"][0]["fits"] is True
 

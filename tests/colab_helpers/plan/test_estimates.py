@@ -36,20 +36,20 @@ def test_what_does_not_fit_is_refused_with_its_terms():
     large = training(25_000)  # two matrices of 2.5 GB, five times over
     t4, l4, a100 = plan.estimates(large, ["T4", "L4", "A100-40"])
     assert (t4.fits, l4.fits, a100.fits) == (False, False, True)
-    assert t4.has == 15360 * 2**20
+    assert t4.capacity_bytes == 15360 * 2**20
     overheads = sum(overhead.bytes for overhead in plan.overheads())
-    assert t4.up_to >= large.footprint.peak + overheads
+    assert t4.reserved_bytes >= large.footprint.peak + overheads
 
 
 def test_a_step_is_no_faster_than_both_ceilings():
     work = training(4096, rows=4096)
-    t4, (quick, slow) = expected.rates("T4"), accuracy.factors("T4")
+    t4, (quick, slow) = expected.rates("T4"), accuracy.measured_over_roofline("T4")
     low, high = plan.seconds_on(work, CHIPS["T4"])
-    assert low >= quick * work.flop / t4["fp32"].value
-    assert low >= quick * work.moved / t4["memory"].value
+    assert low >= quick * work.flops / t4["fp32"].value
+    assert low >= quick * work.bytes_accessed / t4["memory"].value
     assert high >= low * slow / quick
     tiny = training(8, rows=1)
-    launches = tiny.calls * expected.rates("H100")["launch"].low
+    launches = tiny.num_ops * expected.rates("H100")["launch"].low
     assert plan.seconds_on(tiny, CHIPS["H100"])[0] == pytest.approx(launches)
 
 
@@ -61,17 +61,20 @@ def test_a_chip_has_the_factors_of_its_own_published_runs_in_that_precision(half
             factors[run.chip].append(run.factor)
     every = [factor for row in factors.values() for factor in row]
     t4 = factors["T4"] or every
-    assert accuracy.factors("T4", half) == (min(t4), max(t4))
+    assert accuracy.measured_over_roofline("T4", half) == (min(t4), max(t4))
     a100 = factors["A100-40"] + factors["A100-80"]
-    both = accuracy.factors("A100-40", half), accuracy.factors("A100-80", half)
+    both = (
+        accuracy.measured_over_roofline("A100-40", half),
+        accuracy.measured_over_roofline("A100-80", half),
+    )
     assert both == ((min(a100), max(a100)),) * 2
-    assert accuracy.factors("L4", half) == (min(every), max(every))
+    assert accuracy.measured_over_roofline("L4", half) == (min(every), max(every))
 
 
 def test_the_precision_of_the_step_decides_on_the_factors():
-    t4, alike = CHIPS["T4"], accuracy.factors("T4", half=True)
+    t4, alike = CHIPS["T4"], accuracy.measured_over_roofline("T4", half=True)
     work = training(4096, rows=4096, dtype=torch.float16)
-    ceiling = sum(plan.ceilings(work, t4).values())
+    ceiling = sum(plan.roofline_seconds(work, t4).values())
     assert plan.seconds_on(work, t4)[0] == pytest.approx(alike[0] * ceiling)
 
 
@@ -79,7 +82,7 @@ def test_a_format_that_a_chip_lacks_is_said():
     work = training(512, dtype=torch.bfloat16)
     t4, l4, v5e = plan.estimates(work, ["T4", "L4", "v5e"])
     assert "bf16 is emulated" in t4.note and l4.note == "" and "compiler" in v5e.note
-    products = {key: plan.ceilings(work, CHIPS[key])["matmuls"] for key in ("T4", "L4")}
+    products = {key: plan.roofline_seconds(work, CHIPS[key])["matmuls"] for key in ("T4", "L4")}
     assert products["T4"] > products["L4"]
 
 
@@ -89,7 +92,7 @@ def test_convolutions_in_fp32_run_in_tf32_where_there_is_one():
     work = plan.trace_step(model, read, 64, None)
     a100 = CHIPS["A100-40"]
     fp32 = expected.rates("A100-40")["fp32"].value
-    assert plan.ceilings(work, a100)["convolutions"] < work.flop / fp32
+    assert plan.roofline_seconds(work, a100)["convolutions"] < work.flops / fp32
 
 
 def test_a_tpu_launches_one_program():
@@ -138,7 +141,10 @@ def test_trials_on_record_keep_what_the_docs_promise():
     assert len({trial.network for trial in trials}) >= 9
     assert len({trial.optimizer for trial in trials}) >= 2
     convolutions = {"CNN", "ResNet with BatchNorm", "U-Net"}  # oneDNN has buffers of its own
-    assert max(abs(trial.peak_off) for trial in trials if trial.network not in convolutions) < 1
+    assert (
+        max(abs(trial.peak_error_percent) for trial in trials if trial.network not in convolutions)
+        < 1
+    )
     longer = [trial for trial in trials if trial.time_ratio > 1]
     assert abs(len(longer) - len(trials) / 2) <= 1  # planned without a bias
 

@@ -31,38 +31,38 @@ def test_changes_tell_the_footprints_peak(name):
     assert work.footprint == memory.footprint(model, network.loss(model), 4, optimizer)
     assert peak_of(work.changes) == work.footprint.peak
     assert work.replay(memory.Allocator(2**50)) >= work.footprint.peak
-    assert work.flop > 0 and work.calls > 10 and work.moved > work.footprint.parameters
+    assert work.flops > 0 and work.num_ops > 10 and work.bytes_accessed > work.footprint.parameters
 
 
 def test_flop_of_products_attention_and_recurrent_layers():
     linear = nn.Linear(64, 32, bias=False)
     once = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)), 8, None)
-    assert once.flop == 2 * 8 * 64 * 32
+    assert once.flops == 2 * 8 * 64 * 32
     twice = plan.trace_step(linear, lambda rows: linear(torch.zeros(rows, 64)).sum(), 8,
                           torch.optim.SGD(linear.parameters()))  # fmt: skip
-    assert twice.flop == 2 * once.flop  # nobody wants the gradient of the data
+    assert twice.flops == 2 * once.flops  # nobody wants the gradient of the data
 
     def attend(rows):
         return nn.functional.scaled_dot_product_attention(*torch.zeros(3, rows, 2, 16, 8))
 
     scores = plan.trace_step(nn.Identity(), attend, 4, None)
-    assert scores.flop == 2 * 2 * 4 * 2 * 16 * 16 * 8
+    assert scores.flops == 2 * 2 * 4 * 2 * 16 * 16 * 8
 
     lstm = nn.LSTM(16, 32, batch_first=True)
     read = plan.trace_step(lstm, lambda rows: lstm(torch.zeros(rows, 5, 16))[0], 4, None)
-    assert read.flop == 2 * 5 * 4 * (4 * 32 * 16 + 4 * 32 * 32)
+    assert read.flops == 2 * 5 * 4 * (4 * 32 * 16 + 4 * 32 * 32)
 
 
 def test_looking_up_moves_rows_and_not_the_table():
     table = nn.Embedding(100_000, 16)
     read = plan.trace_step(table, lambda rows: table(torch.zeros(rows, dtype=torch.long)), 8, None)
-    assert read.moved < 10_000 < table.weight.numel()
+    assert read.bytes_accessed < 10_000 < table.weight.numel()
 
 
 def test_equal_calls_are_one_operation():
     layers = nn.Sequential(*(nn.Linear(8, 8) for _ in range(5)))
     work = plan.trace_step(layers, lambda rows: layers(torch.zeros(rows, 8)), 2, None)
-    [product] = [one for one in work.operations if one.flop]
+    [product] = [one for one in work.operations if one.flops]
     assert product.count == 5
 
 
@@ -109,16 +109,16 @@ def test_backward_of_grouped_convolutions_is_twice_forward_and_not_more():
         nn.Conv2d(3, 32, 1), nn.Conv2d(32, 32, 3, groups=32, padding=1), nn.Conv2d(32, 8, 1)
     )
     images = lambda rows: torch.zeros(rows, 3, 16, 16)  # noqa: E731
-    forward = plan.trace_step(model, lambda rows: model(images(rows)), 2, None).flop
+    forward = plan.trace_step(model, lambda rows: model(images(rows)), 2, None).flops
     first = 2 * 2 * 16 * 16 * 3 * 32  # its data want no gradient
-    assert training_of(model, images).flop == 3 * forward - first
+    assert training_of(model, images).flops == 3 * forward - first
 
 
 def test_a_slice_of_real_data_is_not_a_birth_of_all_of_it():
     data = torch.zeros(1_000_000, 8)
     model = nn.Linear(8, 8)
     work = training_of(model, lambda rows: data[:rows])
-    assert peak_of(work.changes) == work.footprint.peak < 10_000 and work.moved < 100_000
+    assert peak_of(work.changes) == work.footprint.peak < 10_000 and work.bytes_accessed < 100_000
 
 
 def test_inference_mode_hides_no_products():
@@ -128,7 +128,7 @@ def test_inference_mode_hides_no_products():
         with torch.inference_mode():
             return model(torch.zeros(rows, 100))
 
-    assert plan.trace_step(model, read, 8, None).flop == 2 * 8 * 100 * 100
+    assert plan.trace_step(model, read, 8, None).flops == 2 * 8 * 100 * 100
 
 
 def test_sparse_gradients_are_rehearsed():
@@ -142,7 +142,7 @@ def test_a_number_changed_in_place_is_read_and_written():
         x = torch.empty(rows)
         return x.mul_(2.0)
 
-    assert plan.trace_step(nn.Identity(), double, 1000, None).moved == 8000
+    assert plan.trace_step(nn.Identity(), double, 1000, None).bytes_accessed == 8000
 
 
 def test_a_storage_that_grows_in_place_is_taken_anew():

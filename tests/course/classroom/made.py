@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import exercises
-from course.table import load
+from course.config import load
 from course.write import assemble
 from tests.colab_lessons.test_exercises import CASES
 

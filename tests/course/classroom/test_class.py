@@ -11,7 +11,7 @@ import pytest
 
 from course.__main__ import main
 from course.classroom import report, submissions, summary
-from course.table import load
+from course.config import load
 from tests.course.classroom import made
 
 COURSE = load()
@@ -96,8 +96,8 @@ def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
     assert tasks["03.amdahl"].title == "2 · What can a GPU gain you?"
     told = {text: len(students) for text, students in tasks["03.amdahl"].mistakes}
     assert told["That is the new time over the old. Turn it round."] == 1
-    assert len(tasks["03.hidden_stops"].standing["right"]) == 1
-    wrong = len(tasks["03.move_less"].standing["wrong"])
+    assert len(tasks["03.hidden_stops"].by_status["right"]) == 1
+    wrong = len(tasks["03.move_less"].by_status["wrong"])
     assert wrong == sum(id == "03.move_less" for id, _ in made.WRONG) + 1  # and the hostile one
 
 

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from course.classroom import grading, handouts
-from course.table import CourseError, load
+from course.config import CourseError, load
 from course.write import assemble, parts
 from tests.toy import edit_lesson
 
@@ -58,7 +58,11 @@ def test_a_hand_out_for_45_minutes_runs_what_it_does_not_show(folder, lesson):
     )
     folded = [(long, cut) for long, cut in zip(whole, short, strict=True) if long != cut]
     assert folded and all(cut.split("\n", 1)[1] == long for long, cut in folded)
-    left_out = [part for part in parts.of(lesson, assemble.build(COURSE, lesson)) if not part.short]
+    left_out = [
+        part
+        for part in parts.split_into_parts(lesson, assemble.build(COURSE, lesson))
+        if not part.short
+    ]
     left_out = [part.title for part in left_out if part.minutes]
     assert [f"## {title}\\n\\nNot for today" in text for title in left_out] == [True] * len(
         left_out

@@ -8,7 +8,7 @@ import pytest
 
 from course.__main__ import main
 from course.classroom import results
-from course.table import load
+from course.config import load
 from tests.course.accessible import violations
 from tests.course.classroom import made
 from tests.course.conftest import PATIENCE

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from course import npm
 from course.__main__ import main
 from course.classroom import questions, slide_cells, slides
-from course.table import CourseError, load
+from course.config import CourseError, load
 from course.write import assemble, parts, slide_types
 from tests import slow
 from tests.course.accessible import violations
@@ -51,7 +51,7 @@ def cache(tmp_path_factory):
 
 def made(lesson):
     notebook = assemble.read(COURSE.notebook(lesson))
-    chosen = [part for part in parts.of(lesson, notebook) if part.minutes]
+    chosen = [part for part in parts.split_into_parts(lesson, notebook) if part.minutes]
     return slides.prepared(COURSE, lesson, notebook, chosen).cells
 
 
@@ -70,7 +70,7 @@ def of_part(*cells):
 def test_a_prediction_comes_before_what_it_is_about(lesson):
     cells = made(lesson)
     asked = [i for i, cell in enumerate(cells) if "**Predict" in cell.source]
-    assert len(asked) == len(questions.of(assemble.build(COURSE, lesson))) >= 3
+    assert len(asked) == len(questions.predictions_in(assemble.build(COURSE, lesson))) >= 3
     for place in asked:
         beside = itertools.takewhile(lambda cell: kind(cell) in ("-", "notes"), cells[place + 1 :])
         assert all(cell.cell_type == "markdown" for cell in beside)
@@ -92,7 +92,7 @@ def test_every_figure_is_there_with_its_alt_text(lesson):
             one.metadata["image/png"]["alt"] for one in images if "image/png" in one.get("data", {})
         ]
 
-    divided = parts.of(lesson, assemble.read(COURSE.notebook(lesson)))
+    divided = parts.split_into_parts(lesson, assemble.read(COURSE.notebook(lesson)))
     assert alts(made(lesson)) == alts(
         cell for part in divided if part.minutes for cell in part.cells
     )
@@ -200,7 +200,7 @@ def test_a_heading_inside_a_cell_is_refused():
     lesson = COURSE.lessons[0]
     cells = [new_markdown_cell("Before.\n\n## A part", metadata={"tags": ["minutes-5"]})]
     with pytest.raises(CourseError, match="begins a cell"):
-        parts.of(lesson, nbformat.v4.new_notebook(cells=cells))
+        parts.split_into_parts(lesson, nbformat.v4.new_notebook(cells=cells))
 
 
 def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):

@@ -155,9 +155,9 @@ def test_the_footprint_is_foretold_to_one_per_cent():
         optimizer.zero_grad()
     told = memory.footprint(model, loss_of, 8, optimizer)
     with memory.track(DEVICE, known=[model, optimizer]) as meter:
-        standing = meter.live
+        standing = meter.allocated
         loss = loss_of(8)
-        activations = meter.live - standing
+        activations = meter.allocated - standing
         loss.backward()
         optimizer.step()
     assert told.activations == pytest.approx(activations, rel=0.01)

@@ -11,8 +11,8 @@ import zipfile
 import pytest
 
 from colab_helpers import _files
+from course.config import CourseError, load
 from course.publish import archive, release
-from course.table import CourseError, load
 from course.write import pages
 
 

@@ -8,8 +8,8 @@ import nbformat
 import pytest
 
 from course.check import static
+from course.config import CourseError, load
 from course.publish import retarget
-from course.table import CourseError, load
 from course.write import assemble, pages
 from tests import slow
 from tests.toy import publish_toy, stopped_after

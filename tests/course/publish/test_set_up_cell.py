@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from course.config import load
 from course.publish import archive
-from course.table import load
 from course.write import assemble
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end

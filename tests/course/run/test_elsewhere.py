@@ -8,8 +8,8 @@ import nbformat
 import pytest
 
 from colab_helpers._output import RECORD_MIME
+from course.config import CourseError
 from course.run import elsewhere
-from course.table import CourseError
 
 RECORD = {"kind": "record", "lesson": "01_enable_gpu", "device": "Tesla T4"}
 

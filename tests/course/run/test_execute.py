@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from course import table
+from course import config
 from course.__main__ import main
 from course.run import execute, lessons
 from tests.toy import add_second_lesson, edit_lesson, run_toy
@@ -63,7 +63,7 @@ def test_cell_numbers_do_not_count_what_papermill_injects(toy_course):
 def toy_command(toy_course, monkeypatch):
     """Run the command line on a course whose two lessons are toys, the first of them broken."""
     add_second_lesson(toy_course)
-    monkeypatch.setattr("course.__main__.load", lambda: table.load(toy_course.root))
+    monkeypatch.setattr("course.__main__.load", lambda: config.load(toy_course.root))
     edit_lesson(toy_course, "total = sum(", KILL)
     return toy_course.root
 
@@ -90,7 +90,7 @@ def test_unknown_parameter_and_lesson_on_the_command_line(toy_command, capsys):
 def test_required_accelerator_that_is_missing(toy_command, capsys, monkeypatch):
     import colab_helpers.runtime as runtime
 
-    plain = runtime.describe(runtime.Evidence())
+    plain = runtime.describe(runtime.Probe())
     monkeypatch.setattr(runtime, "describe", lambda: plain)
     assert main(["run", "--require", "GPU"]) == 1
     assert "This needs a GPU; this machine has: none." in capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_required_accelerator_that_a_lesson_did_not_use(toy_command, capsys, mon
     """The machine has a GPU, and the lesson measured on the CPU."""
     import colab_helpers.runtime as runtime
 
-    with_gpu = runtime.describe(runtime.Evidence(nvidia_smi=True, paths=("/dev/nvidia0",)))
+    with_gpu = runtime.describe(runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",)))
     with monkeypatch.context() as patched:
         patched.setattr(runtime, "describe", lambda *_: with_gpu)
         patched.setattr(lessons, "without_gpu_build", lambda lesson: "")

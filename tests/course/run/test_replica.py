@@ -10,8 +10,8 @@ from packaging.requirements import Requirement
 
 from colab_helpers import colab_images
 from course.__main__ import main
+from course.config import CourseError
 from course.run import execute, replica
-from course.table import CourseError
 
 IMAGES = colab_images.images()
 #: What lessons import and a runtime does not bring; they do without.

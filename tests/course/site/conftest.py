@@ -8,8 +8,8 @@ import threading
 import filelock
 import pytest
 
+from course.config import load
 from course.site import building
-from course.table import load
 
 #: The site does not stand at the root of its host.
 PLACE = "somebody/course"

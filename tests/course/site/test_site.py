@@ -18,10 +18,10 @@ import colab_doctor
 import colab_helpers
 from colab_helpers import facts, published
 from colab_helpers.hardware import catalog
+from course.config import CourseError, Repository, load
 from course.publish import retarget
 from course.site import building, chips, glossary, lesson_pages, python, staging
 from course.site import problems as problem_pages
-from course.table import CourseError, Repository, load
 from tests import toy
 
 COURSE = load()

@@ -3,7 +3,7 @@ import re
 import nbformat
 import pytest
 
-from course.table import CourseError
+from course.config import CourseError
 from course.write import assemble
 from tests.toy import edit_lesson, publish_toy
 

@@ -3,7 +3,7 @@ import re
 from colab_lessons import reference
 from course.__main__ import main
 from course.check import static
-from course.table import load
+from course.config import load
 from course.write import pages
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/README.md",

@@ -22,7 +22,7 @@ print(statistics.quantiles(times[20:], n=4)[0])
 """
 
 
-def product() -> float:
+def reference_matmul_seconds() -> float:
     """Return the seconds of a 1,024 × 1,024 product on one core: the lower quartile of a hundred."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     done = subprocess.run(

@@ -14,7 +14,7 @@ from colab_helpers.figures.style import COLORS, Picture, canvas, finish, look
 from colab_helpers.hardware import Chip, Device
 
 
-def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
+def simd_lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
     """Draw processors as what they are: a few large lanes, or thousands of small ones.
 
     Every square is a lane of the CPU's vector units, an fp32 lane of a GPU, a multiplier of a TPU.
@@ -23,8 +23,8 @@ def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
     """
     ram = f"{_units.gib(cpu.memory_total)} memory" if cpu.memory_total else ""
     with canvas(8.4, 4.5, columns=1 + len(chips)) as (figure, axes):
-        yours = f"your CPU, {cpu.cores} cores\nat least {cpu.lanes} fp32 lanes"
-        _grid(axes[0], cpu.lanes, COLORS[0], yours, ram)
+        yours = f"your CPU, {cpu.cores} cores\nat least {cpu.fp32_lanes} fp32 lanes"
+        _grid(axes[0], cpu.fp32_lanes, COLORS[0], yours, ram)
         for i, chip in enumerate(chips):
             # What these lanes compute in.
             theirs = "fp32" if chip.kind == "GPU" else chip.best_format
@@ -35,13 +35,13 @@ def lanes(cpu: Device, chips: Sequence[Chip], *, title: str) -> Picture:
             what = "fp32 lanes" if chip.kind == "GPU" else "multipliers"
             _grid(
                 axes[i + 1],
-                chip.lanes,
+                chip.fp32_lanes,
                 look(i + 1)["color"],
-                f"{chip.name}\n{chip.lanes:,} {what}",
+                f"{chip.name}\n{chip.fp32_lanes:,} {what}",
                 text,
             )
-        counts = "; ".join(f"{chip.name} {chip.lanes:,}" for chip in chips)
-        alt = f"{title}. Squares for the lanes of each processor: your CPU {cpu.lanes}; {counts}."
+        counts = "; ".join(f"{chip.name} {chip.fp32_lanes:,}" for chip in chips)
+        alt = f"{title}. Squares for the lanes of each processor: your CPU {cpu.fp32_lanes}; {counts}."
         figure.get_layout_engine().set(rect=(0.01, 0.05, 0.98, 0.87))  # room for the text below
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold", y=0.985)
         return finish(figure, alt)

@@ -17,7 +17,7 @@ Roof = tuple[float, float]
 _APART = 1.55
 
 
-def roofs(
+def roofline(
     machines: Mapping[str, Roof],
     *,
     title: str,

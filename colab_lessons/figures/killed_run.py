@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from colab_helpers.figures.style import Picture, canvas, finish, look
 
 
-def lives(
+def killed_run(
     whole: Mapping[int, float],
     lived: Mapping[str, Mapping[int, float]],
     *,

@@ -1,6 +1,6 @@
 import dataclasses
 
-from course import table
+from course import config
 
 
 def test_lessons_come_in_order(course):
@@ -38,10 +38,10 @@ def test_paths_and_addresses_of_a_lesson(toy_course):
 
 
 def test_a_release_of_this_version_is_what_people_get():
-    repository = table.Repository("https://github.com/a/b", "main", "1.0.0")
+    repository = config.Repository("https://github.com/a/b", "main", "1.0.0")
     assert (repository.slug, repository.ref, repository.released) == ("a/b", "main", None)
     assert repository.helper == repository.archive == "https://github.com/a/b/archive/main.zip"
-    released = dataclasses.replace(repository, release=table.Release("1.0.0", "abc"))
+    released = dataclasses.replace(repository, release=config.Release("1.0.0", "abc"))
     assert released.ref == "v1.0.0"
     assert released.helper == (
         "https://github.com/a/b/releases/download/v1.0.0/"

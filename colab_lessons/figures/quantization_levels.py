@@ -9,7 +9,7 @@ import numpy as np
 from colab_helpers.figures.style import INK, Picture, canvas, finish, look
 
 
-def levels(
+def quantization_levels(
     values: Sequence[float], kinds: Mapping[str, Sequence[float]], *, title: str, xlabel: str
 ) -> Picture:
     """Plot a histogram of `values` from -1 to 1, and below it a row of ticks for each kind of levels.

@@ -13,12 +13,12 @@ from colab_helpers.memory.storages import count_storages
 OTHER = "activations, temporaries"
 
 
-class Kinds:
+class MemoryByCategory:
     """Counts the bytes of tensors in a `with` block, on any device, and keeps apart what you name.
 
     What nobody named is activations and temporaries.
 
-    >>> with Kinds("cpu") as watched:
+    >>> with MemoryByCategory("cpu") as watched:
     ...     weight = torch.zeros(100)
     ...     watched.name("parameters", [weight])
     ...     product = weight * 2
@@ -30,7 +30,7 @@ class Kinds:
         self._device, self._kinds = torch.device(device), {}  # type: ignore[var-annotated]
         self._stack = ExitStack()
 
-    def __enter__(self) -> Kinds:
+    def __enter__(self) -> MemoryByCategory:
         self.meter = self._stack.enter_context(count_storages(self._device))
         return self
 
