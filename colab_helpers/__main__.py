@@ -13,7 +13,7 @@ from colab_helpers._files import UnreadableError
 
 _PLAN_EXAMPLES = """\
 The function takes nothing and returns (model, loss_of, optimizer): loss_of(batch_size) makes a batch, runs
-the model and returns the loss; an optimizer of None stands for inference. The file is run, so plan only
+the model and returns the loss; an optimizer of None means inference. The file is run, so plan only
 files that you would run. Nothing is trained, and no data is read: tensors have shapes alone.
 
 examples:

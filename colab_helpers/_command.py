@@ -14,7 +14,7 @@ def run(answer: Callable[[], int]) -> int:
     try:
         code = answer()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has stopped reading
         _let_go_of_output()
         return 0
     except UnreadableError as why:
@@ -28,7 +28,7 @@ def run(answer: Callable[[], int]) -> int:
 
 
 def standard_input() -> str:
-    """Return what stands on standard input. Raises `UnreadableError` where it is closed."""
+    """Return the text on standard input. Raises `UnreadableError` where it is closed."""
     try:
         if sys.stdin is None:
             raise OSError("it is closed")

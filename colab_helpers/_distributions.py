@@ -65,7 +65,7 @@ def distribution(module: str) -> str:
 def normal(name: str) -> str:
     """Return a distribution's name as package lists compare it.
 
-    `name` is as somebody wrote it.
+    `name` may be spelled in any way.
 
     >>> normal("Scikit_Learn")
     'scikit-learn'

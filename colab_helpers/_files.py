@@ -1,6 +1,6 @@
-"""Files written whole or not at all: beside the old one first, then put in its place.
+"""Atomic file writes: a new file beside the old one, then a rename.
 
-Somebody who is stopped in the middle, by Ctrl-C, a full disk or a power cut, keeps the old file.
+An interruption, such as Ctrl-C, a full disk or a power cut, leaves the old file in place.
 """
 
 from __future__ import annotations
@@ -95,6 +95,6 @@ def pid_exists(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True

@@ -122,7 +122,7 @@ def drive(folder: Path = Path(DRIVE)) -> str:
 
 
 def working_folder() -> Path:
-    """Return the folder that this process stands in, or / where that is on a dropped Drive."""
+    """Return the working directory, or / if it is on a dropped Drive."""
     try:
         return Path.cwd()
     except OSError:
@@ -151,7 +151,7 @@ def _ancestors(proc: Path) -> set[int]:
 def _has_open(process: Path, chips: list[str]) -> bool:
     try:
         links = list((process / "fd").iterdir())
-    except OSError:  # it ended meanwhile, or belongs to somebody else
+    except OSError:  # it ended meanwhile, or belongs to another user
         return False
     return any(_points_at(link) in chips for link in links)
 

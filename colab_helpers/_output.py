@@ -45,7 +45,7 @@ def error_text(error: BaseException) -> str:
 
 
 def with_code(text: str) -> str:
-    """Return text as HTML: escaped, and what stands between backticks set as code.
+    """Return text as HTML: escaped, with the parts in backticks set as code.
 
     >>> with_code("`a < b`")
     '<code>a &lt; b</code>'

@@ -16,7 +16,7 @@ _THREADS_A_DEVICE = 4
 
 
 class TooLateError(RuntimeError):
-    """A setting that has to precede an import came after it: what to do stands in the message."""
+    """A setting was made after the import that it has to precede; the message says what to do."""
 
 
 def simulate_jax(count: int = 8, chip: bool = True) -> None:

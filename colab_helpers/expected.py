@@ -29,7 +29,7 @@ _CONFIDENCE = {"H": "measured on it", "M": "measured on one like it", "L": "infe
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast one thing goes on a chip: FLOP/s, B/s, or for "launch" seconds each.
+    """A rate of a chip: FLOP/s, B/s, or seconds for a "launch".
 
     `low` and `high` are the ends of what was measured. `confidence` is "H" (measured on that chip), "M"
     (on one like it) or "L" (inferred); `rows` are ids of `published`.
@@ -56,7 +56,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A time as a range. `low`: whatever can overlap does; `high`: nothing does.
+    """A time as a range: `low` if everything that can overlap does, `high` if nothing does.
 
     `basis` says what each rate rests on, and `checked` whether the chip has ever been compared with a run of
     the course.
@@ -167,7 +167,7 @@ def rates(chip: str) -> Rates:
 
 
 def fraction_of_peak(quantity: str) -> tuple[float, float]:
-    """Return the least and the largest part of its data sheet that a chip here reaches.
+    """Return the least and the largest fraction of the data sheet that measured chips reach.
 
     `quantity` is a dtype or "memory". Chips without a measured row are inferred from these.
 
@@ -188,7 +188,7 @@ def fraction_of_peak(quantity: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Check:
-    """A published measurement that no rate rests on, beside what the rates say: both in seconds."""
+    """A published measurement that no rate is based on, beside the prediction, both in seconds."""
 
     row: published.Published
     measured: float
@@ -201,7 +201,7 @@ class Check:
 
 
 def checks() -> tuple[Check, ...]:
-    """Return how the rates do on measurements that were not used to make them.
+    """Return the rates' predictions for measurements that they are not based on.
 
     >>> len(checks()) >= 10
     True
@@ -220,7 +220,7 @@ def _check(row: Mapping) -> Check:
 
 
 def _like(chip: str) -> str:
-    """The A100s differ in memory alone: the products of one are the other's."""
+    """The A100s differ only in memory, so a matmul rate of one holds for the other."""
     return "A100-40" if chip.startswith("A100") else chip
 
 

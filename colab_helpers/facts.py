@@ -1,6 +1,6 @@
 """Facts about the platform, each with its source and date.
 
-Platforms change under a course. Every such sentence stands once, in `facts.toml`, with its source
+Platforms change under a course. Every such sentence is kept once, in `facts.toml`, with its source
 and the date it was seen, and is shown together with both.
 """
 

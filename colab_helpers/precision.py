@@ -40,7 +40,7 @@ class Format:
 
     @property
     def range_note(self) -> str:
-        """The largest number, as a note beside a name.
+        """The largest number, as a note beside the format's name.
 
         >>> formats()["fp16"].range_note, formats()["bf16"].range_note
         ('(to 65,504)', '(to 3.4e+38)')
@@ -50,7 +50,7 @@ class Format:
 
     @property
     def eps(self) -> float:
-        """The distance from 1 to the next number."""
+        """The distance from 1 to the next larger number, as `torch.finfo(…).eps`."""
         return 2.0**-self.mantissa
 
 
@@ -109,7 +109,7 @@ _CPU_FLAGS = {
 
 
 def support(device: Device) -> dict[str, str]:
-    """Say for each format how a device multiplies matrices in it: "native", "emulated", "no", "unknown".
+    """Return how a device multiplies matrices in each format: "native", "emulated", "no" or "unknown".
 
     "native": in units made for it (on GPUs, tensor cores). "emulated": it works, by way of another
     format, slowly or with little gain. "unknown": a GPU that tells no compute capability, such as
@@ -168,7 +168,7 @@ def advise(device: Device) -> Advice:
 
 @dataclass(frozen=True)
 class RecordedOp:
-    """One operation that ran: its name, and the formats of its tensors."""
+    """An operation that ran: its name, and the dtypes of its tensors."""
 
     name: str
     takes: tuple[str, ...]
@@ -180,7 +180,7 @@ class RecordedOp:
 
 @contextmanager
 def record_operations() -> Iterator[list[RecordedOp]]:
-    """Record each operation of the block with the formats that it takes and gives.
+    """Record each operation of the block, with the dtypes of its inputs and outputs.
 
     Casts that autocast adds are seen too, as `_to_copy`.
 

@@ -5,8 +5,8 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
 
     id              the same in findings, pages and links
     severity        "stop" (fix it first), "warn" or "note"
-    title           what somebody sees, or would type into a search box
-    meaning, fix    the card: with the title at most 45 words. NAME stands for what is missing
+    title           what a user sees, or would type into a search box
+    meaning, fix    the card: with the title at most 45 words. NAME is replaced by what is missing
     elsewhere       the fix on other machines than Colab, where it differs
     more            further fixes, on the page alone
     errors          patterns of error texts, lower case, every repeat with an upper bound
@@ -14,7 +14,7 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     in_log          problems that are the true cause where the log above the error shows them
     facts           dated facts (facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
-    seen, review    when somebody last looked, and when to look again
+    seen, review    when it was last checked, and when to check again
     on_lesson_card  false: not on a lesson's card
     topic           its page; left out where the file is the topic
     cases           causes that the text itself tells apart: all patterns of `shows`, none of `unless`
@@ -165,7 +165,7 @@ def repository() -> str:
     """Return the address of the repository that this helper comes from; "" where it is not known."""
     try:
         urls = metadata.metadata("colab-helpers").get_all("Project-URL") or []
-    except Exception:  # not installed, or by half
+    except Exception:  # not installed, or only partially
         return ""
     named = (entry.partition(", ") for entry in urls)
     return {name: address for name, _, address in named}.get("Repository", "").rstrip("/")

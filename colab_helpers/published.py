@@ -29,7 +29,7 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Published(Dated):
-    """A measurement that somebody else has published.
+    """A published measurement.
 
     `y` is in `unit` ("FLOP/s", "B/s", "B", "s" or a word); `x`, whose meaning is `x_name`, are numbers or
     names. A row without a series has one number in `y` and no `x`. `when` is as the source gives it;
@@ -71,7 +71,7 @@ class Published(Dated):
 
     @property
     def credit(self) -> str:
-        """Who says so, and when.
+        """The source and its date.
 
         >>> get("copy-t4").credit
         'chsasank/device-benchmarks, 2025-04-15'
@@ -79,7 +79,7 @@ class Published(Dated):
         return self.source + ("" if self.when == "not given" else f", {self.when}")
 
     def at(self, x: float | str) -> Published:
-        """Take one point of a series; raises KeyError where `x` is not among them.
+        """Return one point of the series. Raises KeyError if `x` is not in it.
 
         >>> get("matmul-t4-formats").at("fp16").value / 1e12
         41.91
@@ -87,7 +87,7 @@ class Published(Dated):
         return dataclasses.replace(self, x=(), y=(self.points[x],))
 
     def share(self, part: float) -> Published:
-        """Take a part of it, as for 1,000 of 5,000 steps: `part` is a factor.
+        """Return it scaled by `part`, as for 1,000 of 5,000 steps.
 
         >>> get("gpt-a100").share(1 / 5).value
         36.0

@@ -1,6 +1,6 @@
 """What only the lessons need: judges of exercises, shared networks and data, recorded results.
 
-Somebody who uses the helper for work of their own needs nothing of this floor. One question a room:
+You don't need this package to use the helper. Each module answers one question:
 
     exercises   Is my answer right, and if not, what should I look at?
     models      Which networks do the lessons share?

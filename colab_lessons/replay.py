@@ -95,7 +95,7 @@ def replay(lesson: str, key: str, lacking: Sequence[str], folder: Path = FOLDER)
         print(f"{why} Nothing is recorded for this cell.")
         return
     if not outputs:
-        print(f"{why} It puts nothing out.")
+        print(f"{why} This cell has no output.")
         return
     print(
         f"{why}\nRecorded on {recorded['device']}, {recorded['date']}, with the predictions made there:"

@@ -199,7 +199,7 @@ class Fit:
 
     @property
     def verdict(self) -> str:
-        """Say it in a word or three."""
+        """The verdict in a few words."""
         if self.takes > self.has:
             return "does not fit"
         return "fits" if self.takes <= (1 - SPARE) * self.has else "tight"

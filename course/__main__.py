@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     """A number of processes, for argparse."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
     return int(text)
 
 

@@ -240,7 +240,7 @@ def replica(course: Course, options: argparse.Namespace) -> int:
     made = replica.create(
         image, folder / "venv", interpreter, options.colabtools or replica.COLABTOOLS
     )
-    kernel = f"IPython's; Colab's was not to be had: {made.lacks}" if made.lacks else "Colab's own"
+    kernel = f"IPython's; Colab's kernel is not available: {made.lacks}" if made.lacks else "Colab's own"
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
     for result in replica.check_all(course, made, course.select(options.lessons), folder):

@@ -17,7 +17,7 @@ __all__ = ["Diagnosis", "Failure", "diagnose"]
 
 
 def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
-    """Return what is seen of `failure`, the surest first; () where nothing is.
+    """Return the diagnoses of `failure`, the most certain first; () if there are none.
 
     A look that fails leaves the others alone: the reader has an error already.
     """

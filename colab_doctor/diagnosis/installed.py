@@ -60,7 +60,7 @@ def is_of_packages(path: str) -> bool:
 
 
 def installed(name: str) -> Package | None:
-    """Return the distribution of that name; None where it is not installed, or by half.
+    """Return the distribution of that name; None where it is not installed, or only partially.
 
     >>> installed("no such package") is None
     True
@@ -68,7 +68,7 @@ def installed(name: str) -> Package | None:
     try:
         found = metadata.distribution(name)
         return Package(normal(found.metadata["Name"] or name), found.version)
-    except Exception:  # not installed under that name, or by half
+    except Exception:  # not installed under that name, or only partially
         return None
 
 

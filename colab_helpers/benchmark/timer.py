@@ -20,17 +20,20 @@ MIN_BLOCKS = 5  # below this a median means little
 SLOW_BLOCKS = 2  # ... unless a single warm call outlasts the budget
 WARM_CALLS = 3  # compiling, and what a second call may add, such as capturing a graph
 MOST_WARM_CALLS = 20  # a function that gets faster for ever is timed as it is then
-MOST_CALLS = 10**7  # in a block; a clock that has not moved by then stands still
+MOST_CALLS = 10**7  # in a block; a clock that has not advanced by then is broken
 LONG_CALL = 0.1  # seconds; beside such a call no wait counts
 NOISY = 0.1  # a spread from which on the result says so itself
 
 
 @dataclass(frozen=True, repr=False)
 class Measurement:
-    """How long one call takes: seconds a call for each timed block, in the order measured.
+    """How long one call takes.
 
-    `calls` is the number of calls in a block; `warning` says in words why the result may be wrong. A
-    bare result prints as one line; the seconds are in `times`.
+    Attributes:
+        times: Seconds per call for each timed block, in the order measured.
+        calls: Calls per block.
+        name: What was measured, for messages.
+        warning: Why the result may be wrong; "" if nothing is known to be.
 
     >>> Measurement((1.0, 2.0, 1.0))
     1.00 s ± 25 % (median of 3 × 1 calls; noisy: measure again, with nothing else running)
@@ -43,17 +46,17 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        """Median seconds a call."""
+        """Median time per call, in seconds."""
         return statistics.median(self.times)
 
     @property
     def best(self) -> float:
-        """The fewest seconds a call: the machine with nobody else on it, and the steadiest figure."""
+        """Fastest time per call, in seconds; the figure that other load affects least."""
         return min(self.times)
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """The seconds a call that a quarter, and three quarters, of the blocks stay below."""
+        """First and third quartile of the times per call, in seconds."""
         if len(self.times) < 2:
             return self.times[0], self.times[0]
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -61,13 +64,13 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        """Half the distance between the quartiles, as a fraction of the median."""
+        """Half the interquartile range, as a fraction of the median."""
         low, high = self.quartiles
         return (high - low) / 2 / self.median if self.median > 0 else math.inf
 
     @property
     def noisy(self) -> bool:
-        """Whether the blocks differ so much that another run may say something else."""
+        """Whether the blocks differ so much that another run may give a different result."""
         return self.spread >= NOISY
 
     def __str__(self) -> str:
@@ -81,14 +84,14 @@ class Measurement:
     __repr__ = __str__
 
     def to_dict(self) -> dict:
-        """Return plain data, ready for JSON: seconds a call, and the number of blocks."""
+        """Return plain data for JSON: seconds per call, and the number of blocks."""
         low, high = self.quartiles
         return {"median": self.median, "low": low, "high": high, "blocks": len(self.times)}
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times faster: `value`, with `low` and `high`, the quartiles over the rounds."""
+    """A speed-up: `value`, with `low` and `high`, the quartiles over the rounds."""
 
     value: float
     low: float
@@ -96,9 +99,14 @@ class Ratio:
 
     @classmethod
     def of(cls, slow: Sequence[float], fast: Sequence[float]) -> Ratio:
-        """Return the ratio of the best of two lists of seconds, with its quartiles pair by pair.
+        """Return the ratio of the fastest times, with the quartiles of the pairwise ratios.
 
-        Raises `ValueError` where a list is empty or `fast` took no measurable time.
+        Args:
+            slow: Seconds per call, one for each round.
+            fast: The same for the contender that should win.
+
+        Raises:
+            ValueError: A list is empty, or `fast` took no measurable time.
 
         >>> for slow in ([3.0, 3.1, 3.0], [3.2, 4.0, 3.6], [0.9, 1.0, 1.1]):
         ...     print(Ratio.of(slow, [1.0, 1.0, 1.0]))
@@ -113,11 +121,11 @@ class Ratio:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is larger than its own spread; else no sentence should mention it."""
+        """Whether the speed-up can be told from 1×."""
         return not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
-        """Round to the digit that the spread leaves: 3.2×, about 3×, and about 1× inside the spread."""
+        """Round to what the spread allows: 3.2×, about 3×, or about 1× if 1 is within the spread."""
         spread = (self.high - self.low) / 2
         if not self.is_significant:
             return "about 1×"
@@ -142,15 +150,26 @@ def measure(
     sync: Callable[[Any], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Measurement:
-    """Time `function()` for `budget` seconds, after warming up.
+    """Time `function()` for `budget` seconds, after a warm-up.
 
-    The clock stops only when the work is done: `sync(result)` waits for it. By default that is
-    `synchronize`, which knows PyTorch, TensorFlow and JAX. What waiting itself costs is measured, and
-    a block has so many calls that it does not count. The warm-up takes three calls or more, until
-    one is no longer twice as fast as the one before; the budget starts after it. There are five
-    blocks at least; two where a single warm call outlasts the budget. `name` stands in messages,
-    `clock` returns seconds. Raises `ValueError` for a budget that is not positive or a clock that
-    stands still, and `MeasurementError`, with what was measured so far, when `function` raises.
+    The timer stops only when the work is done. The cost of waiting is measured, and a block has enough calls
+    for it to be negligible. The warm-up takes three calls or more, until a call is no longer twice as fast
+    as the one before it. There are at least five blocks, or two if a single warm call outlasts the budget.
+
+    Args:
+        function: What to time; it is called without arguments.
+        budget: Seconds to spend after the warm-up.
+        name: What is measured, for messages.
+        sync: Called with a result, it waits until the device has finished; by default `synchronize`, which
+            knows PyTorch, TensorFlow and JAX.
+        clock: Returns the time in seconds.
+
+    Returns:
+        The seconds per call of each block.
+
+    Raises:
+        ValueError: The budget is not positive, or the clock does not advance.
+        MeasurementError: `function` raised; the error's `partial` holds what was measured before.
 
     >>> measure(lambda: sum(range(1000)), budget=0.01).median < 0.01
     True
@@ -197,11 +216,23 @@ def compare(
     sync: Callable[[Any], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Measurement]:
-    """Time several functions in turns, A B C, A B C, so that a moment's disturbance meets all of them.
+    """Time several functions alternating, A B C A B C, so that a disturbance affects all of them.
 
-    `budget` is seconds for each of `functions`, by name; `sync` and `clock` are as in `measure`, and so
-    are the errors. Use one thread on a shared machine (`torch.set_num_threads(1)`): two that wait for each
-    other on a busy core can take a thousand times as long.
+    On a shared machine, use one thread (`torch.set_num_threads(1)`): two that wait for each other on a busy
+    core can take a thousand times as long.
+
+    Args:
+        functions: What to time, by name; each is called without arguments.
+        budget: Seconds per function, after the warm-up.
+        sync: As in `measure`.
+        clock: As in `measure`.
+
+    Returns:
+        A measurement per function, in the order of `functions`.
+
+    Raises:
+        ValueError: The budget is not positive, or the clock does not advance.
+        MeasurementError: A function raised.
 
     >>> found = compare({"few": lambda: sum(range(9)), "many": lambda: sum(range(9999))}, budget=0.01)
     >>> speedup(found["many"], found["few"]).value > 10
@@ -225,9 +256,14 @@ def compare(
 
 
 def speedup(slow: Measurement, fast: Measurement) -> Ratio:
-    """Return how many times faster `fast` is than `slow`, two results of one `compare`.
+    """Return how many times faster `fast` is than `slow`.
 
-    Raises `ValueError` where `fast` took no measurable time.
+    Args:
+        slow: A result of `compare`.
+        fast: Another result of the same `compare`.
+
+    Raises:
+        ValueError: `fast` took no measurable time.
 
     >>> print(speedup(Measurement((3.0, 3.1, 3.0)), Measurement((1.0, 1.0, 1.0))))
     3.0×
@@ -236,7 +272,7 @@ def speedup(slow: Measurement, fast: Measurement) -> Ratio:
 
 
 class _ClockError(Exception):
-    """The clock stands still."""
+    """The clock does not advance."""
 
 
 class _Run:

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there, verified, and resumed from."""
+"""Atomic, verified checkpoints, and resuming from them."""
 
 from colab_helpers.checkpoints.order import ResumableBatchSampler
 from colab_helpers.checkpoints.pytorch import RandomState, resume, save

@@ -13,7 +13,7 @@ _APART = 1_000_003  # epochs until two neighboring seeds meet
 
 @dataclass(frozen=True)
 class ResumableBatchSampler:
-    """The examples of each step, shuffled anew in each epoch, the same whenever you ask.
+    """The indices of each step's examples, reshuffled every epoch and reproducible from the step alone.
 
     So the position in the data needs no saving: it is the number of steps done. `examples` is how
     many there are, `batch_size` how many a step takes; what is left at the end of an epoch is passed

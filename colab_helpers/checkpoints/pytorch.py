@@ -34,7 +34,7 @@ _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class RandomState:
-    """The generators that Python, NumPy and PyTorch draw from when nobody names one.
+    """The global random generators of Python, NumPy and PyTorch.
 
     Dropout, shuffling and augmentation read them, so a resume without them takes another path.
 
@@ -85,13 +85,23 @@ class RandomState:
 
 
 def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
-    """Write a checkpoint of `step`, the number of steps that are done; return what became of it.
+    """Write a checkpoint.
 
-    `parts` maps names to what a step reads and changes: models, optimizers, schedulers, scalers and
-    whatever else has `state_dict`; `RandomState()`; generators of PyTorch, NumPy and Python; lists and
-    dicts, such as the losses so far. The file is `torch.save`'s, and `torch.load(weights_only=True)` reads
-    it. Raises `CheckpointError` for state which that would refuse, before anything is written. For errors
-    of the disk see `Store.write`.
+    The file is `torch.save`'s, and `torch.load(weights_only=True)` reads it. For disk errors see
+    `Store.write`.
+
+    Args:
+        store: Where the file goes.
+        step: The number of steps that are done.
+        parts: What a step reads and changes, by name: models, optimizers, schedulers, scalers and anything
+            else with `state_dict`; `RandomState()`; generators of PyTorch, NumPy and Python; lists and
+            dicts, such as the losses so far.
+
+    Returns:
+        The path, the size and the seconds that it took.
+
+    Raises:
+        CheckpointError: A part holds something that could not be read back. Nothing is written.
 
     >>> import tempfile
     >>> store, model = Store(tempfile.mkdtemp()), torch.nn.Linear(2, 2)
@@ -116,11 +126,21 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
 
 
 def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
-    """Put `parts` into the state of the newest whole checkpoint of `store`; return how many steps are done.
+    """Load the newest complete checkpoint of `store` into `parts`.
 
-    `parts` must have the names that were saved. Names, kinds, shapes and an optimizer's groups are checked
-    before anything is changed, and no class is unpickled. Raises `CheckpointError` for a file of different
-    parts, a different model or a different format, and where no file is whole (see `Store.read`).
+    Names, kinds, shapes and an optimizer's groups are checked before anything is changed, and no class is
+    unpickled.
+
+    Args:
+        store: The folder that was saved to.
+        parts: The same names as in `save`, with freshly made objects.
+
+    Returns:
+        The number of steps that are done, 0 for a fresh start, and the file.
+
+    Raises:
+        CheckpointError: The file has different parts, a different model or a different format, or no file is
+            complete (see `Store.read`).
     """
     found = store.read(SUFFIX, _read)
     if found is None:
@@ -169,7 +189,7 @@ def _storable(value: Any, where: str) -> Any:
 
 
 def _is_read_back(value: Any) -> bool:
-    """Whether `torch.load` gives back this one value, which stands in no container."""
+    """Whether `torch.load` reads this single value back."""
     file = io.BytesIO()
     try:
         torch.save(value, file)

@@ -1,4 +1,4 @@
-"""A folder of checkpoints, each whole or not there, and the newest that is whole.
+"""A folder of atomic, verified checkpoints.
 
 A checkpoint is one file. Its name tells the step, its size and its checksum, so that a file that was cut
 off or changed gives itself away:
@@ -44,7 +44,7 @@ class UnreadableError(CheckpointError):
 
 @dataclass(frozen=True, order=True)
 class CheckpointFile:
-    """A file that calls itself a checkpoint: what its name says, which need not be true.
+    """A checkpoint file, as its name describes it; `problem` compares that with its contents.
 
     `written` is when, in seconds since 1970: of two files of one step the later one is the newer.
     """
@@ -56,7 +56,7 @@ class CheckpointFile:
     path: Path
 
     def problem(self) -> str:
-        """Say what is wrong with the file, "" where it is what its name says. It is read whole."""
+        """Return what is wrong with the file; "" if size and checksum match. Reads the whole file."""
         try:
             size = self.path.stat().st_size
             if size != self.bytes:
@@ -73,9 +73,9 @@ class CheckpointFile:
 
 @dataclass(frozen=True)
 class SaveResult:
-    """What became of one attempt to save. `path` is None where it failed, and `problem` says why.
+    """The result of a save. `path` is None if it failed, and `problem` says why.
 
-    `problem` also tells of a copy that failed where the machine's own disk took the file.
+    If the local file was written and an earlier copy failed, `problem` describes that.
     """
 
     step: int
@@ -93,7 +93,7 @@ class SaveResult:
 
 @dataclass(frozen=True)
 class ResumeResult:
-    """Where to go on: the number of steps that are done, 0 for a fresh start, and from which file."""
+    """Where to resume: the number of steps that are done, 0 for a fresh start, and the file."""
 
     step: int
     path: Path | None
@@ -105,7 +105,7 @@ class ResumeResult:
 
 
 class Store:
-    """A folder of checkpoints, each whole or not there; the newest `keep` stay.
+    """A folder of atomic checkpoints, of which the newest `keep` are kept.
 
     `folder` is made where it is missing, but not its parents: they would hide a mount that is not there. It
     is for one run alone. Raises `CheckpointError` where it cannot be used at all, and ValueError for `keep`
@@ -154,7 +154,7 @@ class Store:
         """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
 
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
-        read again for its checksum, and renamed. So whoever is killed meanwhile leaves the older ones as
+        read again for its checksum, and renamed. A process that is killed meanwhile leaves the older ones as
         they were. `suffix`, such as ".pt", says what is in it. A disk that is full, read-only
         or gone does not raise: there is a `CheckpointWarning`, and the result says what happened; so it is
         for the copy of the checkpoint before. Errors that are not the disk's are raised, and ValueError for
@@ -270,7 +270,7 @@ class Store:
         return problem
 
     def _gone(self) -> str:
-        """Say that the folder is not where it was: a mount dropped, or somebody removed it."""
+        """Return why the folder is gone, because a mount dropped or it was removed; "" if it is there."""
         remount = "If it is on Drive: drive.mount('/content/drive', force_remount=True)"
         if not self._mount.is_mount():
             return f"{self._mount} is no longer mounted, and {self.folder} was on it. {remount}"

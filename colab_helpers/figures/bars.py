@@ -110,7 +110,7 @@ def _one(axes: Axes, row: int, value: float, on_paper: bool, theirs: bool, dot: 
 
 
 def fit_numbers(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> None:
-    """Lengthen the scale until each of `numbers`, a text beside its bar's end, stands inside `axes`.
+    """Lengthen the scale until each of `numbers`, a text beside its bar's end, is inside `axes`.
 
     `numbers` maps the texts to their values; `figure` is what they are drawn on.
     """
@@ -125,7 +125,7 @@ def fit_numbers(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> No
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
-    """Shade the ranges that somebody claims, with the text above the bars."""
+    """Shade claimed ranges, with the text above the bars."""
     low_edge, high_edge = axes.get_xlim()
     for i, (text, (low, high)) in enumerate(claims.items()):
         high = min(high, high_edge)

@@ -40,7 +40,7 @@ def lines(
     own x. `log` takes both axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B",
     "B/s", "s" …) for x and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
     """
-    # Where there are many the legend stands beside the curves.
+    # With many curves the legend goes beside them.
     drawn = len(curves) + len(ideal or {}) + len(published)
     many = drawn > 3
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):

@@ -173,7 +173,7 @@ def time_ticks(axes: Axes) -> None:
 
 
 def size_ticks(axes: Axes, sizes: Sequence[float]) -> None:
-    """Ticks at the sizes that were measured, or at every so-many-th of them.
+    """Ticks at the measured sizes, thinned to about seven.
 
     `axes` is the plot whose x axis has the `sizes`.
     """
@@ -183,7 +183,7 @@ def size_ticks(axes: Axes, sizes: Sequence[float]) -> None:
 
 
 def short_seconds(value: float) -> str:
-    """A duration for an axis: no figures that say nothing.
+    """A duration for an axis, without trailing zeros.
 
     `value` is in seconds.
     """

@@ -30,7 +30,7 @@ class Device:
 
     @property
     def fp32_lanes(self) -> int | None:
-        """Numbers in float32 that are worked on at once: vector width times cores, or the chip's.
+        """float32 lanes: SIMD width times cores, or CUDA cores.
 
         A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4; some cores have two units.
         """

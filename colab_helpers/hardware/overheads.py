@@ -13,7 +13,7 @@ from colab_helpers.hardware.chips import Chip
 
 @dataclass(frozen=True)
 class Overhead:
-    """Bytes that a trace cannot know and a GPU takes, with who says so; `hopper` from 9.0 on."""
+    """Bytes of a GPU that a trace cannot see, with the source; `hopper`: compute capability 9.0 and up."""
 
     id: str
     what: str

@@ -57,7 +57,12 @@ class Count:
 
 
 class Allocator:
-    """The memory of one card of `total` bytes, of which `context` are CUDA's own; `index` is its number.
+    """A simulation of CUDA's caching allocator, on a card of `total` bytes.
+
+    Args:
+        total: Bytes that the card has.
+        context: Bytes of them that CUDA's context takes.
+        index: The card's number, for messages.
 
     >>> card = Allocator(100 * MIB)
     >>> block = card.allocate(3 * MIB)
@@ -77,11 +82,11 @@ class Allocator:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the driver would call free."""
+        """Bytes that the driver would report as free."""
         return self.total - self.context - self.counts["reserved"].current
 
     def allocate(self, requested: int) -> Block:
-        """Return a block for `requested` bytes; raises `OutOfMemory`, with the message of CUDA's."""
+        """Return a block for `requested` bytes. Raises `OutOfMemory` with CUDA's message."""
         size = max(SMALLEST, _up(requested, SMALLEST))
         small = size <= SMALL
         block = self._best_fit(small, size) or self._new_segment(small, size, requested)
@@ -93,7 +98,7 @@ class Allocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Take `block` back: it joins free neighbors and stays in the cache."""
+        """Free `block`: it merges with free neighbors and stays in the cache."""
         self.counts["allocated"].change(-block.size)
         self.counts["requested"].change(-block.requested)
         self._note("free_requested", block.requested)

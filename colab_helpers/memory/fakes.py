@@ -1,4 +1,4 @@
-"""What tensors without data leave out of a step, put back.
+"""Corrections for what FakeTensorMode does not model.
 
 Three things: real tensors that a step uses, the value that it asks for, and the workspace that oneDNN's
 recurrent layer, which runs an LSTM on a CPU, keeps for the backward pass. The layer itself tells its

@@ -46,7 +46,7 @@ class Footprint:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {_units.mib(count)}" for name, count in self.parts.items())
-        return f"{_units.mib(self.peak)} at most ({parts})"
+        return f"{_units.mib(self.peak)} at the peak ({parts})"
 
     __repr__ = __str__
 
@@ -59,24 +59,33 @@ def footprint(
     watch: Callable[[StorageMeter], AbstractContextManager] | None = None,
     foreach: bool | None = None,
 ) -> Footprint:
-    """Return the bytes of a training step with a batch of `batch_size`, without allocating or computing any.
+    """Return the bytes of a training step, without allocating or computing anything.
 
-    `forward(batch_size)` makes a batch, runs `model` and returns the loss; `optimizer` trains parameters of
-    `model` alone. None stands for inference: `forward` runs once, without gradients, and may return
-    anything. A model on PyTorch's "meta" device is taken as one on the CPU. `watch(meter)` gives a
-    context in which the counted step runs; `meter` counts it, and has seen what was there before.
-    `foreach=True` lets the optimizer take all weights at once, which PyTorch does on CUDA and which costs
-    memory; None: as on the model's own device.
+    The step runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
+    in `track`. Real tensors that the step uses, such as a data set, don't count. Where the step asks for a
+    value, as `.item()` does, it reads 1, or 0.5 for a float. Afterwards the model, the optimizer and the
+    generators of PyTorch, Python and NumPy are as they were. Not included is what no framework knows
+    beforehand: CUDA's context, the workspaces of its libraries, rounding to blocks.
 
-    All runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
-    in `track`. Real tensors that the step uses, such as a data set, do not count. Where it asks for a
-    value, as `.item()` does, it reads 1, or 0.5 for a float. The model, the optimizer and the generators
-    of PyTorch, Python and NumPy are afterwards as they were. What no framework tells beforehand is not
-    in it: CUDA's context, the workspaces of its libraries, rounding to blocks. Raises
-    `ValueError` for a batch below 1, and `TraceError` for a step whose shapes depend on values, a loss
-    that is no number, or trained parts outside `model`. Source of the parts:
-    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
-    Parameter Models" (2020), section 3.
+    Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+    Models" (2020), section 3.
+
+    Args:
+        model: The model that is trained. One on PyTorch's "meta" device is taken as one on the CPU.
+        forward: Called with the batch size, it makes a batch, runs `model` and returns the loss.
+        batch_size: Examples per step.
+        optimizer: An optimizer for parameters of `model` alone; None for inference, where `forward` runs
+            once without gradients and may return anything.
+        watch: Called with the tracker, it returns a context in which the counted step runs.
+        foreach: True lets the optimizer take all weights at once, which PyTorch does on CUDA and which costs
+            memory; None is as on the model's own device.
+
+    Returns:
+        The bytes by part, and the peak.
+
+    Raises:
+        ValueError: `batch_size` is below 1.
+        TraceError: A shape depends on values, the loss is not a scalar, or trained parts are outside `model`.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()

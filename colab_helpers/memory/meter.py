@@ -12,7 +12,7 @@ from colab_helpers import _units
 
 
 class TraceError(ValueError):
-    """A step cannot be traced: what stands in the way, and what to do."""
+    """A step cannot be traced; the message says why, and what to do."""
 
 
 def tensor_bytes(things: Any) -> int:
@@ -32,11 +32,11 @@ def tensor_bytes(things: Any) -> int:
 
 
 class MemoryTracker:
-    """Live and peak bytes of one device inside a `track` block, with a timeline.
+    """Allocated and peak bytes of one device inside a `track` block, with a timeline.
 
-    Bytes are those of tensors made since the block began, and of `known` ones. When the block has
-    ended, everything stays as it was then. On CUDA, the allocator also tells of older tensors that die
-    in the block: let go of them before.
+    It counts tensors that were created since the block began, and the `known` ones. After the block the
+    figures don't change any more. On CUDA, the allocator also reports older tensors that are freed in the
+    block: release them before it begins.
     """
 
     def __init__(self, device: torch.device):
@@ -45,30 +45,30 @@ class MemoryTracker:
 
     @property
     def allocated(self) -> int:
-        """Bytes of tensors that are alive now."""
+        """Bytes of the tensors that exist now."""
         raise NotImplementedError
 
     @property
     def peak(self) -> int:
-        """The most bytes that were alive at once, since the start."""
+        """Peak of the allocated bytes since the block began."""
         raise NotImplementedError
 
     @property
     def reserved(self) -> int | None:
-        """Bytes that CUDA's allocator held at most: tensors, rounding, cache; None on other devices."""
+        """Peak bytes that CUDA's allocator reserved: tensors, rounding, cache. None on other devices."""
         return None
 
     def timeline(self) -> list[int]:
-        """Live bytes after each allocation and each release, in order."""
+        """Return the allocated bytes after each allocation and each free, in order."""
         raise NotImplementedError
 
     def mark(self, name: str) -> None:
-        """Write a name, such as "backward", beside this moment of the timeline."""
+        """Label this point of the timeline, as with "backward"."""
         self.marks.append((len(self.timeline()), name))
 
     def __str__(self) -> str:
         held = "" if self.reserved is None else f"; {_units.mib(self.reserved)} reserved"
-        return f"{_units.mib(self.allocated)} alive, {_units.mib(self.peak)} at most{held}"
+        return f"{_units.mib(self.allocated)} allocated, {_units.mib(self.peak)} at the peak{held}"
 
     __repr__ = __str__
 

@@ -1,4 +1,4 @@
-"""Bytes counted where no allocator tells: by every storage that is born and dies."""
+"""Memory tracking by storage lifetime, for devices without allocator statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes alive in a block of code, now and at most."""
+"""Allocated and peak bytes of the tensors in a block of code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from colab_helpers.memory.storages import count_storages
 def track(
     device: torch.device | str = "cpu", budget: int | None = None, known: Any = ()
 ) -> Iterator[MemoryTracker]:
-    """Count the bytes of tensors on `device` in this block.
+    """Count the bytes of the tensors on `device` in this block.
 
-    `known`: modules, optimizers or tensors that exist already and shall be counted too. `budget`, in
-    bytes for everything counted, makes a larger demand raise `torch.OutOfMemoryError`; on CUDA the
-    limit is on what the allocator reserves, in pieces of 2 MiB and more, so it is not exact there.
+    Args:
+        device: The device to watch.
+        budget: Bytes that may be allocated in all; more raises `torch.OutOfMemoryError`. On CUDA the limit
+            applies to what the allocator reserves, in segments of 2 MiB and more, so it is not exact.
+        known: Existing modules, optimizers or tensors to include in the count.
+
+    Yields:
+        A tracker with the bytes that are allocated now and at the peak.
 
     >>> with track() as meter:
     ...     x = torch.zeros(1000)

@@ -29,7 +29,7 @@ class Trial:
 
     @property
     def peak_error_percent(self) -> float:
-        """Per cent by which the predicted peak is too high."""
+        """Percent by which the predicted peak is too high."""
         return 100 * (self.predicted_peak / self.measured_peak - 1)
 
     @property
@@ -40,7 +40,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that somebody else has published, beside the ceilings of a traced step, in seconds a step.
+    """A published run beside the roofline time of the traced step, in seconds per step.
 
     `row` is the id of a row of `published`, `point` its place in the series.
     """
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def half(self) -> bool:
-        """Whether its products were in 16 bits."""
+        """Whether its matmuls were in 16 bits."""
         return self.what.endswith(("fp16", "bf16"))
 
     @property
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def factor(self) -> float:
-        """How much longer it took than the ceilings say; below 1 on a faster card than the course's."""
+        """Measured over roofline time; below 1 on a faster card than the catalog's."""
         return self.measured / self.ceilings
 
 
@@ -80,7 +80,7 @@ def trials() -> tuple[Trial, ...]:
 
 @functools.cache
 def runs() -> tuple[Run, ...]:
-    """Return the published runs and their ceilings.
+    """Return the published runs and their roofline times.
 
     >>> all(0.5 < run.factor < 5 for run in runs())
     True
@@ -89,7 +89,7 @@ def runs() -> tuple[Run, ...]:
 
 
 def measured_over_roofline(chip: str, half: bool = False) -> tuple[float, float]:
-    """Return by how much published runs took longer than their ceilings, at least and at most.
+    """Return the least and the largest ratio of measured to roofline time among published runs.
 
     `chip` is a key of the catalog; both A100s count as one. Those of all chips where that one has no run.
     Only training runs count, and with `half` those whose products are in 16 bits, else the others.
@@ -106,7 +106,7 @@ def measured_over_roofline(chip: str, half: bool = False) -> tuple[float, float]
 
 
 def step_over_sum_of_ops() -> tuple[float, float, float]:
-    """Return how much longer steps took here than their operations alone: least, median and most.
+    """Return the ratio of a step to the sum of its operations: least, median and largest.
 
     What operations do to each other, in caches and queues, no operation alone can show.
 

@@ -31,9 +31,9 @@ def plan_file(
     """Trace the step that `where`, as in "train.py:job", describes; return it with its estimates.
 
     The function takes nothing and returns (model, forward, optimizer), as for `trace_step`; an optimizer
-    of None stands for inference. `batch_size` and `chips` are as in `trace_step` and `estimates`. The
+    of None means inference. `batch_size` and `chips` are as in `trace_step` and `estimates`. The
     file is run: plan only files that you would run. Raises `PlanError` with one clear
-    line for whatever stands in the way.
+    line if something is in the way.
     """
     unknown = [key for key in chips if key not in catalog()]
     if unknown:
@@ -100,7 +100,7 @@ def show(
 def to_json(
     work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None
 ) -> str:
-    """Return the same for programs: bytes, seconds, hours, compute units (null where nobody has told).
+    """Return the same for programs: bytes, seconds, hours, compute units (null where unknown).
 
     `work`, `table`, `steps` and `deadline` are as in `show`.
     """

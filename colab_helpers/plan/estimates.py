@@ -18,10 +18,18 @@ _ENDLESS = 2**50
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one machine would say. `low` and `high` are seconds of a step, `reserved_bytes` bytes.
+    """Predicted memory, time and cost of a step on one machine.
 
-    `reserved_bytes` is what the step reserves at most, with `overheads`. `units_per_hour` is None where it
-    is not known. `note` says what is different there.
+    Attributes:
+        choice: The machine's name in Colab's menu.
+        chip: Its data sheet.
+        fits: Whether the step fits into its memory.
+        reserved_bytes: What the step reserves at the peak, with `overheads`.
+        low: Seconds per step in the best case.
+        high: Seconds per step in the worst case.
+        units_per_hour: Compute units per hour; None if unknown.
+        free: Whether the free tier has it.
+        note: What differs on this machine.
     """
 
     choice: str
@@ -36,7 +44,7 @@ class Estimate:
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes of memory that the chip has, as its driver or its data sheet tells."""
+        """The chip's memory in bytes, by its driver or its data sheet."""
         return self.chip.usable_memory
 
     def hours(self, steps: int) -> tuple[float, float]:
@@ -52,12 +60,12 @@ class Estimate:
 
 
 def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
-    """Return what each of Colab's machines with an accelerator would say to a step.
+    """Return the predicted memory, time and cost of a step on each of Colab's accelerators.
 
     `work` should be traced with `foreach=True`, as PyTorch trains on CUDA. `chips` are keys of
     `hardware.catalog()`; all of Colab's menu when left out. Whether it fits is the verdict of
     `memory.Allocator`, with CUDA's rules and `overheads`. The seconds are those of `seconds_on`. On a
-    TPU, whose compiler decides for itself, the peak stands for what is reserved. Raises KeyError for a
+    TPU, whose compiler decides for itself, the peak is taken for what is reserved. Raises KeyError for a
     chip that is not in the catalog.
 
     >>> from colab_helpers.plan import trace_step
@@ -92,7 +100,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 
 
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
-    """Return the seconds of a step on `chip`, at least and at most.
+    """Return the best-case and worst-case seconds of a step on `chip`.
 
     Both start from `roofline_seconds` and take the factors by which published trainings in that precision
     missed theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the
@@ -126,7 +134,7 @@ def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate
     """Return the estimate that fits, should end within `deadline` hours, and burns fewest units; or None.
 
     `table` is from `estimates`, `steps` the length of the training. Machines on the free menu cost nothing;
-    those whose units nobody has told are left out. The slow end of each range counts, for the deadline
+    those whose units are unknown are left out. The worst case of each range counts, for the deadline
     and for the units.
     """
     rest = [

@@ -76,7 +76,7 @@ class StepTrace:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the step, of products, convolutions, attention, recurrent layers."""
+        """Floating-point operations of the step: matmuls, convolutions, attention, recurrent layers."""
         return sum(one.count * one.flops for one in self.operations)
 
     @property
@@ -86,14 +86,16 @@ class StepTrace:
 
     @property
     def num_ops(self) -> int:
-        """Number of operations that compute or copy; views are not counted."""
+        """Number of operations that compute or copy, views excluded."""
         return sum(one.count for one in self.operations)
 
     def replay(self, card: Allocator) -> int:
-        """Let `card`, an `Allocator`, hand out this step's memory; return what it reserved at most, in bytes.
+        """Run this step's allocations on `card`; return the peak of its reserved bytes.
 
-        Raises the `OutOfMemory` of `memory.allocator` where the step does not fit: rounding, pools and
-        the pieces between them are then as CUDA's own allocator would have them.
+        Rounding, pools and fragmentation are as in CUDA's own allocator.
+
+        Raises:
+            OutOfMemory: The step does not fit.
         """
         held: dict[int, Block] = {}
         for change in self.changes:
@@ -121,13 +123,17 @@ def trace_step(
     optimizer: torch.optim.Optimizer | None,
     foreach: bool | None = None,
 ) -> StepTrace:
-    """Return what one step with a batch of `batch_size` does, without allocating or computing anything.
+    """Return the operations and allocations of one step, without allocating or computing anything.
 
-    `model`, `forward(batch_size)`, `batch_size`, `optimizer` and `foreach` are as in
-    `memory.footprint`, and so are the errors. None for `optimizer` stands for inference.
+    FLOP are PyTorch's own count (`torch.utils.flop_counter`). Attention and recurrent layers on a CPU, which
+    it doesn't know, count two per multiply-add.
 
-    FLOP are PyTorch's own count (`torch.utils.flop_counter`) and, for the attention and the recurrent
-    layer of a CPU, which that does not know, two for each product of two numbers.
+    Args:
+        model: As in `memory.footprint`, and so are the other arguments and the errors.
+        forward: Called with the batch size, it returns the loss.
+        batch_size: Examples per step.
+        optimizer: None for inference.
+        foreach: True for what PyTorch does on CUDA.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()

@@ -1,6 +1,6 @@
 """Checks of this machine: whether it fits the lesson, and which click or line fixes it.
 
-One small check a known problem. Each looks at a `State` and returns a `Finding`, or None. Checks
+One small check per known problem. Each looks at a `State` and returns a `Finding`, or None. Checks
 start nothing; collecting the state starts no framework, and asks `nvidia-smi` where NVML is silent.
 """
 

@@ -21,7 +21,7 @@ class StatusCard:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing stands in the way: notes do not."""
+        """Whether there is no problem; notes are not problems."""
         return all(finding.severity == "note" for finding in self.findings)
 
     def rows(self) -> list[tuple[str, str]]:

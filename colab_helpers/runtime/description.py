@@ -54,7 +54,7 @@ class Runtime:
 
     @property
     def platform_name(self) -> str:
-        """The platform as people call it, such as "Google Colab"."""
+        """The platform's usual name, such as "Google Colab"."""
         return PLATFORM_NAMES[self.platform]
 
     def to_dict(self) -> dict:

@@ -46,7 +46,7 @@ DRIVE = signs.DRIVE
 
 @dataclass(frozen=True)
 class Probe:
-    """What a machine shows from outside. Sizes in bytes; `pci` holds (vendor, device) pairs."""
+    """What can be seen of a machine without a framework. Sizes in bytes; `pci` has (vendor, device) pairs."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     shell: str = ""
@@ -65,7 +65,7 @@ class Probe:
 
 
 def probe() -> Probe:
-    """Collect the evidence of this machine. Starts no framework and no child process."""
+    """Probe this machine, without starting a framework or a child process."""
     total, available = _ram()
     disk_total, disk_free = _disk()
     return Probe(
@@ -96,7 +96,7 @@ def _packages() -> dict[str, str]:
     for name in WATCHED_PACKAGES:
         try:
             version = importlib.metadata.version(name)
-        except Exception:  # not installed, or by half, with files that cannot be read
+        except Exception:  # not installed, or only partially, with files that cannot be read
             continue
         if isinstance(version, str) and version:  # None where the metadata have no version
             found[name] = version
@@ -121,7 +121,7 @@ def _cores() -> int:
 
 
 def _disk() -> tuple[int, int]:
-    """Total and free bytes where this process stands; 0 where a dropped mount does not answer."""
+    """Total and free bytes of the working directory's disk; 0 if a dropped mount does not answer."""
     try:
         usage = shutil.disk_usage(signs.working_folder())
     except OSError:

@@ -18,7 +18,7 @@ class LogNoise:
 
 @contextmanager
 def capture_stderr() -> Iterator[LogNoise]:
-    """Keep what C++ libraries write to stderr while they start; show it if the block raises.
+    """Capture what C++ libraries write to stderr in this block; show it if the block raises.
 
     Works on the file descriptor, below Python's own `sys.stderr`.
 

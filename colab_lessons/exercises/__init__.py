@@ -113,7 +113,7 @@ def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
     except NotYet as reason:
         return Verdict(known.id, "wrong", str(reason))
     except (Exception, SystemExit) as error:  # an answer is the learner's own code
-        message = f"This answer cannot be read ({told_of(error)}). {known.hint}"
+        message = f"Your answer raised an error ({told_of(error)}). {known.hint}"
         return Verdict(known.id, "wrong", message)
 
 

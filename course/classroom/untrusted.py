@@ -1,4 +1,4 @@
-"""Reading a notebook that nobody vouches for: text as text, numbers as numbers."""
+"""Parse an untrusted notebook; check types and sizes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _checked(record: Record) -> Record:
     texts += [text for value in values for text in (value.unit, value.meaning)]
     texts += [one.unit for one in predictions] + [one.message for one in tried]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a text in it is none")
+        raise ValueError("a text field is not a string")
     if len(values) > _MOST_VALUES or any(len(text) > 1000 for text in texts):
         raise ValueError("it is too large")
     if not all(_is_number(value.number) for value in values):

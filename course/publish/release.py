@@ -137,7 +137,7 @@ def _check_tag(root: Path, version: str) -> None:
 
 
 def _copy(root: Path, copy: Path) -> None:
-    """Copy what a wheel is made of, and nothing that lies about."""
+    """Copy what a wheel is made of, tracked files only."""
     for file in archive.files(root, new=False):
         inside = file.relative_to(root)
         if inside.parts[0] in (*PACKAGES, "LICENSE", "pyproject.toml"):

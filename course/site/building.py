@@ -22,7 +22,7 @@ from course.site import lesson_pages, problems, python, staging
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6
 
 
-#: Names that the theme gives to buttons with other words on them: who speaks to a machine says the words.
+#: Labels of the theme that differ from the visible text; voice-control users say that (WCAG 2.5.3).
 _MISNAMED = re.compile(
     r'(<summary|search-button-field[^>]*?) aria-label="(?:Toggle hidden content|Search)"'
 )

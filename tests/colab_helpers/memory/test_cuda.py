@@ -113,7 +113,7 @@ def test_work_after_the_block_changes_nothing_of_it(cuda):
     cuda.reserved = 40 * 2**20
     cuda.reset_peak_memory_stats(0)
     assert told == (meter.allocated, meter.peak, meter.reserved) == (100, 512, 2 * 2**20)
-    assert str(meter) == "0.00 MiB alive, 0.00 MiB at most; 2.00 MiB reserved"
+    assert str(meter) == "0.00 MiB allocated, 0.00 MiB at the peak; 2.00 MiB reserved"
 
 
 def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):

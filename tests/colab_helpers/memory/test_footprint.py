@@ -241,7 +241,7 @@ def test_a_footprint_prints_as_one_line():
     found = memory.footprint(
         model, lambda n: model(torch.ones(n, 256)).sum(), 4, torch.optim.SGD(model.parameters())
     )
-    assert repr(found).startswith("2.01 MiB at most (parameters 1.00 MiB, gradients 1.00 MiB,")
+    assert repr(found).startswith("2.01 MiB at the peak (parameters 1.00 MiB, gradients 1.00 MiB,")
 
 
 class Mine(torch.optim.SGD):
