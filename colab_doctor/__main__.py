@@ -12,9 +12,9 @@ from pathlib import Path
 from colab_doctor.explain import explain_error
 from colab_doctor.notebook import explain_notebook
 from colab_helpers import __version__
-from colab_helpers._command import run, standard_input
+from colab_helpers._cli import run, standard_input
 from colab_helpers._files import UnreadableError
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 #: Bytes of a notebook that are read: more is no notebook that somebody wrote.
 _MOST = 256 * 2**20

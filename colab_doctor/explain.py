@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from colab_doctor import log
+from colab_doctor import pasted_log
 from colab_doctor.diagnosis import Diagnosis, Failure, diagnose
-from colab_doctor.table import known_problems, patterns
+from colab_doctor.problem_table import known_problems, patterns
 from colab_helpers import runtime
 from colab_helpers._distributions import distribution
 from colab_helpers._output import bundle, edged, error_text, with_code
-from colab_helpers.problems import Finding, Problem, fix_on
+from colab_helpers.problem_catalog import Finding, Problem, fix_on
 
 #: How to ask, where nothing is known.
 ASKING = (
@@ -107,9 +107,11 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
         each = (explain_error(inner, platform) for inner in error.exceptions)
         return next(filter(None, each), Explanation(None))
     exceptions = [] if isinstance(error, str) else _led_to(error)
-    text = log.plain(error if isinstance(error, str) else "\n".join(map(_as_printed, exceptions)))
+    text = pasted_log.plain(
+        error if isinstance(error, str) else "\n".join(map(_as_printed, exceptions))
+    )
     known = _known(text)
-    here = platform or log.platform(text) or runtime.describe().platform
+    here = platform or pasted_log.platform(text) or runtime.describe().platform
     findings = [_finding(problem, caught, here) for problem, caught in known[:2]]
     causes = tuple(each for each in exceptions if each is error or _is_cause(each, exceptions))
     diagnoses = diagnose(Failure(text, here, causes, findings[0].id if findings else ""))
@@ -118,10 +120,10 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
 
 def _known(text: str) -> list[tuple[Problem, str]]:
     """Problems that a text shows, the one to name first, with what was caught of each."""
-    messages = log.raised(text)
+    messages = pasted_log.raised(text)
     if not messages:
         places = [text]
-    elif log.is_wrapper_error(messages[0], text):
+    elif pasted_log.is_wrapper_error(messages[0], text):
         places = [text.replace(messages[0], ""), *messages]
     else:
         places = messages

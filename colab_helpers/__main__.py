@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from colab_helpers import __version__
-from colab_helpers._command import run
+from colab_helpers._cli import run
 from colab_helpers._files import UnreadableError
 
 _PLAN_EXAMPLES = """\
@@ -81,16 +81,16 @@ def _card(as_json: bool) -> int:
 def _plan(options: argparse.Namespace) -> int:
     if find_spec("torch") is None:
         raise UnreadableError("Planning needs PyTorch, which is not installed here.")
-    from colab_helpers.plan import command
+    from colab_helpers.plan import cli
 
     try:
-        work, table = command.plan_file(options.job, options.batch_size, options.chips)
-    except command.PlanError as error:
+        work, table = cli.plan_file(options.job, options.batch_size, options.chips)
+    except cli.PlanError as error:
         raise UnreadableError(str(error)) from error
     if options.json:
-        print(command.to_json(work, table, options.steps, options.deadline))
+        print(cli.to_json(work, table, options.steps, options.deadline))
     else:
-        print(command.show(work, table, options.steps, options.deadline))
+        print(cli.show(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1
 
 

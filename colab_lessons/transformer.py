@@ -11,8 +11,8 @@ import itertools
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from colab_helpers import expected, facts
-from colab_helpers.hardware import Chip, catalog, overheads
+from colab_helpers import chip_rates, dated_facts
+from colab_helpers.hardware import Chip, catalog, memory_overheads
 
 #: Bytes of (weights, gradients, what blocks hand on; what products give) by number format.
 FORMATS = {"fp32": (4, 4), "mixed": (4, 2), "half": (2, 2)}
@@ -212,11 +212,11 @@ def fits(model: Transformer) -> list[Fit]:
     >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
-    menu = facts.machine_table().by_chip
+    menu = dated_facts.machine_table().by_chip
     return [_fit(model, machine, catalog()[chip]) for chip, machine in menu.items()]
 
 
-def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
+def _fit(model: Transformer, machine: dated_facts.Machine, chip: Chip) -> Fit:
     return Fit(
         choice=machine.choice,
         chip=chip,
@@ -232,7 +232,7 @@ def _fit(model: Transformer, machine: facts.Machine, chip: Chip) -> Fit:
 
 def takes(model: Transformer, chip: Chip) -> int:
     """Return the bytes that a step of `model` takes on `chip`, with what no tensor has."""
-    return model.peak + sum(one.on(chip) for one in overheads.overheads())
+    return model.peak + sum(one.on(chip) for one in memory_overheads.overheads())
 
 
 def largest_batch(model: Transformer, chip: Chip) -> int:
@@ -309,7 +309,7 @@ def _format_on(model: Transformer, chip: Chip) -> str:
 
 
 def _speed(model: Transformer, chip: Chip) -> float:
-    return expected.rates(chip.key)[_format_on(model, chip)].value
+    return chip_rates.rates(chip.key)[_format_on(model, chip)].value
 
 
 def _note(model: Transformer, chip: Chip) -> str:

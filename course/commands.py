@@ -57,9 +57,9 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
 
 def run(course: Course, options: argparse.Namespace) -> int:
     """Run lessons and write the report of what has run."""
-    from course.check import assertions
-    from course.classroom import results
-    from course.run import checks, execute, lessons, report
+    from course.check import record_assertions
+    from course.classroom import learner_page
+    from course.run import execute, lessons, outcome_checks, report
 
     lessons.require(options.require)
     if options.require and not lessons.on_fake_gpu():
@@ -77,11 +77,15 @@ def run(course: Course, options: argparse.Namespace) -> int:
     ran = lessons.run_each(course, chosen, folder, options.parameter)
     print(f"\n{report.as_text(ran.outcomes)}\n")
     print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
-    page, measured = results.write(course, folder, folder / "results.html")
+    page, measured = learner_page.write(course, folder, folder / "results.html")
     print(f"What was measured: {page}\n" if measured else "", end="")
     kind = options.require
-    beside = [p for o in ran.outcomes for p in checks.device_problems(o, kind)] if kind else []
-    beside += [p for o in ran.outcomes for p in assertions.broken_in(execute.records(o.notebook))]
+    beside = (
+        [p for o in ran.outcomes for p in outcome_checks.device_problems(o, kind)] if kind else []
+    )
+    beside += [
+        p for o in ran.outcomes for p in record_assertions.broken_in(execute.records(o.notebook))
+    ]
     print(*beside, sep="\n", end="\n" if beside else "")
     return _code(ran.ok and not beside, ran.stopped)
 
@@ -112,11 +116,11 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 def reference(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and keep their records, or those that another machine made."""
     from colab_lessons import reference
-    from course.run import elsewhere, execute, lessons
+    from course.run import execute, imported_records, lessons
     from course.write import pages
 
     if options.source:
-        return _keep(elsewhere.records(options.source))
+        return _keep(imported_records.records(options.source))
     lessons.refuse_fast(options.parameter, "`make reference`")
     lessons.require(options.require)
 
@@ -209,19 +213,21 @@ def release(course: Course, options: argparse.Namespace) -> int:
 
 def conditions(course: Course, options: argparse.Namespace) -> int:
     """Run lessons under every condition and print the grid."""
-    from course.check import conditions
+    from course.check import machine_conditions
 
     names = [name.strip() for name in options.only.split(",") if name.strip()]
-    unknown = set(names) - set(conditions.CONDITIONS)
+    unknown = set(names) - set(machine_conditions.CONDITIONS)
     if unknown:
-        there = ", ".join(conditions.CONDITIONS)
+        there = ", ".join(machine_conditions.CONDITIONS)
         raise CourseError(f"No condition {', '.join(unknown)}. There are: {there}.")
     results = []
-    chosen = names or list(conditions.CONDITIONS)
-    for result in conditions.check_all(course.select(options.lessons), chosen, options.jobs):
+    chosen = names or list(machine_conditions.CONDITIONS)
+    for result in machine_conditions.check_all(
+        course.select(options.lessons), chosen, options.jobs
+    ):
         print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
         results.append(result)
-    print(f"\n{conditions.as_grid(results)}")
+    print(f"\n{machine_conditions.as_grid(results)}")
     return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
@@ -240,7 +246,9 @@ def replica(course: Course, options: argparse.Namespace) -> int:
     made = replica.create(
         image, folder / "venv", interpreter, options.colabtools or replica.COLABTOOLS
     )
-    kernel = f"IPython's; Colab's kernel is not available: {made.lacks}" if made.lacks else "Colab's own"
+    kernel = (
+        f"IPython's; Colab's kernel is not available: {made.lacks}" if made.lacks else "Colab's own"
+    )
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
     for result in replica.check_all(course, made, course.select(options.lessons), folder):
@@ -280,11 +288,13 @@ def drift(course: Course, options: argparse.Namespace) -> int:
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
     import colab_doctor
-    from colab_helpers import facts, problems, published
+    from colab_helpers import dated_facts, problem_catalog, published_results
 
     today = options.today or date.today()
-    stated: list[facts.Fact | problems.Problem | published.Published] = [*facts.all_facts()]
-    stated += [*colab_doctor.known_problems().values(), *published.everything().values()]
+    stated: list[dated_facts.Fact | problem_catalog.Problem | published_results.Published] = [
+        *dated_facts.all_facts()
+    ]
+    stated += [*colab_doctor.known_problems().values(), *published_results.everything().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (

@@ -7,7 +7,7 @@ import time
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, expected, facts, hardware, published
+from colab_helpers import benchmark, chip_rates, dated_facts, hardware, published_results
 
 from colab_lessons import crossover, exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -53,7 +53,7 @@ device
 
 # %% tags=["nbval-check-output"]
 # @title What Colab promises, and what it costs { display-mode: "form" }
-facts.quote("no-backend", "session-length", "end-session")
+dated_facts.quote("no-backend", "session-length", "end-session")
 
 # %% [markdown] tags=["minutes-3"]
 # ## A few fast lanes, or thousands of slow ones
@@ -132,7 +132,7 @@ for n in SIZES:
 # TFLOP/s, by the way. On Colab a T4 sustains half of that.
 
 # %%
-t4 = expected.rates("T4")
+t4 = chip_rates.rates("T4")
 speed, bandwidth = t4["fp32"].value, t4["memory"].value
 low, high = (
     [launch + max(2 * n**3 / speed, 3 * 4 * n**2 / bandwidth) for n in SIZES] for launch in (t4["launch"].low, t4["launch"].high)
@@ -261,10 +261,10 @@ print(*(f"{name}: {time / 60:,.1f} minutes by a few steps, {share[name]:.0%} of 
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-by_others = published.get("gpt-a100").share(1000 / 5000) if not FAST else None  # 5,000 steps, same batch, nearly the same network
+by_others = published_results.get("gpt-a100").share(1000 / 5000) if not FAST else None  # 5,000 steps, same batch, nearly the same network
 rows = {f"{name}, {what}": times[name] for name in places for what, times in (("by the rule", estimate), ("measured", measured))}
 rows |= {} if device.type == "cuda" else {"a T4 in fp32, by the rule": 1000 * flop / speed}
-rows |= {"an A100 in bf16, by the rule": 1000 * flop / expected.rates("A100-40")["bf16"].value}
+rows |= {"an A100 in bf16, by the rule": 1000 * flop / chip_rates.rates("A100-40")["bf16"].value}
 rows |= {"an A100 in bf16, published": by_others.value} if by_others else {}
 last = [*places][-1]
 figures.contenders(

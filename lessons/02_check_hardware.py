@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from colab_helpers import benchmark, expected, facts, hardware, published
+from colab_helpers import benchmark, chip_rates, dated_facts, hardware, published_results
 
 from colab_lessons import exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -118,7 +118,7 @@ for k in CHAINS:
 # %%
 # @title Draw the roof { display-mode: "form" }
 ratio, mine = benchmark.Ratio.of(taken[8], taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
-t4 = expected.rates("T4")
+t4 = chip_rates.rates("T4")
 figures.roofline(
     {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
@@ -188,7 +188,7 @@ for bits in range(19, LARGEST + 1):
 fastest = benchmark.Ratio.of(stairs[max(stairs)], min(stairs.values(), key=min))
 figures.lines(
     [*stairs], {"one CPU core": [1 / min(taken) for taken in stairs.values()]}, log=True, units=("B", "B/s"),
-    xlabel="size of the list", ylabel="bytes read per second", published=[published.get("stairs-a100")],
+    xlabel="size of the list", ylabel="bytes read per second", published=[published_results.get("stairs-a100")],
     title=f"The fastest sum runs {fastest} faster than the largest{guessed(times_faster, '×')}",
 )
 
@@ -201,7 +201,7 @@ figures.lines(
 # How far away is a number? This is how long one of an A100's threads waits for it.
 
 # %%
-waits = published.get("latency-a100")
+waits = published_results.get("latency-a100")
 for where, kib in {"its own cache": 30, "the whole chip's cache": 2016, "memory": 340388}.items():
     print(f"{where:>22}: {waits.points[1024 * kib]:4.0f} clock cycles")
 print(f"[{waits.credit}]")
@@ -218,7 +218,7 @@ print(f"[{waits.credit}]")
 # %%
 # @title Draw the chips { display-mode: "form" }
 formats = {"T4": "fp16", "L4": "bf16", "A100-40": "bf16", "H100": "bf16", "v5e": "bf16"}
-rates, sheets = {key: expected.rates(key) for key in formats}, hardware.catalog()
+rates, sheets = {key: chip_rates.rates(key) for key in formats}, hardware.catalog()
 names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofline(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
@@ -245,7 +245,7 @@ figures.roofline(
 mib_shown = None  # @param {type:"integer"}
 
 # %%
-recorded = facts.printout("nvidia-smi-t4")
+recorded = dated_facts.printout("nvidia-smi-t4")
 smi = shutil.which("nvidia-smi")
 done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
 own = done is not None and done.returncode == 0
@@ -309,7 +309,7 @@ exercises.check("02.limits", limit)
 # Somebody asks for help, and pastes this.
 
 # %% tags=["nbval-check-output"]
-print(facts.printout("nvidia-smi-stranger"))
+print(dated_facts.printout("nvidia-smi-stranger"))
 
 # %% [markdown]
 # How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`,

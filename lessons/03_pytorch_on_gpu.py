@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
-from colab_helpers import benchmark, hardware, published
+from colab_helpers import benchmark, hardware, published_results
 
 from colab_lessons import exercises, figures, models, reference, replay
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -440,7 +440,7 @@ figures.bars(
 )
 
 # %%
-a100 = published.get("ladder-a100")
+a100 = published_results.get("ladder-a100")
 gains = sorted(((b / a, name) for name, a, b in zip(a100.x[1:], a100.y, a100.y[1:])), reverse=True)[:4]
 print(f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens a second, {a100.y[-1] / a100.y[0]:.1f}× [{a100.credit}]")
 print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))

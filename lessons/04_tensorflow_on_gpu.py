@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from colab_helpers import benchmark, expected, facts, hardware, runtime
+from colab_helpers import benchmark, chip_rates, dated_facts, hardware, runtime
 
 from colab_lessons import exercises, figures, reference, replay
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -47,7 +47,7 @@ gpus or "TensorFlow sees no GPU"
 # Does `nvidia-smi` show a GPU and TensorFlow none? Then you have a build for CPUs only, or one for another version of CUDA than your machine has. On Colab the second may happen to you.
 
 # %% tags=["nbval-check-output"]
-facts.quote("tensorflow-cuda")
+dated_facts.quote("tensorflow-cuda")
 
 # %% [markdown]
 # Now choose a device yourself. `tf.device` does that, and here it asks for your eighth GPU.
@@ -165,7 +165,7 @@ arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in 
 # needs: tensorflow
 rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
 rows |= {f"arithmetic alone, {n} images": taken for n, taken in arithmetic.items()}
-rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / expected.rates("T4")["fp32"].value for n in times}
+rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value for n in times}
 gains = {n: benchmark.speedup(ways["eager"], ways["graph"]) for n, ways in times.items()}
 figures.contenders(
     {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",

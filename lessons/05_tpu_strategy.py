@@ -7,14 +7,14 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 
-from colab_helpers import benchmark, devices, hardware, published, runtime
+from colab_helpers import benchmark, simulated_devices, hardware, published_results, runtime
 
 from colab_lessons import data, exercises, figures, reference, replay
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 replay.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
 sheet = hardware.catalog()["v5e"]
-devices.simulate_jax(8)  # eight devices on the CPU, for later; it must be said before JAX starts
+simulated_devices.simulate_jax(8)  # eight devices on the CPU, for later; it must be said before JAX starts
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -104,7 +104,7 @@ call, inside = calls["called"].best, calls["in one program"].best / 100
 print(f"n = {n}: {1e6 * call:.1f} µs for a call, {1e6 * inside:.1f} µs inside a program")
 
 # %%
-v5e = published.get("matmul-v5e-bf16")
+v5e = published_results.get("matmul-v5e-bf16")
 took, could = (2 * 1024**3 / rate for rate in (v5e.points[1024], max(v5e.points.values())))
 print(f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest product [{v5e.credit}]")
 

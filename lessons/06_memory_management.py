@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, hardware, memory, precision, published
+from colab_helpers import benchmark, hardware, memory, precision, published_results
 
-from colab_lessons import exercises, figures, memory_by_category, llama, models, networks, reference
+from colab_lessons import exercises, figures, memory_by_category, llama, models, conv_networks, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -44,7 +44,7 @@ device
 # That message came from a T4 on which somebody generated a video. Read it again with the numbers it printed.
 
 # %%
-row = published.get("full-t4")
+row = published_results.get("full-t4")
 print(f"{row.conditions} [{row.credit}]")
 
 # %% [markdown]
@@ -161,9 +161,9 @@ def large_vocabulary():
 
 candidates = {  # name: (make, one row, classes)
     "wide layers": (wide, torch.rand(3, 32, 32), 10),
-    "ResNet": (networks.resnet, torch.rand(3, 32, 32), 10),
+    "ResNet": (conv_networks.resnet, torch.rand(3, 32, 32), 10),
     "GPT, 16,000 tokens": (large_vocabulary, torch.randint(16_000, (64,)), 16_000),
-    "U-Net, a class for each pixel": (lambda: networks.UNet(16, 2), torch.rand(3, 64, 64), 2),
+    "U-Net, a class for each pixel": (lambda: conv_networks.UNet(16, 2), torch.rand(3, 64, 64), 2),
 }
 
 # %%
@@ -509,7 +509,7 @@ print(*(f"{name}: {each.parameters / 1e9:.1f} GB of weights, {each.peak / 1e9:.1
 # @title Draw what fits { display-mode: "form" }
 t4 = 14.56 * 2**30  # bytes of Colab's T4
 answers = {0: "none", 1: "4 bits with checkpointing", 2: "both with 4 bits", 3: "all but 16 bits without checkpointing", 4: "all four"}
-theirs = {f"{bits} bits, published": published.get(f"llama-7b-lora-memory{end}") for bits, end in ((16, "-16"), (4, ""))}
+theirs = {f"{bits} bits, published": published_results.get(f"llama-7b-lora-memory{end}") for bits, end in ((16, "-16"), (4, ""))}
 largest = {name: max(each.peak, theirs[f"{name}, published"].value if f"{name}, published" in theirs else 0) for name, each in needs.items()}
 answer = answers[sum(peak < 0.9 * t4 for peak in largest.values())]
 figures.bars(

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, hardware, memory, precision, published
+from colab_helpers import benchmark, hardware, memory, precision, published_results
 
 from colab_lessons import data, exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -55,10 +55,10 @@ here = {name: products["fp32"].best / products[name].best for name in ("bf16", "
 # @title Draw the formats on five chips { display-mode: "form" }
 inventory = hardware.list_devices()
 chip = inventory.main if device.type != "cpu" else inventory.cpu
-t4 = published.get("matmul-t4-formats")
+t4 = published_results.get("matmul-t4-formats")
 elsewhere, rows = {"T4": {name: t4.points[name] / t4.points["fp32"] for name in ("bf16", "fp16")}}, [t4]
 for key, name in {"l4": "L4", "a100": "A100", "h100": "H100"}.items():
-    of = {f: published.get(f"matmul-{key}-{f}") for f in ("fp32", "bf16", "fp16")}
+    of = {f: published_results.get(f"matmul-{key}-{f}") for f in ("fp32", "bf16", "fp16")}
     elsewhere[name] = {f: of[f].value / of["fp32"].value for f in ("bf16", "fp16")}
     rows += of.values()
 factor = elsewhere["T4"]["fp16"]

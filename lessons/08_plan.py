@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, expected, facts, hardware, memory, plan, published
-from colab_helpers.plan import accuracy
+from colab_helpers import benchmark, chip_rates, dated_facts, hardware, memory, plan, published_results
+from colab_helpers.plan import estimate_accuracy
 
 from colab_lessons import exercises, figures, models, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -193,7 +193,7 @@ rehearsed = {
 
 # %%
 # @title Draw both { display-mode: "form" }
-a100 = published.get("ladder-a100-memory")
+a100 = published_results.get("ladder-a100-memory")
 print(f"{a100.credit}: {a100.url}")
 more = {name: 100 * (a100.points[THEIRS[name]] / rehearsed[name] - 1) for name in ways}
 figures.grouped(
@@ -244,10 +244,10 @@ else:
 
 # %%
 for key in ("T4", "L4", "A100-40", "G4"):
-    rates = expected.rates(key)
+    rates = chip_rates.rates(key)
     print(f"{key:>7}: {rates['fp16'].value / 1e12:4.0f} TFLOP/s in fp16, {rates['memory'].value / 1e9:5,.0f} GB/s")
 flop = 6 * model.parameter_count * 16 * GPT2.block_size
-envelope = flop / expected.rates("T4")["fp16"].value
+envelope = flop / chip_rates.rates("T4")["fp16"].value
 print(f"{flop / 1e12:.1f} TFLOP a step: {envelope:.2f} s on a T4, if it does nothing but multiply")
 
 # %% [markdown]
@@ -264,7 +264,7 @@ def seconds_of(call, rates):  # to multiply, and to move its bytes
     return call.count * multiply, call.count * call.bytes_accessed / rates["memory"].value
 
 
-t4 = expected.rates("T4")
+t4 = chip_rates.rates("T4")
 for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))[:5]:
     multiply, move = seconds_of(call, t4)
     print(f"{call.count:3} × {call.name.replace('_for_cpu', '')[:46]:46} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move")
@@ -282,7 +282,7 @@ multiplying = None  # @param {type:"slider", min:0, max:100, step:5}
 def seconds_on(chip, work):
     spent = {"multiplying": 0.0, "moving bytes": 0.0}
     for call in work.operations:
-        multiply, move = seconds_of(call, expected.rates(chip))
+        multiply, move = seconds_of(call, chip_rates.rates(chip))
         spent["multiplying" if multiply > move else "moving bytes"] += max(multiply, move)
     return spent
 
@@ -304,7 +304,7 @@ figures.grouped(shares, unit="%", title=f"By this sum, a T4 multiplies for {shar
 # Is our sum any good? Raschka's page also says how many tokens the A100 trained on in a second. Put three things side by side, for his versions in bf16: the envelope, our sum, and the clock.
 
 # %%
-speed, seconds = published.get("ladder-a100"), {}
+speed, seconds = published_results.get("ladder-a100"), {}
 for name, (native, flash, dtype, how) in list(ways.items())[1:]:
     with torch.device("meta"):
         network = models.gpt2(dtype, native, flash)
@@ -312,7 +312,7 @@ for name, (native, flash, dtype, how) in list(ways.items())[1:]:
     step = plan.trace_step(network, loss_with(network, half=False), 8, trained)
     multiplied = sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()  # a table multiplies nothing
     seconds[name] = {
-        "envelope": 6 * multiplied * 8 * GPT2.block_size / expected.rates("A100-40")["bf16"].value,
+        "envelope": 6 * multiplied * 8 * GPT2.block_size / chip_rates.rates("A100-40")["bf16"].value,
         "our sum": sum(seconds_on("A100-40", step).values()),
         "measured on an A100": 8 * GPT2.block_size / speed.points[THEIRS[name]],
     }
@@ -330,9 +330,9 @@ figures.grouped(
 # It's still too optimistic, and most of all for the fastest code. Gaps between kernels and small matrices take time as well. What do other trainings in 16 bits say?
 
 # %%
-runs = [run for run in accuracy.runs() if run.half and run.trains]
+runs = [run for run in estimate_accuracy.runs() if run.half and run.trains]
 for run in sorted(runs, key=lambda run: run.factor):
-    print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published.get(run.row).credit}")
+    print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published_results.get(run.row).credit}")
 factors = [run.factor for run in runs]
 
 # %% [markdown]
@@ -344,7 +344,7 @@ factors = [run.factor for run in runs]
 # Now put a price on it. You want to train GPT-2 for 100,000 steps, and it must be done in 12 hours. That's 1.6 billion tokens, a small part of what GPT-2 was trained on. Here's what those of Colab's GPUs cost whose rate we know. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
 
 # %%
-menu = facts.machine_table()
+menu = dated_facts.machine_table()
 price = menu.dollars_per_unit
 offers = {offer.chip.key: offer for offer in plan.estimates(work) if offer.chip.kind == "GPU" and offer.units_per_hour}
 for offer in offers.values():
@@ -413,8 +413,8 @@ years = None  # @param {type:"number"}
 
 # %%
 LLAMA, TOKENS = 6.74e9, 2e12  # tokens from Meta's paper, parameters from the published weights
-by_envelope = 6 * LLAMA * TOKENS / expected.rates("A100-80")["bf16"].value / 3600  # hours
-meta = published.get("llama-2-7b-hours")
+by_envelope = 6 * LLAMA * TOKENS / chip_rates.rates("A100-80")["bf16"].value / 3600  # hours
+meta = published_results.get("llama-2-7b-hours")
 real_years = meta.value / 24 / 365
 dollars = meta.value * price * offers["A100-80"].units_per_hour
 print(f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit}).")

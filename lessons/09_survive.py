@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, checkpoints, facts, hardware
+from colab_helpers import benchmark, checkpoints, dated_facts, hardware
 
 from colab_lessons import exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -500,7 +500,7 @@ for name, each in bins.items():
 # The last line matters, because Drive has a cache of its own.
 
 # %%
-facts.quote("drive-bin", "drive-cache")
+dated_facts.quote("drive-bin", "drive-cache")
 
 # %% [markdown]
 # We tried all of this on plain folders, not on a real Drive. Google says that old versions of an overwritten file don't count, unless you keep them forever.

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from colab_helpers import benchmark, expected, hardware, published
+from colab_helpers import benchmark, chip_rates, hardware, published_results
 
 from colab_lessons import exercises, figures, ranks, reference, replay
 
@@ -295,10 +295,10 @@ figures.lines(
 # How much is enough on real links? Each parameter of a language model costs 6 FLOP for a token, and 2 bytes in the message if gradients have 16 bits. So the number of parameters cancels. Others have measured all-reduces over three links, with other cards. We apply those speeds to eight H100s. The NVLink figure is above what a link carries, because the switches add on the way.
 
 # %%
-rate = expected.rates("H100")["bf16"].value  # FLOP/s
+rate = chip_rates.rates("H100")["bf16"].value  # FLOP/s
 links = {
-    "NVLink": published.get("allreduce-nvlink").value, "PCIe 5": published.get("allreduce-pcie5").value,
-    "100 Gb/s Ethernet, TCP": published.get("allreduce-ethernet").value,
+    "NVLink": published_results.get("allreduce-nvlink").value, "PCIe 5": published_results.get("allreduce-pcie5").value,
+    "100 Gb/s Ethernet, TCP": published_results.get("allreduce-ethernet").value,
 }
 tokens = [2**k for k in range(8, 19)]  # on each GPU, in each step
 efficiency, half_at = {}, {}

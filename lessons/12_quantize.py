@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, expected, hardware, published
+from colab_helpers import benchmark, chip_rates, hardware, published_results
 
 from colab_lessons import data, exercises, figures, models, reference, replay
 
@@ -330,7 +330,7 @@ for rows in (1, 64):
     times = benchmark.compare(ways, budget=SECONDS)
     gains[rows] = times["32 bits"].median / times["8 bits"].median
     print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.1f} ms" for name, found in times.items()))
-t4 = expected.rates("T4")  # as others measured it
+t4 = chip_rates.rates("T4")  # as others measured it
 memory, multiply = t4["memory"].value, t4["fp16"].value
 print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
 
@@ -362,7 +362,7 @@ at_most = on_t4["16 bits"][0] / on_t4["4 bits, fused"][0]
 print(f"4 bits are {at_most:.1f} times as fast at most, up to {last * BYTES['4 bits, fused'] / BYTES['16 bits']:.0f} rows; from {last:.0f} rows on no faster than 16 bits")
 for name, seconds in on_t4.items():
     print(f"a model of 6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most")
-print(f"bitsandbytes' authors expected {published.get('nf4-turing').value} times as fast on a T4, for one row, from their first kernel (2023)")
+print(f"bitsandbytes' authors expected {published_results.get('nf4-turing').value} times as fast on a T4, for one row, from their first kernel (2023)")
 
 # %%
 # @title Draw the T4 { display-mode: "form" }

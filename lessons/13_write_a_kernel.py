@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, expected, hardware, memory, published
+from colab_helpers import benchmark, chip_rates, hardware, memory, published_results
 
 from colab_lessons import exercises, figures, kernels, reference, replay
 
@@ -286,7 +286,7 @@ print(f"tiles: {fewer:.0f} times fewer{guess}")
 
 # %%
 # @title What others measured { display-mode: "form" }
-boehm = published.get("sgemm-a6000")
+boehm = published_results.get("sgemm-a6000")
 names = ("across", "along", "tiled", "NVIDIA's library")
 figures.bars(dict(zip(names, boehm.y)), unit="FLOP/s", title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022")
 
@@ -378,7 +378,7 @@ for chip, capability in {"T4": 75, "A100": 80}.items():
 uses = [chip for chip, words in found.items() if words["mma.sync"]]
 answer = {2: "both", 0: "neither"}.get(len(uses), f"only the {uses[0]}" if uses else "")
 print(f"tensor cores: {answer}{f' (you said {tensor_cores})' if tensor_cores else ''}")
-t4 = expected.rates("T4")  # as others measured it
+t4 = chip_rates.rates("T4")  # as others measured it
 print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]

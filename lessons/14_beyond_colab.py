@@ -22,7 +22,7 @@ from pathlib import Path
 
 import nbformat
 
-from colab_helpers import facts, hardware, published
+from colab_helpers import dated_facts, hardware, published_results
 
 from colab_lessons import exercises, figures, reference
 
@@ -200,7 +200,7 @@ bill = None  # @param {type:"number"}
 # %%
 PRICES = {"8 × H100, AWS": "price-8-h100-aws", "H100, RunPod": "price-h100-runpod", "A100 80 GB, Azure": "price-a100-azure", "A100 80 GB, RunPod": "price-a100-runpod"}
 HOURS = 63  # from Friday at 18:00 to Monday at 9:00
-rows = {name: published.get(key) for name, key in PRICES.items()}
+rows = {name: published_results.get(key) for name, key in PRICES.items()}
 weekend = {name: HOURS * row.value for name, row in rows.items()}
 for name, row in rows.items():
     print(f"{name:>18}: {row.value:5.2f} $/h on {row.when}, {row.source}: ${weekend[name]:,.0f}")
@@ -252,8 +252,8 @@ print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name
 # The timer in the launcher died with it, and the job ran to its own end. On Linux, `timeout -k 30 9h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
 
 # %%
-print(facts.quote("vm-time-limit"))
-print(facts.quote("cloud-budgets"))
+print(dated_facts.quote("vm-time-limit"))
+print(dated_facts.quote("cloud-budgets"))
 
 # %% [markdown] tags=["minutes-7"]
 # ## What can your neighbor read?

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import expected, hardware, memory, plan
+from colab_helpers import chip_rates, hardware, memory, plan
 
 from colab_lessons import data, exercises, figures, reference, replay
 
@@ -539,7 +539,7 @@ try:
     scaler.step(torch.optim.SGD(layer.parameters()))
 except ValueError as error:
     print("an adapter in fp16:", error)
-rates = expected.rates("T4")
+rates = chip_rates.rates("T4")
 slower = rates["fp16"].value / rates["bf16"].value
 print(f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from colab_doctor.diagnosis import memory, packages, shapes
+from colab_doctor.diagnosis import memory, package_conflicts, shapes
 from colab_doctor.diagnosis.base import Diagnosis, Failure, frames
-from colab_doctor.table import known_problems
-from colab_helpers.problems import fix_on
+from colab_doctor.problem_table import known_problems
+from colab_helpers.problem_catalog import fix_on
 
 __all__ = ["Diagnosis", "Failure", "diagnose"]
 
@@ -21,7 +21,7 @@ def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
 
     A look that fails leaves the others alone: the reader has an error already.
     """
-    looks = (shapes.of_product, memory.of_numbers, packages.of_packages, _cases)
+    looks = (shapes.of_product, memory.of_numbers, package_conflicts.of_packages, _cases)
     return tuple(dict.fromkeys(one for look in looks for one in _try(look, failure)))
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from colab_doctor.notebook import cells, imports, removed
-from colab_doctor.table import known_problems
+from colab_doctor.notebook import cells, imports, removed_apis
+from colab_doctor.problem_table import known_problems
 from colab_helpers._distributions import distribution
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 #: The problems that `explain_notebook` finds.
 IN_NOTEBOOKS = (
@@ -39,7 +39,7 @@ def explain_notebook(notebook: Mapping[str, Any]) -> tuple[Finding, ...]:
     ['tpu-retired']
     """
     read = list(cells.cells(notebook))
-    gone = removed.find(read)
+    gone = removed_apis.find(read)
     return (
         *_in_metadata(notebook),
         *map(_of_place, sorted(gone, key=lambda place: (place.cell, place.line))),
@@ -60,7 +60,7 @@ def _in_metadata(notebook: Mapping[str, Any]) -> Iterator[Finding]:
         yield known_problems()["retired"].finding(seen, "colab", severity="stop")
 
 
-def _of_place(place: removed.Occurrence) -> Finding:
+def _of_place(place: removed_apis.Occurrence) -> Finding:
     row = place.row
     also = f" (and in {', '.join(map(str, place.cells))})" if place.cells else ""
     seen = f"Cell {place.cell}, line {place.line}{also}: {place.code[:120]}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib import resources
 
 from colab_doctor.notebook.cells import Cell
-from colab_doctor.notebook.names import uses
+from colab_doctor.notebook.name_resolution import uses
 from colab_helpers._distributions import distribution, normal
 
 #: What a notebook does that may bring modules from anywhere: then nothing can be said.

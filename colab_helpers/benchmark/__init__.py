@@ -8,6 +8,7 @@ count, decides how many: the same cell is right on a laptop and on an H100.
 
 from __future__ import annotations
 
+from colab_helpers.benchmark.synchronization import synchronize
 from colab_helpers.benchmark.timer import (
     Measurement,
     MeasurementError,
@@ -16,7 +17,6 @@ from colab_helpers.benchmark.timer import (
     measure,
     speedup,
 )
-from colab_helpers.benchmark.waiting import synchronize
 
 __all__ = [
     "Measurement",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from colab_helpers import _units
-from colab_helpers.benchmark.waiting import synchronize
+from colab_helpers.benchmark.synchronization import synchronize
 
 BLOCK_SECONDS = 1e-3  # a block of calls this long makes the clock's own steps negligible
 NEGLIGIBLE = 0.01  # share of a block that waiting may take

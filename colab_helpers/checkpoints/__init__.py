@@ -1,6 +1,6 @@
 """Atomic, verified checkpoints, and resuming from them."""
 
-from colab_helpers.checkpoints.order import ResumableBatchSampler
+from colab_helpers.checkpoints.batch_sampler import ResumableBatchSampler
 from colab_helpers.checkpoints.pytorch import RandomState, resume, save
 from colab_helpers.checkpoints.store import (
     CheckpointError,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from colab_helpers import _files, _units, runtime
-from colab_helpers.checkpoints.copies import Copier
+from colab_helpers.checkpoints.drive_copies import Copier
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
 _DRIVE = Path(runtime.DRIVE)

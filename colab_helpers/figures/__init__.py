@@ -8,8 +8,8 @@ dash. No pyplot, so no backend and no global state.
 from __future__ import annotations
 
 from colab_helpers.figures.bars import bars
+from colab_helpers.figures.line_plots import lines
 from colab_helpers.figures.memory import timeline
-from colab_helpers.figures.plots import lines
 from colab_helpers.figures.style import COLORS, MARKERS, Picture, canvas, finish
 
 __all__ = [

@@ -24,7 +24,7 @@ from colab_helpers.figures.style import (
     time_ticks,
     with_unit,
 )
-from colab_helpers.published import Published
+from colab_helpers.published_results import Published
 
 HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GRAY}
 _GAP = 12  # pixels around the number beside a bar

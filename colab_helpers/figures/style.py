@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter, NullLocator
 from PIL import Image
 
 from colab_helpers import _files, _units
-from colab_helpers.published import Published
+from colab_helpers.published_results import Published
 
 #: Okabe and Ito's colors, which color-blind readers can tell apart (jfly.uni-koeln.de/color).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")

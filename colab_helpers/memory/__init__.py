@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from colab_helpers.memory.allocator import Allocator
 from colab_helpers.memory.footprint import Footprint, footprint
-from colab_helpers.memory.meter import MemoryTracker, TraceError, tensor_bytes
+from colab_helpers.memory.memory_tracker import MemoryTracker, TraceError, tensor_bytes
 from colab_helpers.memory.tracking import track
 
 __all__ = [

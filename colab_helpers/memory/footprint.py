@@ -17,7 +17,7 @@ from torch import nn
 from torch.func import functional_call
 
 from colab_helpers import _units
-from colab_helpers.memory.meter import TraceError, tensor_bytes
+from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
 from colab_helpers.memory.storages import StorageMeter, count_storages
 
 
@@ -102,7 +102,7 @@ def footprint(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.fakes import FakeExternalTensors, FakeTensors
+    from colab_helpers.memory.fake_tensors import FakeExternalTensors, FakeTensors
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device

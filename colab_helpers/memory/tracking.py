@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from colab_helpers.memory.cuda import track_cuda
-from colab_helpers.memory.meter import MemoryTracker
+from colab_helpers.memory.memory_tracker import MemoryTracker
 from colab_helpers.memory.storages import count_storages
 
 

@@ -7,8 +7,8 @@ says what Colab's machines would make of it: whether it fits, seconds, compute u
 
 from __future__ import annotations
 
-from colab_helpers.hardware.overheads import overheads
-from colab_helpers.plan.command import show
+from colab_helpers.hardware.memory_overheads import overheads
+from colab_helpers.plan.cli import show
 from colab_helpers.plan.estimates import (
     Estimate,
     cheapest,
@@ -16,7 +16,7 @@ from colab_helpers.plan.estimates import (
     roofline_seconds,
     seconds_on,
 )
-from colab_helpers.plan.trace import StepTrace, TracedOp, trace_step
+from colab_helpers.plan.step_trace import StepTrace, TracedOp, trace_step
 
 __all__ = [
     "Estimate",

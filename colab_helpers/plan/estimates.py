@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from colab_helpers import expected, facts
+from colab_helpers import chip_rates, dated_facts
 from colab_helpers.hardware import Chip, catalog
-from colab_helpers.hardware.overheads import overheads
+from colab_helpers.hardware.memory_overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemory
-from colab_helpers.plan import accuracy
-from colab_helpers.plan.trace import StepTrace, TracedOp
+from colab_helpers.plan import estimate_accuracy
+from colab_helpers.plan.step_trace import StepTrace, TracedOp
 
 #: More than any card has: what a step would reserve, if it could.
 _ENDLESS = 2**50
@@ -75,7 +75,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     >>> [estimate.fits for estimate in estimates(work, ["T4", "v5e"])]
     [True, True]
     """
-    menu = facts.machine_table().by_chip
+    menu = dated_facts.machine_table().by_chip
     table = []
     for key in chips or menu:
         if key not in catalog():
@@ -107,9 +107,9 @@ def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     work, or the work behind them. At most: every launch is waited for. `work` is a traced step.
     """
     halves = sum(one.count * one.flops for one in work.operations if one.format in ("fp16", "bf16"))
-    quick, slow = accuracy.measured_over_roofline(chip.key, half=halves > work.flops / 2)
+    quick, slow = estimate_accuracy.measured_over_roofline(chip.key, half=halves > work.flops / 2)
     sure = sum(roofline_seconds(work, chip).values())
-    rates = expected.rates(chip.key)
+    rates = chip_rates.rates(chip.key)
     if "launch" not in rates:  # a TPU's compiler makes one program of the step
         return quick * sure, slow * sure
     launch = rates["launch"]
@@ -123,7 +123,7 @@ def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
     Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. A format that `chip`
     lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step.
     """
-    rates = expected.rates(chip.key)
+    rates = chip_rates.rates(chip.key)
     table: dict[str, float] = {}
     for one in work.operations:
         table[one.family] = table.get(one.family, 0.0) + one.count * _at_least(one, rates)
@@ -172,7 +172,7 @@ def _reserved(work: StepTrace, card: Allocator, workspaces: Iterable[int]) -> in
     return work.replay(card)
 
 
-def _at_least(operation: TracedOp, rates: expected.Rates) -> float:
+def _at_least(operation: TracedOp, rates: chip_rates.Rates) -> float:
     wanted = _format_on(operation.format, rates)
     if wanted == "fp32" and operation.family == "convolutions" and "tf32" in rates:
         wanted = "tf32"  # as cuDNN convolves unless it is told not to
@@ -181,7 +181,7 @@ def _at_least(operation: TracedOp, rates: expected.Rates) -> float:
     )
 
 
-def _format_on(number_format: str, rates: expected.Rates) -> str:
+def _format_on(number_format: str, rates: chip_rates.Rates) -> str:
     """The format in which the chip computes: a TPU in its own, a GPU in fp32 what it lacks."""
     if number_format in rates:
         return number_format
@@ -191,7 +191,7 @@ def _format_on(number_format: str, rates: expected.Rates) -> str:
 def _note(work: StepTrace, chip: Chip) -> str:
     formats = {one.format for one in work.operations if one.flops}
     lacking = sorted(formats - set(chip.peak) - {""})
-    emulated = [name for name in lacking if name in expected.rates(chip.key)]
+    emulated = [name for name in lacking if name in chip_rates.rates(chip.key)]
     missing = [name for name in lacking if name not in emulated]
     if chip.kind != "GPU":
         return f"in {chip.best_format}; its compiler decides what fits"

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from colab_helpers import __version__, colab_images, hardware, runtime
-from colab_helpers import _machine_signs as signs
+from colab_helpers import _problem_signs as signs
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
 from colab_helpers.preflight.state import Requirements, State, known
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 __all__ = [
     "CHECKS",

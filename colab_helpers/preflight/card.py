@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from colab_helpers import _units, hardware, runtime
 from colab_helpers._output import edged, with_code
 from colab_helpers.preflight.state import State
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 
 @dataclass(frozen=True)

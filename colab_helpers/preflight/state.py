@@ -6,9 +6,9 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from colab_helpers import hardware, problems
+from colab_helpers import hardware, problem_catalog
 from colab_helpers import runtime as _runtime
-from colab_helpers._machine_signs import Traces
+from colab_helpers._problem_signs import Traces
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class State:
         """Distribution -> installed version, of those that matter to a lesson."""
         return self.evidence.packages
 
-    def report(self, id: str, observation: str, fix: str = "") -> problems.Finding:
+    def report(self, id: str, observation: str, fix: str = "") -> problem_catalog.Finding:
         """Return the finding of problem `id` here; without a `fix`, the table's for this platform.
 
         `observation` says in words what was met.
@@ -50,10 +50,10 @@ class State:
 
 
 @functools.cache
-def known() -> Mapping[str, problems.Problem]:
-    """Return the problems that checks find, by id; `problems.toml` has them.
+def known() -> Mapping[str, problem_catalog.Problem]:
+    """Return the problems that checks find, by id; `problem_catalog.toml` has them.
 
     >>> known()["little-disk"].severity
     'warn'
     """
-    return {row.id: row for row in problems.read("colab_helpers", "preflight/problems.toml")}
+    return {row.id: row for row in problem_catalog.read("colab_helpers", "preflight/problems.toml")}

@@ -14,8 +14,8 @@ from colab_helpers.runtime.description import (
     describe,
     hides_gpus,
 )
-from colab_helpers.runtime.evidence import DRIVE, WATCHED_PACKAGES, Probe, probe
 from colab_helpers.runtime.log_noise import LogNoise, capture_stderr
+from colab_helpers.runtime.machine_probe import DRIVE, WATCHED_PACKAGES, Probe, probe
 
 __all__ = [
     "DRIVE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from colab_helpers.runtime.evidence import Probe, probe
+from colab_helpers.runtime.machine_probe import Probe, probe
 
 GOOGLE_PCI_VENDOR = 0x1AE0
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from colab_helpers import _units, benchmark
 from colab_helpers._output import bundle, error_text
-from colab_lessons import session
+from colab_lessons import run_history
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def check(id: str, answer: Any, **context: Any) -> Verdict:
     'open'
     """
     verdict = _judge(get(id), answer, context)
-    session.note(id, verdict.status, verdict.message)
+    run_history.note(id, verdict.status, verdict.message)
     return verdict
 
 

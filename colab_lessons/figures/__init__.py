@@ -19,16 +19,16 @@ from colab_lessons.figures.kernels import sectors, writers
 from colab_lessons.figures.killed_run import killed_run
 from colab_lessons.figures.lifetimes import lifetimes
 from colab_lessons.figures.number_formats import bit_layout
-from colab_lessons.figures.panels import panels
-from colab_lessons.figures.parts import parts
+from colab_lessons.figures.panel_grid import panels
 from colab_lessons.figures.prices import prices
+from colab_lessons.figures.profiler_trace import trace
 from colab_lessons.figures.quantization_levels import quantization_levels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.roofline import roofline
 from colab_lessons.figures.simd_lanes import simd_lanes
 from colab_lessons.figures.stacked import stacked
-from colab_lessons.figures.trace import trace
+from colab_lessons.figures.stacked_bars import parts
 
 __all__ = [
     "COLORS",

@@ -22,7 +22,7 @@ from colab_helpers.figures.style import (
     time_ticks,
     with_unit,
 )
-from colab_helpers.published import Published
+from colab_helpers.published_results import Published
 
 Band = tuple[Sequence[float], Sequence[float]]
 

@@ -17,7 +17,7 @@ from colab_helpers.figures.style import (
     give_credit,
     look,
 )
-from colab_helpers.published import Published
+from colab_helpers.published_results import Published
 
 _WHITE = {
     "facecolor": "white",

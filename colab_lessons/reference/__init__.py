@@ -20,9 +20,9 @@ from typing import Any
 
 from colab_helpers import _files, _units, hardware, runtime
 from colab_helpers._output import bundle
-from colab_lessons import replay, session
+from colab_lessons import replay, run_history
 from colab_lessons.predictions import Prediction
-from colab_lessons.session import Run, Tried
+from colab_lessons.run_history import Run, Tried
 
 SCHEMA = 1
 FOLDER = Path(__file__).parent
@@ -156,8 +156,8 @@ def record(
         series={k: v for k, v in measured.items() if isinstance(v, Series)},
         parts=replay.tally(),
         predictions=predicted or {},
-        exercises={id: one for id, one in session.tried().items() if id[:2] == lesson[:2]},
-        run=session.run(),
+        exercises={id: one for id, one in run_history.tried().items() if id[:2] == lesson[:2]},
+        run=run_history.run(),
     )
 
 

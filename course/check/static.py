@@ -14,11 +14,11 @@ import statistics
 
 from nbformat import NotebookNode
 
-from colab_doctor.notebook import cells, removed
+from colab_doctor.notebook import cells, removed_apis
 from colab_lessons import replay
 from course.config import Course, CourseError, Lesson
 from course.run import execute
-from course.write import assemble, parts
+from course.write import assemble, lesson_parts
 
 MOST_LINES = 30  # a code cell
 MOST_LINES_USUALLY = 20  # nine of ten
@@ -103,7 +103,7 @@ def code_problems(notebook: NotebookNode) -> list[str]:
     problems = [
         f"{execute.describe_cell(notebook, place.cell - 1)}: {place.code}: {place.row.why} "
         f"Today: {place.row.instead}"
-        for place in removed.find(cells.cells(notebook))
+        for place in removed_apis.find(cells.cells(notebook))
     ]
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     if any(map(replay.needs, sources)) and not any("replay.watch(" in source for source in sources):
@@ -302,14 +302,14 @@ def _is_folded(cell: NotebookNode) -> bool:
 def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     """Check that a lesson's parts have minutes that add up, and that teachers' notes find theirs."""
     try:
-        divided = parts.split_into_parts(lesson, assemble.build(course, lesson))
+        divided = lesson_parts.split_into_parts(lesson, assemble.build(course, lesson))
     except CourseError as error:
         return [str(error)]
     titles = {part.title for part in divided}
-    lost = {note.part for note in parts.notes(course, lesson)} - titles
+    lost = {note.part for note in lesson_parts.notes(course, lesson)} - titles
     return [
-        *parts.problems(lesson, divided),
-        *parts.unmatched_questions(course, lesson),
+        *lesson_parts.problems(lesson, divided),
+        *lesson_parts.unmatched_questions(course, lesson),
         *(
             f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."
             for part in sorted(lost)

@@ -74,7 +74,7 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
 def handed_in(course: Course, options: argparse.Namespace) -> int:
     """Read what students handed in, and write the page and the table of it."""
     from colab_helpers import _files
-    from course.classroom import report, submissions, summary
+    from course.classroom import class_page, class_summary, submissions
 
     if not options.folder.is_dir():
         raise CourseError(
@@ -83,10 +83,10 @@ def handed_in(course: Course, options: argparse.Namespace) -> int:
     received = submissions.read_folder(course, options.folder)
     if not received:
         raise CourseError(f"There is no notebook (*.ipynb) in {options.folder} or below.")
-    work = summary.summarize(course, received)
+    work = class_summary.summarize(course, received)
     target = options.out or course.root / "build" / "class"
-    page = _files.write(target / "class.html", report.page(work, received, options.names))
-    table = _files.write(target / "class.csv", "\ufeff" + report.table(work, options.names))
+    page = _files.write(target / "class.html", class_page.page(work, received, options.names))
+    table = _files.write(target / "class.csv", "\ufeff" + class_page.table(work, options.names))
     counted = len(received) - len(work.left_out)
     print(f"{counted} of {len(received)} notebooks count\n{page}\n{table}")
     return 0
@@ -94,14 +94,14 @@ def handed_in(course: Course, options: argparse.Namespace) -> int:
 
 def results(course: Course, options: argparse.Namespace) -> int:
     """Write a learner's page on the lessons that they ran."""
-    from course.classroom import results
+    from course.classroom import learner_page
 
     if not options.folder.is_dir():
         raise CourseError(
             f"{options.folder} is no folder. Give the one with the notebooks that you ran."
         )
     target = options.out or course.root / "build" / "results.html"
-    page, lessons = results.write(course, options.folder, target)
+    page, lessons = learner_page.write(course, options.folder, target)
     if not lessons:
         raise CourseError(
             f"No notebook in {options.folder} was run to its end. In Colab: Runtime > Run all, then File > "

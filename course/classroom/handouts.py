@@ -18,7 +18,7 @@ from colab_lessons import exercises
 from course.classroom import grading, questions, template
 from course.config import COLAB, Course, CourseError, Lesson
 from course.publish import archive
-from course.write import assemble, parts
+from course.write import assemble, lesson_parts
 
 _SHEET = template("predictions.html")
 _NOT_TODAY = "Not for today: these cells are folded. They run, and need no reading."
@@ -93,11 +93,11 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
 
 def has_short_cut(lesson: Lesson) -> bool:
     """Whether a class of 45 minutes leaves parts of the lesson out."""
-    return lesson.minutes > parts.SHORT
+    return lesson.minutes > lesson_parts.SHORT
 
 
 def _name(lesson: Lesson, short: bool) -> str:
-    return f"{lesson.slug}-{parts.SHORT}" if short and has_short_cut(lesson) else lesson.slug
+    return f"{lesson.slug}-{lesson_parts.SHORT}" if short and has_short_cut(lesson) else lesson.slug
 
 
 def for_students(course: Course, lesson: Lesson, short: bool = False) -> NotebookNode:
@@ -178,7 +178,7 @@ def relink(
 def _clear(course: Course, folder: Path) -> None:
     """Take away what an earlier call made here: it may be for another place."""
     for lesson in course.lessons:
-        for name in (lesson.slug, f"{lesson.slug}-{parts.SHORT}"):
+        for name in (lesson.slug, f"{lesson.slug}-{lesson_parts.SHORT}"):
             (folder / "students" / f"{name}.ipynb").unlink(missing_ok=True)
         (folder / "students" / f"{lesson.slug}-predictions.html").unlink(missing_ok=True)
         (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)

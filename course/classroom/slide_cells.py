@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from colab_helpers._output import RECORD_MIME
 from course.classroom import questions
-from course.write import assemble, parts
+from course.write import assemble, lesson_parts
 
 _LONGEST = 84  # letters of a line of code that are as wide as a slide, in 22 pixels
 _CHECK = re.compile(r"(?m)^exercises\.check\(.*\Z", re.S)
@@ -29,7 +29,7 @@ _NOT_FOR_CLASS = re.compile(
 )
 
 
-def of_part(part: parts.Part, asked: Iterable[parts.Note]) -> Iterator[NotebookNode]:
+def of_part(part: lesson_parts.Part, asked: Iterable[lesson_parts.Note]) -> Iterator[NotebookNode]:
     """Return the cells of one part. What is shown first comes below the heading; the rest are subslides."""
     heading = text(f"## {part.title}", "slide")
     heading.metadata["slideshow"]["data"] = {"timing": 60 * part.minutes}
@@ -75,7 +75,7 @@ def _with_words_in_place(pieces: Iterable[NotebookNode]) -> Iterator[NotebookNod
     yield from words
 
 
-def _questions(asked: Iterable[parts.Note]) -> str:
+def _questions(asked: Iterable[lesson_parts.Note]) -> str:
     """What the page for teachers has for a part: it is read where the part's first figure is seen."""
     told: list[str] = []
     for note in asked:

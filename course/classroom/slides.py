@@ -20,7 +20,7 @@ from colab_helpers import _files
 from course import npm
 from course.classroom import TEMPLATES, slide_cells, template
 from course.config import Course, CourseError, Lesson
-from course.write import assemble, parts
+from course.write import assemble, lesson_parts
 
 #: Of reveal.js, what a deck needs: https://revealjs.com, MIT.
 _REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "dist/plugin/notes.js", "LICENSE")
@@ -38,10 +38,10 @@ def write(
     """
     ran = assemble.read(course.notebook(lesson)) if executed is None else executed
     notebook = _with_outputs(assemble.build(course, lesson), ran)
-    whole = [part for part in parts.split_into_parts(lesson, notebook) if part.minutes]
+    whole = [part for part in lesson_parts.split_into_parts(lesson, notebook) if part.minutes]
     decks = {lesson.slug: whole}
-    if sum(part.minutes for part in whole) > parts.SHORT:
-        decks[f"{lesson.slug}-{parts.SHORT}"] = parts.cut(whole)
+    if sum(part.minutes for part in whole) > lesson_parts.SHORT:
+        decks[f"{lesson.slug}-{lesson_parts.SHORT}"] = lesson_parts.cut(whole)
     written = []
     for name, chosen in decks.items():
         text = page(course, lesson, prepared(course, lesson, notebook, chosen))
@@ -51,13 +51,13 @@ def write(
 
 
 def prepared(
-    course: Course, lesson: Lesson, notebook: NotebookNode, chosen: Iterable[parts.Part]
+    course: Course, lesson: Lesson, notebook: NotebookNode, chosen: Iterable[lesson_parts.Part]
 ) -> NotebookNode:
     """Return a notebook of slides: the title, and of the parts that were chosen what a class sees."""
     chosen = list(chosen)
     cells = list(_title(course, lesson, sum(part.minutes for part in chosen)))
     for part in chosen:
-        asked = [note for note in parts.notes(course, lesson) if note.part == part.title]
+        asked = [note for note in lesson_parts.notes(course, lesson) if note.part == part.title]
         cells += slide_cells.of_part(part, asked)
     return new_notebook(cells=cells, metadata=notebook.metadata)
 
@@ -110,5 +110,5 @@ def _title(course: Course, lesson: Lesson, minutes: int) -> Iterator[NotebookNod
         f"{minutes} minutes · [Open it in Colab]({course.colab_url(lesson)})",
         "slide",
     )
-    heard = template("expected.html").render(answers=parts.wrong_answers(course, lesson))
+    heard = template("expected.html").render(answers=lesson_parts.wrong_answers(course, lesson))
     yield slide_cells.text(f"Space turns, F fills the screen.\n\n{heard}", "notes")

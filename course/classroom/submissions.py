@@ -22,9 +22,9 @@ from nbformat import NotebookNode
 import colab_doctor
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Record
-from colab_lessons.session import Tried
+from colab_lessons.run_history import Tried
 from course.classroom import questions
-from course.classroom.untrusted import (
+from course.classroom.untrusted_notebook import (
     STATUS,
     Cell,
     Notebook,

@@ -49,8 +49,10 @@ def install(key: str) -> None:
     machine = machines()[key]
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
-        "colab_helpers.runtime.evidence": lambda module: driver.answer_evidence(module, machine),
-        "colab_helpers._machine_signs": lambda module: driver.answer_machine_signs(module, machine),
+        "colab_helpers.runtime.machine_probe": lambda module: driver.answer_evidence(
+            module, machine
+        ),
+        "colab_helpers._problem_signs": lambda module: driver.answer_problem_signs(module, machine),
         "colab_lessons.exercises": _leave_speed_out,
     }
     if machine.is_nvidia:

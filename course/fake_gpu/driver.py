@@ -70,7 +70,7 @@ def answer_evidence(evidence: ModuleType, machine: Machine) -> None:
     evidence.probe = seen  # type: ignore[attr-defined]
 
 
-def answer_machine_signs(signs: ModuleType, machine: Machine) -> None:
+def answer_problem_signs(signs: ModuleType, machine: Machine) -> None:
     """Let PyTorch look as if it had been built for the machine."""
     signs.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
 

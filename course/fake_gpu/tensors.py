@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from course.fake_gpu.places import Places, is_fake, storage_of
+from course.fake_gpu.tensor_placement import Places, is_fake, storage_of
 
 T = torch.Tensor
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linear", "addmv", "mv", "dot"}

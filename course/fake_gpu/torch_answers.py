@@ -15,7 +15,7 @@ import torch
 
 from course.fake_gpu import tensors
 from course.fake_gpu.machines import Machine
-from course.fake_gpu.places import Places
+from course.fake_gpu.tensor_placement import Places
 
 
 def install(machine: Machine) -> Places:

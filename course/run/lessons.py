@@ -16,11 +16,11 @@ from importlib import metadata
 from pathlib import Path
 
 import colab_helpers
-from colab_helpers import _files, _machine_signs, runtime
+from colab_helpers import _files, _problem_signs, runtime
 from colab_lessons import ranks, replay
 from colab_lessons.reference import RecordError
 from course.config import Course, CourseError, Lesson
-from course.run import execute, noise
+from course.run import execute, machine_noise
 from course.write import assemble
 
 STOPPED = "stopped by Ctrl-C"
@@ -113,7 +113,7 @@ def without_gpu_build(lesson: Lesson) -> str:
     """Say why a lesson cannot measure on an NVIDIA GPU here; "" where its framework is built for one."""
     installed = {str(d.name).lower() for d in metadata.distributions() if d.name}
     if lesson.framework == "torch":
-        built = _machine_signs.torch_cuda()
+        built = _problem_signs.torch_cuda()
         return "" if built else "PyTorch here is a build without CUDA"
     if lesson.framework == "tensorflow":
         if "tensorflow" in installed:
@@ -154,14 +154,18 @@ def _run_quietly(
     course: Course, lesson: Lesson, target: Path, settings: execute.Settings
 ) -> execute.Outcome:
     """Run until a reference product takes as long after the lesson as before it."""
-    for _ in range(noise.TRIES):
-        before = noise.reference_matmul_seconds()
+    for _ in range(machine_noise.TRIES):
+        before = machine_noise.reference_matmul_seconds()
         outcome = _run(course, lesson, target, settings)
-        said = noise.disturbance(before, noise.reference_matmul_seconds()) if outcome.ok else ""
+        said = (
+            machine_noise.disturbance(before, machine_noise.reference_matmul_seconds())
+            if outcome.ok
+            else ""
+        )
         if not said:
             return outcome
         print(f"\r{lesson.slug}: {said}: the machine was not quiet", flush=True)
-    problem = f"it ran {noise.TRIES} times, and the machine was never quiet: {said}"
+    problem = f"it ran {machine_noise.TRIES} times, and the machine was never quiet: {said}"
     return dataclasses.replace(outcome, problem=problem)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from colab_helpers import colab_images
 from course.config import Course, CourseError, Lesson
 from course.publish import archive
-from course.run import checks, execute
+from course.run import execute, outcome_checks
 
 COLABTOOLS = (
     "git+https://github.com/googlecolab/colabtools@3c07d776a9d3b78eb15375362bd6a60549082d3d"
@@ -119,7 +119,7 @@ def _check(
     archive.write_notebook(course, lesson, bundle.as_uri(), source)
     settings = execute.Settings(environment=replica.environment, kernel=_KERNEL)
     outcome = execute.run(source, out / source.name, settings)
-    problems = checks.run_problems(outcome)
+    problems = outcome_checks.run_problems(outcome)
     changed = execute.changed_packages(
         bare, execute.packages(replica.environment, str(replica.python))
     )

@@ -16,7 +16,7 @@ import colab_doctor
 from colab_helpers import _files
 from course import npm
 from course.config import Course, CourseError
-from course.site import lesson_pages, problems, python, staging
+from course.site import browser_python, lesson_pages, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6
@@ -49,7 +49,7 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     _files.write(html / "problems.json", problems.as_json(course.repository.site))
     _files.write(html / "_static" / "addresses.json", _addresses())
     if with_python:
-        python.provide(course, html, npm.cache(course))
+        browser_python.provide(course, html, npm.cache(course))
     if heavy := too_heavy(html):
         raise CourseError("\n".join(heavy))
     return html

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import expected, facts, published
+from colab_helpers import chip_rates, dated_facts, published_results
 from colab_helpers.hardware import Chip, catalog
 from course.write.tables import table
 
@@ -27,7 +27,7 @@ def page() -> str:
         "",
         "## What Colab has of them, and what it costs",
         "",
-        f"As users saw it; Google does not publish it: {facts.machine_table().origin.source}.",
+        f"As users saw it; Google does not publish it: {dated_facts.machine_table().origin.source}.",
         "*Units* are the compute units that Colab sells. What is on the free menu costs none without a",
         "subscription.",
         "",
@@ -38,7 +38,7 @@ def page() -> str:
         "Large matrix products in TFLOP/s, copies in GB/s, and from them the balance in fp32 and in the best",
         "format. Lessons and planner reckon with these. *Italic*: nobody's measurement, but the",
         "data sheet times the shares that other chips reach.",
-        f"They rest on some of {len(published.everything())} [published measurements](published.md).",
+        f"They rest on some of {len(published_results.everything())} [published measurements](published.md).",
         "",
         _sortable(_reached()),
         "",
@@ -69,7 +69,7 @@ def _sheet(chip: Chip) -> tuple[str, ...]:
 
 
 def _machines() -> str:
-    menu = facts.machine_table()
+    menu = dated_facts.machine_table()
     head = ("choice", "chip", "vCPU", "RAM", "on the menu", "units per hour", "US$ per hour")
     rows = (
         (
@@ -91,14 +91,16 @@ def _machines() -> str:
 def _reached() -> str:
     """What each chip of Colab's menu does in practice, by `expected`."""
     head = ("chip", *_REACHED, "memory", "balance, fp32", "balance, best", "rests on")
-    return table(head, (_row(expected.rates(key)) for key in facts.machine_table().by_chip))
+    return table(head, (_row(chip_rates.rates(key)) for key in dated_facts.machine_table().by_chip))
 
 
-def _row(rates: expected.Rates) -> tuple[str, ...]:
+def _row(rates: chip_rates.Rates) -> tuple[str, ...]:
     formats = [name for name in _REACHED if name in rates]
     best = max(formats, key=lambda name: rates[name].value)
     rows = {row.partition(":")[0] for name in (*formats, "memory") for row in rates[name].rows}
-    sources = sorted({published.get(row).source: published.get(row).url for row in rows}.items())
+    sources = sorted(
+        {published_results.get(row).source: published_results.get(row).url for row in rows}.items()
+    )
     return (
         rates.chip,
         *(_rate(rates, name, 1e12) for name in _REACHED),
@@ -109,7 +111,7 @@ def _row(rates: expected.Rates) -> tuple[str, ...]:
     )
 
 
-def _rate(rates: expected.Rates, name: str, unit: float) -> str:
+def _rate(rates: chip_rates.Rates, name: str, unit: float) -> str:
     if name not in rates:
         return "–"
     value = rates[name].value / unit

@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files, expected
+from colab_helpers import _files, chip_rates
 from colab_lessons import figures, reference
 from course.config import Course, CourseError
-from course.site import chips, glossary, lesson_pages, problems, records
+from course.site import chips, glossary, lesson_pages, problems, table_pages
 from course.write import assemble
 
 HERE = Path(__file__).parent
@@ -47,7 +47,7 @@ def _race(inches: tuple[float, float]) -> bytes:
     """Lesson 01's race from its newest record, as wide and as high as it can be read."""
     newest = max(reference.load("01_enable_gpu"), key=lambda record: record.date)
     sizes, mine = newest.series["race"].x, newest.series["race"].y
-    t4 = expected.rates("T4")
+    t4 = chip_rates.rates("T4")
     speed, bandwidth, launch = t4["fp32"].value, t4["memory"].value, t4["launch"]
     band = [
         [start + max(2 * n**3 / speed, 3 * 4 * n**2 / bandwidth) for n in sizes]
@@ -80,9 +80,9 @@ def _made(course: Course) -> dict[str, str]:
         "lessons/index.md": lesson_pages.index(course),
         "chips.md": chips.page(),
         "glossary.md": glossary.page(course),
-        "facts.md": records.facts_page(),
-        "published.md": records.published_page(),
-        "machines.md": records.machines_page(course),
+        "facts.md": table_pages.facts_page(),
+        "published.md": table_pages.published_page(),
+        "machines.md": table_pages.machines_page(course),
     }
 
 

@@ -26,7 +26,7 @@ from colab_helpers import _files, hardware
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import replay
 from course.config import Course, CourseError, Lesson
-from course.write import outputs, slide_types
+from course.write import output_digests, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _PROBLEM_LINK = re.compile(
@@ -131,20 +131,22 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     _keep_outputs(fresh, executed)
     _record_parts(lesson, fresh)
     text = with_address(course, fresh)
-    digests = {key(cell): outputs.digest(cell, course.repository.url) for cell in _shown(fresh)}
+    digests = {
+        key(cell): output_digests.digest(cell, course.repository.url) for cell in _shown(fresh)
+    }
     path = _files.write(course.notebook(lesson), text)
-    outputs.keep(course, lesson, digests)  # last: it vouches for what is there
+    output_digests.keep(course, lesson, digests)  # last: it vouches for what is there
     return path
 
 
 def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> list[int]:
     """Return the places of cells whose outputs are not those that `store_outputs` wrote."""
-    known = outputs.kept(course, lesson)
+    known = output_digests.kept(course, lesson)
     return [
         index
         for index, cell in enumerate(notebook.cells)
         if (cell.get("outputs") or key(cell) in known)
-        and known.get(key(cell)) != outputs.digest(cell, course.repository.url)
+        and known.get(key(cell)) != output_digests.digest(cell, course.repository.url)
     ]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from colab_helpers import _files, hardware
 from colab_lessons import reference
 from course.config import Course, CourseError, Lesson
-from course.write import assemble, outputs, parts, planner
+from course.write import assemble, lesson_parts, output_digests, planner_tables
 from course.write.tables import table
 
 
@@ -78,10 +78,10 @@ def render(course: Course) -> dict[Path, str]:
         "action": action_lines(course),
     }
     pages[course.root / "docs" / "planner.md"] = {
-        "trials": planner.trials_table(),
-        "checks": planner.checks_table(),
-        "runs": planner.runs_table(),
-        "terms": planner.terms_table(),
+        "trials": planner_tables.trials_table(),
+        "checks": planner_tables.checks_table(),
+        "runs": planner_tables.runs_table(),
+        "terms": planner_tables.terms_table(),
     }
     timings = read_timings(course)
     for lesson in course.lessons:
@@ -115,7 +115,9 @@ def write_picture(course: Course, path: Path) -> Path | None:
     stored = [course.notebook(lesson) for lesson in course.lessons]
     for notebook in (notebook for notebook in stored if notebook.exists()):
         cells = assemble.read(notebook).cells
-        for png, alt in outputs.pictures(o for cell in cells for o in cell.get("outputs", [])):
+        for png, alt in output_digests.pictures(
+            o for cell in cells for o in cell.get("outputs", [])
+        ):
             if alt.startswith("Log-log plot"):
                 return _files.write(path, base64.b64decode(png))
     return None
@@ -195,8 +197,8 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
 
 def parts_table(course: Course, lesson: Lesson) -> str:
     """The parts of a lesson with their minutes, in the whole lesson and in the short cut."""
-    divided = parts.split_into_parts(lesson, assemble.build(course, lesson))
-    short = min(parts.SHORT, lesson.minutes)
+    divided = lesson_parts.split_into_parts(lesson, assemble.build(course, lesson))
+    short = min(lesson_parts.SHORT, lesson.minutes)
     rows = (
         (
             str(part.minutes),

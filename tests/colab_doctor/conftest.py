@@ -9,7 +9,7 @@ import time
 import pytest
 
 import colab_doctor
-from colab_helpers import _machine_signs as signs
+from colab_helpers import _problem_signs as signs
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import colab_doctor
-from colab_doctor import log
+from colab_doctor import pasted_log
 from colab_doctor.__main__ import main
 
 
@@ -194,8 +194,8 @@ HOSTILE = {
 def test_a_long_text_is_looked_at_from_both_ends_and_no_further():
     text = "a" * 100_000 + "CUDA out of memory" + "b" * 900_000
     assert not colab_doctor.explain_error(text)
-    assert len(log.plain(text)) < 70_000
-    assert log.plain("x" * 65_536) == "x" * 65_536
+    assert len(pasted_log.plain(text)) < 70_000
+    assert pasted_log.plain("x" * 65_536) == "x" * 65_536
 
 
 def test_the_error_at_the_end_of_a_long_log_is_found():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import colab_doctor
-from colab_doctor import log
+from colab_doctor import pasted_log
 
 HERE = Path(__file__).parent
 PROBLEMS = colab_doctor.known_problems()
@@ -196,10 +196,10 @@ def test_the_paths_in_a_text_say_where_it_was_raised():
     text = "Traceback (most recent call last):\n  File {}\nRuntimeError: CUDA out of memory"
     assert "Runtime > Restart" in colab_doctor.explain_error(text.format('"/content/t.py"')).fix
     assert "Runtime >" not in colab_doctor.explain_error(text.format('"/kaggle/working/x"')).fix
-    assert log.platform('File "/home/joe/blog/content/build.py"') == ""
-    assert log.platform("Running on http://localhost:8080") == ""
+    assert pasted_log.platform('File "/home/joe/blog/content/build.py"') == ""
+    assert pasted_log.platform("Running on http://localhost:8080") == ""
 
 
 def test_colors_are_taken_out_and_long_texts_cut():
-    assert log.plain("\x1b[31mRuntimeError\x1b[39m: no") == "RuntimeError: no"
-    assert len(log.plain("\x1b[0m" * 400_000)) <= 70_000
+    assert pasted_log.plain("\x1b[31mRuntimeError\x1b[39m: no") == "RuntimeError: no"
+    assert len(pasted_log.plain("\x1b[0m" * 400_000)) <= 70_000

@@ -12,7 +12,7 @@ import pytest
 
 import colab_doctor
 from colab_doctor.__main__ import main
-from colab_doctor.notebook import cells, removed
+from colab_doctor.notebook import cells, removed_apis
 from course import config
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def notebook(*sources, **metadata):
 def found(*sources):
     """(row, line, code) of each retired thing."""
     read = cells.cells(notebook(*sources))
-    return [(place.row.id, place.line, place.code) for place in removed.find(read)]
+    return [(place.row.id, place.line, place.code) for place in removed_apis.find(read)]
 
 
 def ids(*sources):
@@ -108,7 +108,7 @@ def test_what_is_current_guarded_or_no_code_is_left_alone(source):
 
 
 def test_a_name_is_told_once_with_its_cells_and_its_own_line():
-    [place] = removed.find(
+    [place] = removed_apis.find(
         cells.cells(notebook("x = 1\ny = np.float(x)", "np.float(2)", "np.int_"))
     )
     assert (place.cell, place.line, place.cells, place.code) == (2, 2, (3,), "y = np.float(x)")
@@ -128,7 +128,7 @@ def test_what_is_no_python_does_not_hide_the_rest():
 def test_what_is_called_gone_is_gone_here(name):
     """Each address is looked up in the packages that are installed."""
     still = []
-    for row in removed.rows():
+    for row in removed_apis.rows():
         if (
             row.effect != "fails"
             or row.stub
@@ -159,12 +159,12 @@ def _exists(address):
 
 
 def test_every_row_is_whole_and_every_pin_has_a_wheel_to_go_to():
-    for row in removed.rows():
+    for row in removed_apis.rows():
         assert row.effect in ("fails", "misleads", "warns") and row.source.startswith("https://")
         assert row.why.endswith(".") and row.instead
-        fields = ("exactly", *removed.BY_NAME, *removed.BY_PATTERN)
+        fields = ("exactly", *removed_apis.BY_NAME, *removed_apis.BY_PATTERN)
         assert any(getattr(row, one) for one in fields) or row.id == "old-pin", row.id
-    assert len({row.id for row in removed.rows()}) == len(removed.rows())
+    assert len({row.id for row in removed_apis.rows()}) == len(removed_apis.rows())
 
 
 def test_imports_that_colab_does_not_bring():
@@ -199,7 +199,7 @@ def test_the_lessons_have_nothing_that_is_gone():
     for lesson in course.lessons:
         stored = json.loads(course.notebook(lesson).read_text("utf-8"))
         assert [
-            place for place in removed.find(cells.cells(stored)) if place.row.effect != "warns"
+            place for place in removed_apis.find(cells.cells(stored)) if place.row.effect != "warns"
         ] == []
 
 

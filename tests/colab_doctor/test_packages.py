@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colab_doctor.diagnosis import Failure, diagnose, installed
-from colab_helpers import _machine_signs as signs
+from colab_doctor.diagnosis import Failure, diagnose, installed_packages
+from colab_helpers import _problem_signs as signs
 from tests.colab_doctor.conftest import told
 
 
@@ -33,7 +33,9 @@ def test_no_guess_where_a_package_only_ran(session):
 
 
 def test_without_anything_that_reads_requirements(session, monkeypatch):
-    monkeypatch.setattr(installed, "_requirement", lambda: importlib.import_module("absent.module"))
+    monkeypatch.setattr(
+        installed_packages, "_requirement", lambda: importlib.import_module("absent.module")
+    )
     session("provider", "")
     session("asker", "from provider import gone", needs=["provider<2"])
     assert not told("import asker")
@@ -79,7 +81,9 @@ def test_what_is_tied_to_pytorch_or_came_from_a_folder_is_not_updated_by_pip(ses
     origin = Path(sys.path[0]) / "asker-2.1.3.dist-info/direct_url.json"
     origin.write_text("{}")
     assert "Update asker where it came from" in told("import asker").finding.fix
-    assert "together with this PyTorch" in installed.update(installed.Package("torchvision", "1"))
+    assert "together with this PyTorch" in installed_packages.update(
+        installed_packages.Package("torchvision", "1")
+    )
 
 
 def test_a_look_that_fails_leaves_the_others(monkeypatch, session):
@@ -90,7 +94,7 @@ def test_a_look_that_fails_leaves_the_others(monkeypatch, session):
     session("provider", "")
     session("asker", "from provider import gone", needs=["provider<2"])
     assert "asker 2.1.3 asks for provider<2" in str(told("import asker"))
-    monkeypatch.setattr("colab_doctor.diagnosis.packages.of_packages", broken)
+    monkeypatch.setattr("colab_doctor.diagnosis.package_conflicts.of_packages", broken)
     assert diagnose(Failure("x", "colab", (ValueError("x"),))) == ()
 
 

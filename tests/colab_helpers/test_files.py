@@ -61,7 +61,7 @@ def test_what_a_killed_process_left_is_cleared_and_a_live_ones_is_not(tmp_path):
 def test_every_file_of_the_package_and_the_tools_is_written_so():
     """`write_text` and its kin truncate first; those that write scratch files may use them."""
     root = Path(__file__).parents[2]
-    scratch = {"conditions.py", "replica.py", "sitecustomize.py", "release.py", "_files.py"}
+    scratch = {"machine_conditions.py", "replica.py", "sitecustomize.py", "release.py", "_files.py"}
     found = [
         f"{path.relative_to(root)}: {line.strip()}"
         for folder in ("colab_helpers", "colab_doctor", "colab_lessons", "course")

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 import colab_doctor
-from colab_helpers import facts, hardware, preflight, runtime
-from colab_helpers.problems import Finding
+from colab_helpers import dated_facts, hardware, preflight, runtime
+from colab_helpers.problem_catalog import Finding
 from colab_lessons import exercises, reference
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
@@ -63,7 +63,7 @@ def state():
 
 
 def fact():
-    return facts.Fact("id", "x", "x", "x", date(2026, 1, 1), date(2026, 2, 1), "H")
+    return dated_facts.Fact("id", "x", "x", "x", date(2026, 1, 1), date(2026, 2, 1), "H")
 
 
 def record():
@@ -72,8 +72,8 @@ def record():
 
 
 def table():
-    machine = facts.Machine(HOSTILE, HOSTILE, HOSTILE, 2, HOSTILE)
-    return facts.MachineTable(
+    machine = dated_facts.Machine(HOSTILE, HOSTILE, HOSTILE, 2, HOSTILE)
+    return dated_facts.MachineTable(
         (machine,), dataclasses.replace(with_hostile_text(fact()), confidence="M"), 0.1
     )
 
@@ -87,7 +87,7 @@ SHOWN = {
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
         diagnoses=(colab_doctor.Diagnosis("little-disk", HOSTILE, HOSTILE),),
     )._repr_mimebundle_()["text/html"],
-    "facts": lambda: facts.Quotes(
+    "facts": lambda: dated_facts.Quotes(
         (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
     )._repr_html_(),
     "machines": lambda: table()._repr_html_(),

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import colab_doctor
-from colab_helpers import hardware, preflight, problems, runtime
+from colab_helpers import hardware, preflight, problem_catalog, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._machine_signs import Traces
+from colab_helpers._problem_signs import Traces
 
 GIB = 2**30
 MIB = 2**20
@@ -179,7 +179,7 @@ FIRES = {
     "other-helper": (
         state(helper_from="ada/fork"),
         "Disconnect and delete runtime",
-        state(helper_from="/".join(problems.repository().split("/")[-2:]).upper()),
+        state(helper_from="/".join(problem_catalog.repository().split("/")[-2:]).upper()),
     ),
     "old-torch": (
         state(machine(packages=packages(torch="2.5.1+cu121"))),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from colab_helpers import runtime
-from colab_helpers.runtime import evidence
+from colab_helpers.runtime import machine_probe
 
 MACHINES = tomllib.loads((Path(__file__).parent / "environments.toml").read_text("utf-8"))[
     "machine"
@@ -64,7 +64,7 @@ def container(folder, limit, used, cached=0):
     (folder / "memory.max").write_text(f"{limit}\n")
     (folder / "memory.current").write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"anon 1\ninactive_file {cached}\nactive_file 7\n")
-    return evidence._container(folder)
+    return machine_probe._container(folder)
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,19 @@ def test_what_a_container_has_left_counts(tmp_path, limit, used, cached, left):
 
 
 def test_a_containers_memory_is_what_this_process_can_have(monkeypatch):
-    monkeypatch.setattr(evidence, "_container", lambda: (64 * MIB, 5 * MIB))
-    assert evidence._ram() == (64 * MIB, 5 * MIB)
-    monkeypatch.setattr(evidence, "_container", lambda: (2**60, 2**59))  # wider than the machine
-    assert evidence._ram()[0] < 2**50
+    monkeypatch.setattr(machine_probe, "_container", lambda: (64 * MIB, 5 * MIB))
+    assert machine_probe._ram() == (64 * MIB, 5 * MIB)
+    monkeypatch.setattr(
+        machine_probe, "_container", lambda: (2**60, 2**59)
+    )  # wider than the machine
+    assert machine_probe._ram()[0] < 2**50
 
 
 def test_a_dropped_mount_does_not_stop_the_description(monkeypatch):
     def gone(path):
         raise OSError(107, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(evidence.shutil, "disk_usage", gone)
+    monkeypatch.setattr(machine_probe.shutil, "disk_usage", gone)
     found = runtime.describe()
     assert (found.disk_total, found.disk_free) == (0, 0)
 
@@ -104,7 +106,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
             raise UnicodeDecodeError("utf-8", b"x", 0, 1, "cut off")
         return "1.0"
 
-    monkeypatch.setattr(evidence.importlib.metadata, "version", version)
+    monkeypatch.setattr(machine_probe.importlib.metadata, "version", version)
     found = runtime.probe().packages
     assert "numpy" not in found and "torch" not in found and found["jax"] == "1.0"
 

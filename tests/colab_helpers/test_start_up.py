@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS_OF_THE_STANDARD_LIBRARY = "benchmark facts hardware preflight runtime"
+ROOMS_OF_THE_STANDARD_LIBRARY = "benchmark dated_facts hardware preflight runtime"
 IMPORT = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})

@@ -5,7 +5,7 @@ import matplotlib.image
 import pytest
 import torch
 
-from colab_helpers import hardware, published
+from colab_helpers import hardware, published_results
 from colab_lessons import figures
 
 PNG = b"\x89PNG\r\n"
@@ -26,7 +26,7 @@ def pictures():
         ),
         "contenders": figures.contenders(
             {"me, measured": 60.0, "T4": (6.0, 9.0)}, title="t", unit="s", xlabel="time",
-            credit=[published.get("gpt-a100")],
+            credit=[published_results.get("gpt-a100")],
         ),
         "bars": figures.bars({"a": 1.0, "b": 2.0}, title="b", unit="s", limits={"a": 0.5}),
         "log bars": figures.bars(

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from course.check import comparison, static
-from course.run import checks, execute
+from course.run import execute, outcome_checks
 from course.write import assemble
 from tests.toy import edit_lesson, publish_toy, run_toy
 
@@ -23,7 +23,7 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     stored = nbformat.read(publish_toy(toy_course), as_version=4)
     assert problems_of(toy_course) == []
     outcome = run_toy(toy_course, assemble.SOLVED)
-    assert checks.run_problems(outcome) == []
+    assert outcome_checks.run_problems(outcome) == []
     assert comparison.compare_stored_outputs("toy", stored, outcome.notebook) == []
 
 
@@ -35,7 +35,7 @@ def test_too_few_or_too_many_cells(count, fits):
 
 def test_lesson_that_raises(toy_course):
     edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
-    [problem] = checks.run_problems(run_toy(toy_course))
+    [problem] = outcome_checks.run_problems(run_toy(toy_course))
     assert "cell 7 (total = 1 / 0) raised ZeroDivisionError" in problem
 
 
@@ -56,7 +56,7 @@ def test_stored_output_that_changed(toy_course):
 
 def test_solution_that_is_wrong(toy_course):
     edit_lesson(toy_course, "50e6 * 8 / 240e9", "50e6 * 4 / 240e9")
-    [problem] = checks.run_problems(run_toy(toy_course, assemble.SOLVED))
+    [problem] = outcome_checks.run_problems(run_toy(toy_course, assemble.SOLVED))
     assert "the solution is judged ['wrong']" in problem
 
 
@@ -78,7 +78,7 @@ def test_metadata_edited_by_hand(toy_course, quiet_shape):
 
 def test_unknown_parameter(toy_course):
     settings = execute.Settings(parameters={"FASTER": True})
-    [problem] = checks.run_problems(run_toy(toy_course, settings=settings))
+    [problem] = outcome_checks.run_problems(run_toy(toy_course, settings=settings))
     assert "no parameter FASTER; the parameters cell has FAST" in problem
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from colab_lessons import replay
 from course import config, fake_gpu
-from course.check import assertions, comparison, conditions, static
-from course.run import checks, execute
+from course.check import comparison, machine_conditions, record_assertions, static
+from course.run import execute, outcome_checks
 from course.write import assemble
 from tests import slow
 
@@ -54,17 +54,17 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     What tagged cells show is what is stored.
     """
     before = execute.packages()
-    hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
+    hard = {**machine_conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    none(checks.run_problems(outcome))
+    none(outcome_checks.run_problems(outcome))
     stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
     none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
-    assert record["platform"] != "fake-gpu" and assertions.broken_in([record]) == []
+    assert record["platform"] != "fake-gpu" and record_assertions.broken_in([record]) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
 
@@ -80,12 +80,12 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
         environment["WITHOUT"] = " ".join(missing)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
-    none(checks.run_problems(as_gpu))
+    none(outcome_checks.run_problems(as_gpu))
     if lesson.accelerator == "GPU":  # one that asks for none may measure on the CPU
-        none(checks.device_problems(as_gpu, "GPU"))
+        none(outcome_checks.device_problems(as_gpu, "GPU"))
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
-    broken = assertions.broken_in([record])
+    broken = record_assertions.broken_in([record])
     if missing:  # a result is left out with its package
         broken = [one for one in broken if " is None" not in one]
         check_what_is_replayed(lesson, as_gpu, missing)
@@ -102,10 +102,10 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     assert set(missing) <= set(lesson.optional)
     source = tmp_path / f"{slug}.ipynb"
     source.write_text(assemble.dumps(assemble.build(COURSE, lesson)), "utf-8")
-    lacking = conditions.without(*missing)(lesson, tmp_path).environment
+    lacking = machine_conditions.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    none(checks.run_problems(outcome))
+    none(outcome_checks.run_problems(outcome))
     check_what_is_replayed(lesson, outcome, missing)
 
 

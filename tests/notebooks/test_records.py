@@ -3,7 +3,7 @@
 import pytest
 
 from colab_lessons import reference
-from course.check.assertions import ASSERTIONS, broken
+from course.check.record_assertions import ASSERTIONS, broken
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from colab_helpers.preflight.checks import gpu, packages, session, tpu
 from colab_helpers.preflight.state import State
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 Check = Callable[[State], Finding | None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colab_helpers import _units, colab_images, runtime
 from colab_helpers.preflight.state import State
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 #: From (PyTorch, built for CUDA) on, the lowest compute capability with code; newest first.
 #: Sources: pytorch/pytorch #172352, PR #175253, #190385 (lists of architectures of the builds).

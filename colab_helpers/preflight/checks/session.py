@@ -5,7 +5,7 @@ from __future__ import annotations
 from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
 from colab_helpers.preflight.state import State
-from colab_helpers.problems import Finding
+from colab_helpers.problem_catalog import Finding
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free

@@ -10,13 +10,13 @@ import json
 from dataclasses import asdict
 
 import colab_doctor
-from colab_doctor import explain, log
+from colab_doctor import explain, pasted_log
 from colab_lessons import transformer
 
 
 def error(text: str, platform: str = "") -> str:
     """Say what an error means; `platform` is "colab", "kaggle" or "local", or "" for what paths tell."""
-    found = colab_doctor.explain_error(text, platform or log.platform(text) or "colab")
+    found = colab_doctor.explain_error(text, platform or pasted_log.platform(text) or "colab")
     also = found.also and {
         "id": found.also.id,
         "title": colab_doctor.known_problems()[found.also.id].title,

@@ -163,7 +163,7 @@ def test_a_copy_that_was_cut_off_is_no_checkpoint_and_is_written_over(drive, mon
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("colab_helpers.checkpoints.copies.shutil.copyfileobj", half)
+        patch.setattr("colab_helpers.checkpoints.drive_copies.shutil.copyfileobj", half)
         put(drive, 3)
         with pytest.warns(
             CheckpointWarning, match=r"the disk or the mount fails.*this machine only"

@@ -71,7 +71,9 @@ def test_the_timeline_tells_the_story():
         del x
         y = torch.zeros(10)
     assert meter.peak == 4000 and meter.timeline() == [4000, 0, 40]
-    assert meter.marks == [(1, "deleted")] and str(meter) == "0.00 MiB allocated, 0.00 MiB at the peak"
+    assert (
+        meter.marks == [(1, "deleted")] and str(meter) == "0.00 MiB allocated, 0.00 MiB at the peak"
+    )
     del y
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from colab_helpers import expected, facts, hardware, memory, plan, published
-from colab_helpers.plan import accuracy
+from colab_helpers import chip_rates, dated_facts, hardware, memory, plan, published_results
+from colab_helpers.plan import estimate_accuracy
 
 CHIPS = hardware.catalog()
 
@@ -25,7 +25,7 @@ def training(width, rows=64, dtype=torch.float32):
 def test_the_whole_menu_is_asked():
     table = plan.estimates(training(256))
     assert [estimate.choice for estimate in table] == [
-        machine.choice for machine in facts.machine_table().by_chip.values()
+        machine.choice for machine in dated_facts.machine_table().by_chip.values()
     ]
     assert all(estimate.fits and 0 < estimate.low <= estimate.high for estimate in table)
     with pytest.raises(KeyError, match="There are: T4"):
@@ -43,36 +43,36 @@ def test_what_does_not_fit_is_refused_with_its_terms():
 
 def test_a_step_is_no_faster_than_both_ceilings():
     work = training(4096, rows=4096)
-    t4, (quick, slow) = expected.rates("T4"), accuracy.measured_over_roofline("T4")
+    t4, (quick, slow) = chip_rates.rates("T4"), estimate_accuracy.measured_over_roofline("T4")
     low, high = plan.seconds_on(work, CHIPS["T4"])
     assert low >= quick * work.flops / t4["fp32"].value
     assert low >= quick * work.bytes_accessed / t4["memory"].value
     assert high >= low * slow / quick
     tiny = training(8, rows=1)
-    launches = tiny.num_ops * expected.rates("H100")["launch"].low
+    launches = tiny.num_ops * chip_rates.rates("H100")["launch"].low
     assert plan.seconds_on(tiny, CHIPS["H100"])[0] == pytest.approx(launches)
 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_a_chip_has_the_factors_of_its_own_published_runs_in_that_precision(half):
-    factors = {run.chip: [] for run in accuracy.runs()}
-    for run in accuracy.runs():
+    factors = {run.chip: [] for run in estimate_accuracy.runs()}
+    for run in estimate_accuracy.runs():
         if run.half == half and run.trains:
             factors[run.chip].append(run.factor)
     every = [factor for row in factors.values() for factor in row]
     t4 = factors["T4"] or every
-    assert accuracy.measured_over_roofline("T4", half) == (min(t4), max(t4))
+    assert estimate_accuracy.measured_over_roofline("T4", half) == (min(t4), max(t4))
     a100 = factors["A100-40"] + factors["A100-80"]
     both = (
-        accuracy.measured_over_roofline("A100-40", half),
-        accuracy.measured_over_roofline("A100-80", half),
+        estimate_accuracy.measured_over_roofline("A100-40", half),
+        estimate_accuracy.measured_over_roofline("A100-80", half),
     )
     assert both == ((min(a100), max(a100)),) * 2
-    assert accuracy.measured_over_roofline("L4", half) == (min(every), max(every))
+    assert estimate_accuracy.measured_over_roofline("L4", half) == (min(every), max(every))
 
 
 def test_the_precision_of_the_step_decides_on_the_factors():
-    t4, alike = CHIPS["T4"], accuracy.measured_over_roofline("T4", half=True)
+    t4, alike = CHIPS["T4"], estimate_accuracy.measured_over_roofline("T4", half=True)
     work = training(4096, rows=4096, dtype=torch.float16)
     ceiling = sum(plan.roofline_seconds(work, t4).values())
     assert plan.seconds_on(work, t4)[0] == pytest.approx(alike[0] * ceiling)
@@ -91,7 +91,7 @@ def test_convolutions_in_fp32_run_in_tf32_where_there_is_one():
     read = lambda rows: model(torch.zeros(rows, 64, 32, 32))  # noqa: E731
     work = plan.trace_step(model, read, 64, None)
     a100 = CHIPS["A100-40"]
-    fp32 = expected.rates("A100-40")["fp32"].value
+    fp32 = chip_rates.rates("A100-40")["fp32"].value
     assert plan.roofline_seconds(work, a100)["convolutions"] < work.flops / fp32
 
 
@@ -132,12 +132,12 @@ def test_the_slow_end_of_a_range_decides():
 
 
 def test_published_runs_and_their_ceilings_are_on_record():
-    assert {run.row for run in accuracy.runs()} <= set(published.everything())
-    assert all(0.5 < run.factor < 3 for run in accuracy.runs())
+    assert {run.row for run in estimate_accuracy.runs()} <= set(published_results.everything())
+    assert all(0.5 < run.factor < 3 for run in estimate_accuracy.runs())
 
 
 def test_trials_on_record_keep_what_the_docs_promise():
-    trials = accuracy.trials()
+    trials = estimate_accuracy.trials()
     assert len({trial.network for trial in trials}) >= 9
     assert len({trial.optimizer for trial in trials}) >= 2
     convolutions = {"CNN", "ResNet with BatchNorm", "U-Net"}  # oneDNN has buffers of its own

@@ -10,7 +10,7 @@ import unicodedata
 import pytest
 
 from course.__main__ import main
-from course.classroom import report, submissions, summary
+from course.classroom import class_page, class_summary, submissions
 from course.config import load
 from tests.course.classroom import made
 
@@ -35,8 +35,8 @@ def folder(tmp_path_factory):
 def read(folder):
     """What is read of them, and the page."""
     handed = submissions.read_folder(COURSE, folder)
-    work = summary.summarize(COURSE, handed)
-    return handed, work, (report.page(work, handed), report.table(work))
+    work = class_summary.summarize(COURSE, handed)
+    return handed, work, (class_page.page(work, handed), class_page.table(work))
 
 
 def test_every_row_is_right(read):
@@ -130,7 +130,7 @@ def test_names_stand_there_only_if_asked_for(folder, tmp_path, capsys, read):
         and f"{counted} of {len(read[0])} notebooks count" in capsys.readouterr().out
     )
     assert "ben" not in page + table and "student 2" in page and "student 2" in table
-    named = report.page(read[1], read[0], names=True) + report.table(read[1], names=True)
+    named = class_page.page(read[1], read[0], names=True) + class_page.table(read[1], names=True)
     assert "02-ben/lesson.ipynb" in named and "&lt;b&gt;hostile" in named
 
 
@@ -175,9 +175,9 @@ def read_one(tmp_path, notebook, name="a.ipynb"):
     text = notebook if isinstance(notebook, str) else json.dumps(notebook)
     (tmp_path / name).write_text(text, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
-    work = summary.summarize(COURSE, handed)
+    work = class_summary.summarize(COURSE, handed)
     for names in (False, True):
-        (report.page(work, handed, names) + report.table(work, names)).encode("utf-8")
+        (class_page.page(work, handed, names) + class_page.table(work, names)).encode("utf-8")
     return handed
 
 
@@ -257,6 +257,6 @@ def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
     notebook = json.loads(made.submission("a").content)
     notebook["cells"][4]["outputs"] = [error]
     handed = read_one(tmp_path, notebook)
-    work = summary.summarize(COURSE, handed)
-    assert "lovelace" not in report.page(work, handed) + report.table(work)
-    assert "lovelace" in report.page(work, handed, names=True)
+    work = class_summary.summarize(COURSE, handed)
+    assert "lovelace" not in class_page.page(work, handed) + class_page.table(work)
+    assert "lovelace" in class_page.page(work, handed, names=True)

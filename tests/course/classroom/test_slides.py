@@ -13,7 +13,7 @@ from course import npm
 from course.__main__ import main
 from course.classroom import questions, slide_cells, slides
 from course.config import CourseError, load
-from course.write import assemble, parts, slide_types
+from course.write import assemble, lesson_parts, slide_types
 from tests import slow
 from tests.course.accessible import violations
 from tests.course.conftest import PATIENCE
@@ -51,7 +51,7 @@ def cache(tmp_path_factory):
 
 def made(lesson):
     notebook = assemble.read(COURSE.notebook(lesson))
-    chosen = [part for part in parts.split_into_parts(lesson, notebook) if part.minutes]
+    chosen = [part for part in lesson_parts.split_into_parts(lesson, notebook) if part.minutes]
     return slides.prepared(COURSE, lesson, notebook, chosen).cells
 
 
@@ -63,7 +63,7 @@ def of_part(*cells):
     """The cells of slides that these cells of one part make."""
     cells = [new_markdown_cell("## A part"), *cells]
     slide_types.add(cells)
-    return list(slide_cells.of_part(parts.Part("A part", 3, 3, tuple(cells)), []))
+    return list(slide_cells.of_part(lesson_parts.Part("A part", 3, 3, tuple(cells)), []))
 
 
 @lessons
@@ -80,7 +80,7 @@ def test_a_prediction_comes_before_what_it_is_about(lesson):
 @lessons
 def test_questions_of_the_teachers_page_are_in_the_notes_with_their_answers(lesson):
     notes = "\n".join(cell.source for cell in made(lesson) if kind(cell) == "notes")
-    for note in parts.notes(COURSE, lesson):
+    for note in lesson_parts.notes(COURSE, lesson):
         assert (note.answer or note.text) in notes
 
 
@@ -92,7 +92,7 @@ def test_every_figure_is_there_with_its_alt_text(lesson):
             one.metadata["image/png"]["alt"] for one in images if "image/png" in one.get("data", {})
         ]
 
-    divided = parts.split_into_parts(lesson, assemble.read(COURSE.notebook(lesson)))
+    divided = lesson_parts.split_into_parts(lesson, assemble.read(COURSE.notebook(lesson)))
     assert alts(made(lesson)) == alts(
         cell for part in divided if part.minutes for cell in part.cells
     )
@@ -200,7 +200,7 @@ def test_a_heading_inside_a_cell_is_refused():
     lesson = COURSE.lessons[0]
     cells = [new_markdown_cell("Before.\n\n## A part", metadata={"tags": ["minutes-5"]})]
     with pytest.raises(CourseError, match="begins a cell"):
-        parts.split_into_parts(lesson, nbformat.v4.new_notebook(cells=cells))
+        lesson_parts.split_into_parts(lesson, nbformat.v4.new_notebook(cells=cells))
 
 
 def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):

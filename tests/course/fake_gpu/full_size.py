@@ -13,7 +13,9 @@ from colab_lessons import models
 DEVICE = torch.device("cuda")
 BUDGET = 4000 * 2**20  # as lesson 06 has it on an accelerator
 
-sys.modules["course.fake_gpu.places"].is_fake = lambda tensor: False  # so that they are counted
+sys.modules["course.fake_gpu.tensor_placement"].is_fake = lambda tensor: (
+    False
+)  # so that they are counted
 with FakeTensorMode(allow_non_fake_inputs=True):
     config = models.GPTConfig()
     with DEVICE:

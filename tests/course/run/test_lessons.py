@@ -27,7 +27,7 @@ SLOW = "import time\ntime.sleep(60)\ntotal = sum("
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch):
     """Other jobs on this machine are not what these tests are about."""
-    monkeypatch.setattr("course.run.noise.reference_matmul_seconds", lambda: 1.0)
+    monkeypatch.setattr("course.run.machine_noise.reference_matmul_seconds", lambda: 1.0)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_framework_without_a_gpu_build_is_named(
 ):
     found = [SimpleNamespace(name=name) for name in installed]
     monkeypatch.setattr(lessons.metadata, "distributions", lambda: found)
-    monkeypatch.setattr(lessons._machine_signs, "torch_cuda", lambda: cuda)
+    monkeypatch.setattr(lessons._problem_signs, "torch_cuda", lambda: cuda)
     lesson = dataclasses.replace(toy_course.lessons[0], framework=framework)
     why = lessons.without_gpu_build(lesson)
     assert (words in why) if words else why == ""
@@ -158,7 +158,7 @@ def test_a_run_on_a_busy_machine_is_repeated_and_not_kept_if_it_stays_busy(
 ):
     kept, folder = [], tmp_path / "out"
     times = iter([1.0, 1.3, 1.0, 1.05])  # disturbed once, then quiet
-    monkeypatch.setattr("course.run.noise.reference_matmul_seconds", lambda: next(times))
+    monkeypatch.setattr("course.run.machine_noise.reference_matmul_seconds", lambda: next(times))
     keep = lambda lesson, outcome: kept.append(outcome)  # noqa: E731
     ran = lessons.run_each(toy_course, toy_course.lessons, folder, (), keep, quiet_only=True)
     assert ran.ok and len(kept) == 1 and "not quiet" in capsys.readouterr().out

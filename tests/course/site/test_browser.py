@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import colab_doctor
-from colab_doctor import log
+from colab_doctor import pasted_log
 from colab_lessons import transformer
 from tests import slow
 from tests.colab_doctor import test_errors, test_machines
@@ -175,7 +175,7 @@ def ask(page, question, *given):
 
 def expected(text):
     """What Python here answers for a text, where nothing but the text tells the place."""
-    found = colab_doctor.explain_error(text, log.platform(text) or "colab")
+    found = colab_doctor.explain_error(text, pasted_log.platform(text) or "colab")
     return found.id, found.meaning, found.fix, found.also.id if found.also else ""
 
 

@@ -16,11 +16,11 @@ import pytest
 
 import colab_doctor
 import colab_helpers
-from colab_helpers import facts, published
+from colab_helpers import dated_facts, published_results
 from colab_helpers.hardware import catalog
 from course.config import CourseError, Repository, load
 from course.publish import retarget
-from course.site import building, chips, glossary, lesson_pages, python, staging
+from course.site import browser_python, building, chips, glossary, lesson_pages, staging
 from course.site import problems as problem_pages
 from tests import toy
 
@@ -141,8 +141,12 @@ def test_every_public_name_is_described(site):
 
 def test_facts_and_measurements_are_all_there_with_their_sources(links, site):
     told = links[site / "facts.html"]
-    assert {f"fact-{fact.id}" for fact in facts.all_facts()} - told.places == {"fact-machines"}
-    assert {row.url for row in published.everything().values()} <= links[site / "published.html"].to
+    assert {f"fact-{fact.id}" for fact in dated_facts.all_facts()} - told.places == {
+        "fact-machines"
+    }
+    assert {row.url for row in published_results.everything().values()} <= links[
+        site / "published.html"
+    ].to
 
 
 def test_chips_have_what_their_sheets_say(site):
@@ -150,7 +154,7 @@ def test_chips_have_what_their_sheets_say(site):
     for chip in catalog().values():
         row = next(line for line in text.splitlines() if line.startswith(f"| {chip.name} |"))
         assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
-    for machine in facts.machine_table().machines:
+    for machine in dated_facts.machine_table().machines:
         assert f"\n| {machine.choice} |" in text
 
 
@@ -231,7 +235,7 @@ def test_what_sphinx_warns_of_stops_the_build(tmp_path):
 
 def test_the_helper_for_browsers_is_the_same_each_time(tmp_path):
     for name in ("a.zip", "b.zip"):
-        python._pack(COURSE, tmp_path / name)
+        browser_python._pack(COURSE, tmp_path / name)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = archive.namelist()
@@ -242,7 +246,7 @@ def test_the_helper_for_browsers_is_the_same_each_time(tmp_path):
 
 
 def test_in_browser_runs_with_nothing_but_the_standard_library(tmp_path):
-    python._pack(COURSE, tmp_path / "helper.zip")
+    browser_python._pack(COURSE, tmp_path / "helper.zip")
     code = (
         "import sys; sys.path[:0] = sys.argv[1:3]; import json, in_browser;"
         "print(json.loads(in_browser.error('No CUDA GPUs are available'))['card']['id']);"
@@ -267,5 +271,5 @@ def test_another_file_than_the_tested_one_is_refused(tmp_path, monkeypatch):
     fake_npm(tmp_path, f"/bin/cp {tmp_path}/other.tgz pyodide.tgz")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CourseError, match="hash differs"):
-        python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
+        browser_python.provide(COURSE, tmp_path / "site", tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.tgz"))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from course.config import CourseError, load
-from course.run import checks, execute
+from course.run import execute, outcome_checks
 from course.write import assemble, new_lesson, pages
 
 
@@ -47,7 +47,7 @@ def test_it_runs_and_its_solution_is_right(created, monkeypatch, tmp_path):
     # The kernel has no such judges: it reaches its exercise, which is the last but one cell.
     outcome = execute.run(source, tmp_path / "out.ipynb", execute.Settings({"FAST": True}))
     assert "No exercise '98.first'" in outcome.problem
-    assert checks.run_problems(outcome)
+    assert outcome_checks.run_problems(outcome)
     del exercises._registry["98.first"]
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from course.__main__ import main
-from course.classroom import results
+from course.classroom import learner_page
 from course.config import load
 from tests.course.accessible import violations
 from tests.course.classroom import made
@@ -47,7 +47,7 @@ def test_a_learners_numbers_stand_beside_those_of_others(tmp_path, capsys):
 def test_the_newest_run_of_a_lesson_counts(tmp_path):
     ran(tmp_path, 1, "2026-11-22T10:10", "z.ipynb")
     ran(tmp_path, 2, "2026-11-23T10:10")
-    page, lessons = results.write(COURSE, tmp_path, tmp_path / "page.html")
+    page, lessons = learner_page.write(COURSE, tmp_path, tmp_path / "page.html")
     assert lessons == 1 and "Wait &lt;rarely&gt;: 2." in page.read_text("utf-8")
 
 
@@ -65,7 +65,7 @@ def test_without_a_run_it_is_said_what_to_do(tmp_path, capsys, content):
 
 def test_everybody_can_read_it(tmp_path, browser):
     ran(tmp_path, 10, "2026-11-22T10:10")
-    path, _ = results.write(COURSE, tmp_path, tmp_path / "page.html")
+    path, _ = learner_page.write(COURSE, tmp_path, tmp_path / "page.html")
     for scheme in ("light", "dark"):
         page = browser.new_page(color_scheme=scheme)
         page.set_default_timeout(PATIENCE)

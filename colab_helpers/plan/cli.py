@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from colab_helpers import _units, expected
+from colab_helpers import _units, chip_rates
 from colab_helpers.hardware import catalog
-from colab_helpers.memory.meter import TraceError
+from colab_helpers.memory.memory_tracker import TraceError
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates
-from colab_helpers.plan.trace import StepTrace, trace_step
+from colab_helpers.plan.step_trace import StepTrace, trace_step
 
 #: The name under which a user's file is loaded.
 _LOADED = "_planned"
@@ -65,7 +65,7 @@ def show(
     >>> print(show(step, estimates(step, ["T4"]), 1000).splitlines()[2].split()[:3])
     ['T4', 'GPU', 'yes']
     """
-    checked = all(expected.rates(estimate.chip.key).checked for estimate in table)
+    checked = all(chip_rates.rates(estimate.chip.key).checked for estimate in table)
     corner = "" if checked else "estimates, unchecked"
     lines = [
         f"{work.batch_size:,} in a batch: {_units.quantity(work.flops, 'FLOP')}, "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import colab_doctor
-from colab_helpers import facts, preflight, problems
+from colab_helpers import dated_facts, preflight, problem_catalog
 
 ROOT = Path(__file__).parents[2]
 PROBLEMS = colab_doctor.known_problems()
@@ -21,7 +21,7 @@ def test_every_problem_of_a_topic_is_whole(topic):
         assert row.title and row.meaning and row.fix and row.sources, row.id
         assert row.severity in ("stop", "warn", "note")
         assert row.seen < row.review and len(row.title) <= 80
-        assert facts.quote(*row.facts).facts or not row.facts
+        assert dated_facts.quote(*row.facts).facts or not row.facts
         for source in (*row.sources, *(one for case in row.cases for one in case.sources)):
             assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+/\S*", source), (row.id, source)
 
@@ -102,7 +102,7 @@ def test_links_lead_to_the_site():
 
 
 def test_without_an_installed_helper_links_are_paths(monkeypatch):
-    monkeypatch.setattr(problems, "repository", lambda: "")
+    monkeypatch.setattr(problem_catalog, "repository", lambda: "")
     assert PROBLEMS["out-of-memory"].link == "problems/memory.html#out-of-memory"
 
 

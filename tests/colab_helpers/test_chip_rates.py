@@ -5,7 +5,7 @@ from importlib import resources
 
 import pytest
 
-from colab_helpers import expected, published
+from colab_helpers import chip_rates, published_results
 from colab_helpers.hardware import catalog
 from colab_lessons import reference, transformer
 from course.site import chips
@@ -31,59 +31,59 @@ UNUSED = [
 
 @pytest.mark.parametrize("quantity", T4)
 def test_a_t4_has_one_value_for_each_quantity(quantity):
-    rate = expected.rates("T4")[quantity]
+    rate = chip_rates.rates("T4")[quantity]
     assert rate.value == pytest.approx(T4[quantity]) and rate.rows
     assert rate.confidence == ("M" if quantity == "upload-pageable" else "H")
 
 
 @pytest.mark.parametrize(("row", "point", "quantity"), UNUSED)
 def test_rows_that_were_not_used_agree_within_a_tenth(row, point, quantity):
-    rate = expected.rates("T4")[quantity]
+    rate = chip_rates.rates("T4")[quantity]
     assert row not in " ".join(rate.rows)
-    found = published.get(row)
+    found = published_results.get(row)
     assert (found.points[point] if point else found.value) == pytest.approx(rate.value, rel=0.1)
 
 
 def test_every_row_is_there_and_none_is_of_another_chip():
-    text = resources.files("colab_helpers").joinpath("expected.toml").read_text("utf-8")
+    text = resources.files("colab_helpers").joinpath("chip_rates.toml").read_text("utf-8")
     for rate in tomllib.loads(text)["rate"]:
         for name in rate["rows"]:
-            row = published.get(name.partition(":")[0])
+            row = published_results.get(name.partition(":")[0])
             assert row.chip_key in (rate["chip"], "") or rate["chip"] == "GPU", rate
         assert rate["confidence"] != "L" or rate["note"]
 
 
 def test_what_nobody_measured_is_inferred_and_says_so():
-    g4 = expected.rates("G4")
+    g4 = chip_rates.rates("G4")
     assert g4["bf16"].confidence == "L" and "data sheet" in g4["bf16"].note
-    low, high = expected.fraction_of_peak("memory")
+    low, high = chip_rates.fraction_of_peak("memory")
     assert (g4["memory"].low, g4["memory"].high) == pytest.approx(
         (low * catalog()["G4"].bandwidth, high * catalog()["G4"].bandwidth)
     )
-    assert "launch" not in expected.rates("v5e") and "launch" in g4
+    assert "launch" not in chip_rates.rates("v5e") and "launch" in g4
 
 
 def test_seconds_add_up_at_most_and_overlap_at_best():
-    t4 = expected.rates("T4")
+    t4 = chip_rates.rates("T4")
     work = t4.seconds(flops=4.17e12, bytes_accessed=120e9, launches=1000, upload=9.7e9)
     assert work.low == pytest.approx(1.0)
     assert work.high == pytest.approx(1 + 0.5 + 0.02 + 1)
     assert len(work.basis) == 4 and "not checked on a card" in str(work)
-    assert t4.seconds() == expected.Seconds(0.0, 0.0, t4.name)
+    assert t4.seconds() == chip_rates.Seconds(0.0, 0.0, t4.name)
     slow = t4.seconds(upload=3.748e9, pinned=False)
     assert slow.low == slow.high == pytest.approx(1.0)
     with pytest.raises(KeyError, match="There are: bf16"):
         t4.seconds(flops=1, dtype="fp8")
     with pytest.raises(KeyError, match="There are: T4"):
-        expected.rates("T5")
+        chip_rates.rates("T5")
 
 
 def test_a_chip_counts_as_checked_only_with_a_record_of_the_course():
     devices = {reference.read(path).device for path in reference.FOLDER.glob("*.json")}
-    for key in expected._rows().keys() & catalog().keys():
+    for key in chip_rates._rows().keys() & catalog().keys():
         names = [catalog()[key].name, *catalog()[key].match]
         seen = any(all(word in device for word in names[1:]) for device in devices)
-        assert expected.rates(key).checked == seen, key
+        assert chip_rates.rates(key).checked == seen, key
 
 
 def test_planner_and_chips_page_ask_the_same_module():

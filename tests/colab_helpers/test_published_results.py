@@ -5,11 +5,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from colab_helpers import hardware, published
+from colab_helpers import hardware, published_results
 from colab_helpers.figures import style
 from colab_lessons import figures
 
-ROWS = published.everything().values()
+ROWS = published_results.everything().values()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
@@ -24,7 +24,7 @@ def test_a_row_says_who_measured_what_where_and_when(row):
     assert row.confidence in "HM" and row.seen < row.review <= row.seen + timedelta(days=366)
     assert row.chip_key == "" or row.chip_key in hardware.catalog()
     assert len(row.y) == len(row.x) or (not row.x and len(row.y) == 1 and not row.x_name)
-    assert all(y > 0 for y in row.y) and row.unit not in published._UNITS
+    assert all(y > 0 for y in row.y) and row.unit not in published_results._UNITS
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_no_row_is_better_than_the_data_sheet_or_absurdly_worse(row):
 
 
 def test_units_are_the_courses():
-    assert published.get("matmul-t4-formats").points["fp16"] == 41.91e12
-    assert published.get("upload-t4-pinned").value == 9.7e9
-    assert published.get("full-t4").value == 160 * 2**20
+    assert published_results.get("matmul-t4-formats").points["fp16"] == 41.91e12
+    assert published_results.get("upload-t4-pinned").value == 9.7e9
+    assert published_results.get("full-t4").value == 160 * 2**20
     with pytest.raises(KeyError, match="There are: allreduce-ethernet"):
-        published.get("nothing")
+        published_results.get("nothing")
 
 
 def test_a_row_grows_old():
-    row = published.get("copy-t4")
+    row = published_results.get("copy-t4")
     assert row.is_due(row.review + timedelta(days=1)) and not row.is_due(row.review)
     assert isinstance(row.seen, date)
 
 
 def pictures():
-    rate = published.get("matmul-l4-fp32")
-    copy = published.get("copy-t4")
+    rate = published_results.get("matmul-l4-fp32")
+    copy = published_results.get("copy-t4")
     yield (
         "lines",
         figures.lines([1, 2], {"you": [1, 2]}, title="t", xlabel="x", ylabel="y", published=[rate]),
@@ -94,20 +94,20 @@ def test_a_figure_says_whose_the_hollow_marks_are():
 
 def test_hollow_marks_are_hollow():
     looks = [
-        style.published_style(published.get(f"matmul-{name}-fp32"))
+        style.published_style(published_results.get(f"matmul-{name}-fp32"))
         for name in ("l4", "a100", "h100")
     ]
     assert {look["mfc"] for look in looks} == {"white"}
     assert len({look["color"] for look in looks} - {style.look(0)["color"]}) == 3
     assert (
-        style.published_style(published.get("stairs-a100")) == looks[1]
+        style.published_style(published_results.get("stairs-a100")) == looks[1]
     )  # a chip looks alike everywhere
 
 
 def test_measurements_of_others_never_enter_a_record():
     from colab_lessons import reference
 
-    row = published.get("copy-t4")
+    row = published_results.get("copy-t4")
     with pytest.raises((TypeError, AttributeError, ValueError)):
         reference.Record.from_dict(dataclasses.asdict(row))
     record = reference.record("02_check_hardware", True, copied=row)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, expected, plan, published
-from colab_helpers.plan import accuracy
+from colab_helpers import _units, chip_rates, plan, published_results
+from colab_helpers.plan import estimate_accuracy
 from course.write.tables import table
 
 
@@ -19,12 +19,12 @@ def trials_table() -> str:
             trial.optimizer,
             _units.mib(trial.measured_peak),
             f"{trial.peak_error_percent:+.2f} %",
-            _units.seconds(trial.predicted_seconds * accuracy.step_over_sum_of_ops()[1]),
+            _units.seconds(trial.predicted_seconds * estimate_accuracy.step_over_sum_of_ops()[1]),
             _units.seconds(trial.measured_seconds),
             f"{trial.time_ratio:.2f}",
             trial.date,
         )
-        for trial in accuracy.trials()
+        for trial in estimate_accuracy.trials()
     )
     return table(head, rows)
 
@@ -39,9 +39,9 @@ def runs_table() -> str:
             _units.seconds(run.ceilings),
             _units.seconds(run.measured),
             f"{run.factor:.2f}",
-            f"[{published.get(run.row).credit}]({published.get(run.row).url})",
+            f"[{published_results.get(run.row).credit}]({published_results.get(run.row).url})",
         )
-        for run in accuracy.runs()
+        for run in estimate_accuracy.runs()
     )
     return table(head, rows)
 
@@ -57,7 +57,7 @@ def checks_table() -> str:
             f"{check.ratio:.2f}",
             f"[{check.row.credit}]({check.row.url})",
         )
-        for check in expected.checks()
+        for check in chip_rates.checks()
     )
     return table(head, rows)
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from colab_helpers import _machine_signs as signs
+from colab_helpers import _problem_signs as signs
 from colab_helpers import runtime
 
 
@@ -63,7 +63,7 @@ def test_this_process_is_no_other(tmp_path):
 def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
     """`!colab-doctor` runs below the kernel, which may have the TPU itself."""
     chip = tmp_path / "vfio-0"
-    code = f"from colab_helpers import _machine_signs as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
+    code = f"from colab_helpers import _problem_signs as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
     with chip.open("w"):
         command = ["sh", "-c", f'"{sys.executable}" -c "{code}"; true']
         done = subprocess.run(command, capture_output=True, text=True, check=True)

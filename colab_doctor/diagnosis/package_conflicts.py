@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from colab_doctor.diagnosis.base import Diagnosis, Failure, frames, module_of, text_of
-from colab_doctor.diagnosis.installed import (
+from colab_doctor.diagnosis.installed_packages import (
     Package,
     forget,
     installed,
@@ -21,7 +21,7 @@ from colab_doctor.diagnosis.installed import (
     suits,
     update,
 )
-from colab_helpers import _machine_signs as traces
+from colab_helpers import _problem_signs as traces
 
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
 _PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_API not found")

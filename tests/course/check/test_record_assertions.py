@@ -2,10 +2,10 @@
 
 import pytest
 
-from course.check import assertions
+from course.check import record_assertions
 
 LESSON = "05_tpu_strategy"
-KEPT = {name: max(low, 0.001) for name, (low, high) in assertions.ASSERTIONS[LESSON].items()}
+KEPT = {name: max(low, 0.001) for name, (low, high) in record_assertions.ASSERTIONS[LESSON].items()}
 KEPT |= {"weights_gap": 0.0, "strategy_gap": 0.0}
 HERE = {"python": "3.11.7", "jax": "0.10", "libtpu": "0.0.42"}
 
@@ -18,36 +18,36 @@ def of_lesson(**changes):
 
 
 def test_kept_promises_are_not_named():
-    assert assertions.broken_in([of_lesson()]) == []
+    assert record_assertions.broken_in([of_lesson()]) == []
 
 
 @pytest.mark.parametrize("value", [None, 1.0, float("nan")])
 def test_a_broken_promise_is_named(value):
-    (said,) = assertions.broken_in([of_lesson(weights_gap=value)])
+    (said,) = record_assertions.broken_in([of_lesson(weights_gap=value)])
     assert "weights_gap" in said and "0.0001" in said
 
 
 def test_what_a_missing_framework_measures_may_be_missing():
     record = of_lesson(tokens_v5e=None, dealt_out=None)
-    assert len(assertions.broken_in([record])) == 2
+    assert len(record_assertions.broken_in([record])) == 2
     record["versions"] = HERE | {"libtpu": None}
-    assert assertions.broken_in([record]) == []
+    assert record_assertions.broken_in([record]) == []
 
 
 def test_what_is_there_has_to_be_right_also_without_its_framework():
     record = of_lesson(tokens_v5e=1.0) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
-    assert len(assertions.broken_in([record])) == 1
+    assert len(record_assertions.broken_in([record])) == 1
 
 
 def test_what_another_framework_measures_may_not_be_missing():
     record = of_lesson(all_reduces=None) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
-    assert len(assertions.broken_in([record])) == 1
+    assert len(record_assertions.broken_in([record])) == 1
 
 
 def test_what_a_short_training_cannot_reach_is_asked_of_full_runs_alone():
-    for lesson, names in assertions.FULL_SIZE.items():
-        assert set(names) < set(assertions.ASSERTIONS[lesson])
-        values = {name: low for name, (low, _) in assertions.ASSERTIONS[lesson].items()}
+    for lesson, names in record_assertions.FULL_SIZE.items():
+        assert set(names) < set(record_assertions.ASSERTIONS[lesson])
+        values = {name: low for name, (low, _) in record_assertions.ASSERTIONS[lesson].items()}
         values[names[0]] = float("nan")
-        assert assertions.broken(lesson, values, fast=True) == []
-        assert len(assertions.broken(lesson, values)) == 1
+        assert record_assertions.broken(lesson, values, fast=True) == []
+        assert len(record_assertions.broken(lesson, values)) == 1

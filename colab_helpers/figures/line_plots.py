@@ -17,7 +17,7 @@ from colab_helpers.figures.style import (
     published_style,
     with_unit,
 )
-from colab_helpers.published import Published
+from colab_helpers.published_results import Published
 
 
 def lines(

@@ -1,4 +1,4 @@
-"""Bytes that a GPU takes and that no tensor has, with sources, from `overheads.toml`."""
+"""Bytes that a GPU takes and that no tensor has, with sources, from `memory_overheads.toml`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Overhead:
 
 @functools.cache
 def overheads() -> tuple[Overhead, ...]:
-    """Return what a plan adds to a traced step, from `overheads.toml`.
+    """Return what a plan adds to a traced step, from `memory_overheads.toml`.
 
     >>> [one.id for one in overheads()]
     ['context', 'driver', 'cublas']
     """
-    file = resources.files("colab_helpers.hardware").joinpath("overheads.toml")
+    file = resources.files("colab_helpers.hardware").joinpath("memory_overheads.toml")
     return tuple(Overhead(**row) for row in tomllib.loads(file.read_text("utf-8"))["overhead"])

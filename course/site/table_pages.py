@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from colab_helpers import _units, facts, published
+from colab_helpers import _units, dated_facts, published_results
 from colab_lessons import reference
 from course.config import Course
 from course.write.tables import table
@@ -17,13 +17,13 @@ def facts_page() -> str:
         "",
         "Platforms change under a course. Each sentence stands once.",
     ]
-    for fact in facts.all_facts():
+    for fact in dated_facts.all_facts():
         if fact.id == "machines":
             continue
         lines += [
             "",
             f"(fact-{fact.id})=",
-            f"- {fact.text} [{fact.source}]({fact.url}); {facts.CONFIDENCE[fact.confidence]}, "
+            f"- {fact.text} [{fact.source}]({fact.url}); {dated_facts.CONFIDENCE[fact.confidence]}, "
             f"seen {fact.seen}, to be looked at again by {fact.review}.",
         ]
     return "\n".join([*lines, "", "The machines of Colab's menu: [chips](chips.md).", ""])
@@ -36,7 +36,7 @@ def published_page() -> str:
         "",
         "Looked up at its source before it came here; figures draw it hollow.",
     ]
-    rows = sorted(published.everything().values(), key=lambda row: row.topic)
+    rows = sorted(published_results.everything().values(), key=lambda row: row.topic)
     for topic, several in itertools.groupby(rows, key=lambda row: row.topic):
         body = table(
             ("chip", "what", "measured", "conditions", "by"),
@@ -87,7 +87,7 @@ def machines_page(course: Course) -> str:
     return "\n".join(lines)
 
 
-def _measured(row: published.Published) -> str:
+def _measured(row: published_results.Published) -> str:
     if len(row.y) == 1:
         return _quantity(row.y[0], row.unit)
     least, most = (_quantity(number, row.unit) for number in (min(row.y), row.value))

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from course import fake_gpu
-from course.check import assertions
+from course.check import record_assertions
 from course.config import Course, Lesson, load
-from course.run import checks, execute
+from course.run import execute, outcome_checks
 from course.write import assemble
 
 DENIED = str(Path(__file__).parent / "restricted_python")
@@ -137,10 +137,10 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
         outcome = execute.run(source, scratch / "out" / source.name, settings)
         if not outcome.ok and (reason := _said_beforehand(outcome)):
             return result("said", reason)
-        problems = checks.run_problems(outcome, run.allowed_warnings)
-        problems += assertions.broken_in(execute.records(outcome.notebook))
+        problems = outcome_checks.run_problems(outcome, run.allowed_warnings)
+        problems += record_assertions.broken_in(execute.records(outcome.notebook))
         if run.measures_on and lesson.accelerator:  # one that asks for none runs anywhere
-            problems += checks.device_problems(outcome, run.measures_on)
+            problems += outcome_checks.device_problems(outcome, run.measures_on)
         attempts = scratch / "attempts"
         if attempts.exists():
             problems.append(f"wanted to connect to {attempts.read_text('utf-8').strip()}")

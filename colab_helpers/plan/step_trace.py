@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten
 from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint
-from colab_helpers.memory.meter import tensors_in
+from colab_helpers.memory.memory_tracker import tensors_in
 from colab_helpers.memory.storages import Change, StorageMeter
 
 #: Names of number formats, as data sheets have them.

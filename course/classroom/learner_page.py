@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_helpers import _files, expected, facts
+from colab_helpers import _files, chip_rates, dated_facts
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
-from course.classroom import submissions, summary, template
-from course.classroom.untrusted import Notebook, parse
+from course.classroom import class_summary, submissions, template
+from course.classroom.untrusted_notebook import Notebook, parse
 from course.config import Course
-from course.write import outputs
+from course.write import output_digests
 
 _RATES = {
     "peak": ("fp32", "FLOP/s"),
@@ -24,7 +24,7 @@ _RATES = {
 class Result:
     """One lesson's results: the run that counts, and what its cells show."""
 
-    work: summary.LessonWork
+    work: class_summary.LessonWork
     one: submissions.Submission
     learned: tuple[str, ...]
     pictures: Sequence[tuple[str, str]]
@@ -37,16 +37,16 @@ def write(course: Course, folder: Path, target: Path) -> tuple[Path, int]:
     """
     handed = submissions.counted(submissions.read_folder(course, folder))
     newest = {one.lesson: one for one in sorted(handed, key=submissions.recorded) if one.record}
-    work = summary.summarize(course, list(newest.values()))
+    work = class_summary.summarize(course, list(newest.values()))
     found = [_result(folder, lesson) for lesson in work.lessons]
     page = template("results.html").render(results=found, chips=list(_chips(found)), said=_said)
     return _files.write(target, page) if found else target, len(found)
 
 
-def _result(folder: Path, work: summary.LessonWork) -> Result:
+def _result(folder: Path, work: class_summary.LessonWork) -> Result:
     [student] = work.students
     notebook = parse((folder / student.submission.file).read_bytes())
-    shown = outputs.pictures(output for cell in notebook.cells for output in cell.outputs)
+    shown = output_digests.pictures(output for cell in notebook.cells for output in cell.outputs)
     return Result(work, student.submission, tuple(_learned(notebook)), shown)
 
 
@@ -65,17 +65,19 @@ def _learned(notebook: Notebook) -> Iterator[str]:
 
 def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str]]:
     """What the learner's machines reached, and below what Colab's chips reach as others measured."""
-    for device in dict.fromkeys(summary.device_of(result.one) for result in results):
+    for device in dict.fromkeys(class_summary.device_of(result.one) for result in results):
         mine = [
-            r.one.record for r in results if summary.device_of(r.one) == device and r.one.record
+            r.one.record
+            for r in results
+            if class_summary.device_of(r.one) == device and r.one.record
         ]
         values = {
             key: record.values[key] for record in mine for key in _RATES if key in record.values
         }
         if values:
             yield device, {key: str(value) for key, value in values.items()}, "yours"
-    for chip in facts.machine_table().by_chip:
-        rates = expected.rates(chip)
+    for chip in dated_facts.machine_table().by_chip:
+        rates = chip_rates.rates(chip)
         known = {
             key: str(Value(rates[rate].value, unit, ""))
             for key, (rate, unit) in _RATES.items()

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from colab_helpers.memory.meter import TraceError
+from colab_helpers.memory.memory_tracker import TraceError
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _VALUE = torch.ops.aten._local_scalar_dense.default

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colab_helpers import _machine_signs as signs
+from colab_helpers import _problem_signs as signs
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """

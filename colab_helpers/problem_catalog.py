@@ -12,7 +12,7 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     errors          patterns of error texts, lower case, every repeat with an upper bound
     superseded_by   problems that are named instead where they are met too; ["*"]: any other
     in_log          problems that are the true cause where the log above the error shows them
-    facts           dated facts (facts.toml) that the page quotes
+    facts           dated facts (dated_facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
     seen, review    when it was last checked, and when to check again
     on_lesson_card  false: not on a lesson's card
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import metadata, resources
 
-from colab_helpers._reviewable import Dated
+from colab_helpers._dated_entry import Dated
 
 _RESTART = re.compile("Runtime > Restart session")
 

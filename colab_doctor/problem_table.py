@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-from colab_helpers import problems
-from colab_helpers.problems import Problem
+from colab_helpers import problem_catalog
+from colab_helpers.problem_catalog import Problem
 
 #: The topics, in the order in which the pages list them.
 TOPICS = {
@@ -36,8 +36,10 @@ def known_problems() -> Mapping[str, Problem]:
     """
     folder = resources.files("colab_doctor").joinpath("problems")
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
-    found = [*problems.read("colab_helpers", "preflight/problems.toml")]
-    found += [row for file in files for row in problems.read("colab_doctor", f"problems/{file}")]
+    found = [*problem_catalog.read("colab_helpers", "preflight/problems.toml")]
+    found += [
+        row for file in files for row in problem_catalog.read("colab_doctor", f"problems/{file}")
+    ]
     order = list(TOPICS)
     return {row.id: row for row in sorted(found, key=lambda row: order.index(row.topic))}
 

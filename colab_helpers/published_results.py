@@ -1,6 +1,6 @@
 """What others have measured on chips: dated, with source.
 
-Each row of `published.toml` was looked up again at its source before it came here. Figures draw them
+Each row of `published_results.toml` was looked up again at its source before it came here. Figures draw them
 hollow and name the source: they replace nothing that you can measure yourself.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
-from colab_helpers._reviewable import Dated
+from colab_helpers._dated_entry import Dated
 
 #: Units as sources write them -> (factor, unit of the course).
 _UNITS = {
@@ -99,7 +99,7 @@ class Published(Dated):
 
 
 def get(id: str) -> Published:
-    """Return one measurement by its id in `published.toml`; raises KeyError with the ids there are.
+    """Return one measurement by its id in `published_results.toml`; raises KeyError with the ids there are.
 
     `id` is such as "matmul-l4-fp32".
 
@@ -115,7 +115,7 @@ def get(id: str) -> Published:
 @functools.cache
 def everything() -> Mapping[str, Published]:
     """Return every measurement by its id."""
-    text = resources.files("colab_helpers").joinpath("published.toml").read_text("utf-8")
+    text = resources.files("colab_helpers").joinpath("published_results.toml").read_text("utf-8")
     rows = [_read(row) for row in tomllib.loads(text)["measurement"]]
     return {row.id: row for row in rows}
 

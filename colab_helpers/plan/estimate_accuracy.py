@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass
 from importlib import resources
 
-FILE = "accuracy.json"
+FILE = "estimate_accuracy.json"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Facts about the platform, each with its source and date.
 
-Platforms change under a course. Every such sentence is kept once, in `facts.toml`, with its source
+Platforms change under a course. Every such sentence is kept once, in `dated_facts.toml`, with its source
 and the date it was seen, and is shown together with both.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 
+from colab_helpers._dated_entry import Dated
 from colab_helpers._output import with_code
-from colab_helpers._reviewable import Dated
 from colab_helpers.hardware import catalog
 
 #: What the letters stand for.
@@ -97,7 +97,7 @@ class Printout:
 def printout(id: str) -> Printout:
     """Return a recorded printout; raises KeyError with the ids there are.
 
-    `id` is its id in `facts.toml`, such as "nvidia-smi-t4".
+    `id` is its id in `dated_facts.toml`, such as "nvidia-smi-t4".
 
     >>> "Tesla T4" in printout("nvidia-smi-t4").text
     True
@@ -178,7 +178,7 @@ class _Table:
 
 @functools.cache
 def _table() -> _Table:
-    text = resources.files("colab_helpers").joinpath("facts.toml").read_text("utf-8")
+    text = resources.files("colab_helpers").joinpath("dated_facts.toml").read_text("utf-8")
     data = tomllib.loads(text)
     origin = Fact(id="machines", text="The machines behind the runtime menu.", **data["machines"])
     return _Table(

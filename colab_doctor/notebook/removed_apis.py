@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from colab_doctor.notebook.cells import Cell
-from colab_doctor.notebook.names import Use, aliases, uses
+from colab_doctor.notebook.name_resolution import Use, aliases, uses
 from colab_helpers._distributions import normal
 from colab_helpers.colab_images import is_older
 

@@ -63,7 +63,7 @@ class MemoryTracker:
         raise NotImplementedError
 
     def mark(self, name: str) -> None:
-        """Label this point of the timeline, as with "backward"."""
+        """Label this point of the timeline; `name` is such as "backward"."""
         self.marks.append((len(self.timeline()), name))
 
     def __str__(self) -> str:

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from course.classroom import template
+from course.classroom.class_summary import (
+    FAR,
+    ClassWork,
+    LessonWork,
+    PredictionStats,
+    Student,
+    device_of,
+)
 from course.classroom.submissions import Submission, mask
-from course.classroom.summary import FAR, ClassWork, LessonWork, PredictionStats, Student, device_of
 
 _WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from colab_helpers import devices
+from colab_helpers import simulated_devices
 
 
 def apart(program, **environment):
@@ -22,8 +22,8 @@ def apart(program, **environment):
 
 def test_jax_shows_as_many_devices_as_asked_for():
     program = """
-from colab_helpers import devices
-devices.simulate_jax(5)
+from colab_helpers import simulated_devices
+simulated_devices.simulate_jax(5)
 import jax
 print(len(jax.devices("cpu")))
 """
@@ -34,8 +34,8 @@ def test_a_started_jax_counts_again_without_a_restart():
     program = """
 import jax
 before = len(jax.devices("cpu"))
-from colab_helpers import devices
-devices.simulate_jax(4)
+from colab_helpers import simulated_devices
+simulated_devices.simulate_jax(4)
 print([before, len(jax.devices("cpu")), float(jax.numpy.ones(3).sum())])
 """
     assert apart(program) == [1, 4, 3.0]
@@ -44,8 +44,8 @@ print([before, len(jax.devices("cpu")), float(jax.numpy.ones(3).sum())])
 def test_steps_queued_without_waiting_do_not_deadlock():
     """Eight devices on few cores: with one thread a core, an all-reduce waits for ever."""
     program = """
-from colab_helpers import devices
-devices.simulate_jax(8)
+from colab_helpers import simulated_devices
+simulated_devices.simulate_jax(8)
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 mesh = Mesh(np.array(jax.devices("cpu")), ("data",))
@@ -62,8 +62,8 @@ print(int(float(w.sum()) < 64 * 64))
 def test_jax_imported_and_not_started_still_keeps_off_the_chip():
     program = """
 import jax, json
-from colab_helpers import devices
-devices.simulate_jax(2, chip=False)
+from colab_helpers import simulated_devices
+simulated_devices.simulate_jax(2, chip=False)
 print(json.dumps([jax.config.jax_platforms, jax.device_count()]))
 """
     assert apart(program, JAX_PLATFORMS="") == ["cpu", 2]
@@ -76,11 +76,11 @@ print(json.dumps([jax.config.jax_platforms, jax.device_count()]))
 def test_who_gets_the_chip(monkeypatch, before, chip, after):
     for name in ("XLA_FLAGS", "NPROC", "XLA_PYTHON_CLIENT_PREALLOCATE", "JAX_PLATFORMS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(devices, "_jax_has_started", lambda: False)
+    monkeypatch.setattr(simulated_devices, "_jax_has_started", lambda: False)
     if before:
         monkeypatch.setenv("JAX_PLATFORMS", before)
-    devices.simulate_jax(8, chip=chip)
-    devices.simulate_jax(8, chip=chip)  # twice is as good as once
+    simulated_devices.simulate_jax(8, chip=chip)
+    simulated_devices.simulate_jax(8, chip=chip)  # twice is as good as once
     import os
 
     assert os.environ.get("JAX_PLATFORMS") == after

@@ -1,11 +1,11 @@
 """What a chip should take for some work: a range, from rates that others have measured.
 
 Every place that says what a T4 does asks this module: lessons, the planner, the pages of the site. Rates
-are in `expected.toml`, by rows of `published`; your own machine's are those that you measured.
+are in `chip_rates.toml`, by rows of `published`; your own machine's are those that you measured.
 
-    from colab_helpers import expected
+    from colab_helpers import chip_rates
 
-    t4 = expected.rates("T4")
+    t4 = chip_rates.rates("T4")
     t4.seconds(flops=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from colab_helpers import _units, published
+from colab_helpers import _units, published_results
 from colab_helpers.hardware import Chip, catalog
 
 #: The smallest n at which a product counts as large.
@@ -48,7 +48,7 @@ class Rate:
 
     def __str__(self) -> str:
         rows = [row.partition(":")[0] for row in self.rows]
-        known = published.everything()
+        known = published_results.everything()
         credits = dict.fromkeys(known[row].credit if row in known else row for row in rows)
         said = [*credits, *([self.note] if self.note else [])]
         return f"{_CONFIDENCE[self.confidence]}: {'; '.join(said)}"
@@ -190,7 +190,7 @@ def fraction_of_peak(quantity: str) -> tuple[float, float]:
 class Check:
     """A published measurement that no rate is based on, beside the prediction, both in seconds."""
 
-    row: published.Published
+    row: published_results.Published
     measured: float
     expected: Seconds
 
@@ -211,7 +211,10 @@ def checks() -> tuple[Check, ...]:
 
 def _check(row: Mapping) -> Check:
     id, _, point = row["row"].partition(":")
-    found, [value] = published.get(id), _values(row["row"]) or [published.get(id).value]
+    found, [value] = (
+        published_results.get(id),
+        _values(row["row"]) or [published_results.get(id).value],
+    )
     per_second = {"FLOP/s": row["flop"], "B/s": row["moved"], "tokens/s": 1.0}
     seconds = value if found.unit == "s" else per_second[found.unit] / value
     wanted = rates(found.chip_key).seconds(row["flop"], row["moved"], 1, row["dtype"])
@@ -257,7 +260,7 @@ def _rate(row: Mapping) -> Rate:
 def _values(name: str) -> list[float]:
     """The numbers of a row: one point of it, or all of its large products."""
     id, _, point = name.partition(":")
-    row = published.get(id)
+    row = published_results.get(id)
     if point:
         return [y for x, y in row.points.items() if str(x) == point]
     if row.x_name == "n":
@@ -272,5 +275,5 @@ def _checked() -> Mapping[str, str]:
 @functools.cache
 def _data() -> Mapping:
     return tomllib.loads(
-        resources.files("colab_helpers").joinpath("expected.toml").read_text("utf-8")
+        resources.files("colab_helpers").joinpath("chip_rates.toml").read_text("utf-8")
     )
