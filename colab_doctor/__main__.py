@@ -63,7 +63,9 @@ def _answer(options: argparse.Namespace) -> int:
         text = " ".join(options.error)
         text = standard_input() if text == "-" else text
         if not text.strip():
-            raise UnreadableError("There is no text. Give the error's last line, or all of it.")
+            raise UnreadableError(
+                "No error text given. Paste the last line of the traceback, or all of it."
+            )
         return judge_error(text, options.json)
     from colab_helpers import preflight
 
@@ -78,7 +80,7 @@ def judge_error(text: str, as_json: bool = False) -> int:
     `text` is what the person pasted; `as_json`: print data instead of lines.
     """
     if _is_file(text):
-        raise UnreadableError(f"{text} is a file. To have it read: colab-doctor --error - < {text}")
+        raise UnreadableError(f"{text} is a file. To read it, run: colab-doctor --error - < {text}")
     explanation = explain_error(text)
     if as_json:
         print(json.dumps(dataclasses.asdict(explanation), indent=2))
@@ -170,14 +172,14 @@ def _escaped(text: str, more: str = "") -> str:
 def _notebook(path: Path) -> Mapping:
     try:
         if path.exists() and not path.is_file():  # a pipe or a device would never end
-            raise UnreadableError(f"{path} is no file.")
+            raise UnreadableError(f"No such file: {path}")
         with path.open("rb") as file:
             notebook = json.loads(file.read(_MOST).decode("utf-8-sig"))
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
     except json.JSONDecodeError as error:
         raise UnreadableError(
-            f"{path} is not a notebook: no valid JSON at line {error.lineno}."
+            f"{path} is not a notebook: invalid JSON at line {error.lineno}."
         ) from error
     except (UnicodeDecodeError, RecursionError):
         notebook = None

@@ -5,19 +5,20 @@ works where nothing but the standard library is installed. Import the module you
 
     from colab_helpers import benchmark, hardware, runtime
 
-    runtime       where this code runs, and on what
-    preflight     whether that fits, and which click or line fixes it
-    hardware      which chip it is, and what its data sheet allows
-    benchmark     timing that waits for the device
-    memory        bytes: counted, predicted, given back
-    precision     number formats that a chip computes in natively, and what they lose
-    devices       several devices, and the strategy that fits them
-    plan          whether a model fits, how long it takes, what it costs
-    checkpoints   files that are whole or not there, and resuming from them
-    figures       plots in one style, with alt text
-    facts         dated facts about the platform, with sources
-    published     what others have measured on chips
-    colab_images  the packages of each of Colab's runtime images
+    runtime             where this code runs, and on what
+    preflight           whether that fits, and which click or line fixes it
+    hardware            which chip it is, and what its data sheet allows
+    benchmark           timing that waits for the device
+    memory              bytes: counted, predicted, given back
+    precision           number formats that a chip computes in natively, and what they lose
+    plan                whether a model fits, how long it takes, what it costs
+    checkpoints         atomic checkpoint files, and resuming from them
+    figures             plots in one style, with alt text
+    simulated_devices   several JAX devices on one CPU
+    chip_rates          how fast chips compute and move bytes, from published measurements
+    published_results   measurements that others have published
+    dated_facts         facts about the platform, with source and date
+    colab_images        the packages of each of Colab's runtime images
 """
 
 __version__ = "0.1.0"

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give a whole number, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text}: must be a positive integer")
     return int(text)
 
 
@@ -66,7 +66,7 @@ def _hours(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: give hours, more than 0")
+        raise argparse.ArgumentTypeError(f"{text}: must be a positive number of hours")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What a chip should take for some work: a range, from rates that others have measured.
+"""How long a chip should take for some work: a range, from published rates.
 
 Every place that says what a T4 does asks this module: lessons, the planner, the pages of the site. Rates
 are in `chip_rates.toml`, by rows of `published`; your own machine's are those that you measured.
@@ -6,7 +6,7 @@ are in `chip_rates.toml`, by rows of `published`; your own machine's are those t
     from colab_helpers import chip_rates
 
     t4 = chip_rates.rates("T4")
-    t4.seconds(flops=2 * 1024**3, launches=1)   # one product of 1,024 × 1,024 in fp32
+    t4.seconds(flops=2 * 1024**3, launches=1)   # one 1,024 × 1,024 matmul in fp32
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Rates:
     def __getitem__(self, quantity: str) -> Rate:
         if quantity not in self.table:
             known = ", ".join(sorted(self.table))
-            raise KeyError(f"no rate of {quantity!r} for {self.name}. There are: {known}.")
+            raise KeyError(f"{self.name} has no rate {quantity!r}. Available: {known}.")
         return self.table[quantity]
 
     def __contains__(self, quantity: str) -> bool:
@@ -141,7 +141,7 @@ class Rates:
         )
 
     def ridge(self, dtype: str = "fp32") -> float:
-        """Return the FLOP per byte at which compute in `dtype`, not memory, becomes the limit.
+        """Return the ridge point: the FLOP per byte from which compute in `dtype`, not memory, is the limit.
 
         >>> round(rates("T4").ridge("fp32"), 1), round(rates("T4").ridge("fp16"))
         (17.4, 175)
@@ -158,7 +158,7 @@ def rates(chip: str) -> Rates:
     (4.17, 240.0)
     """
     if chip not in catalog():
-        raise KeyError(f"no chip {chip!r} in the catalog. There are: {', '.join(catalog())}.")
+        raise KeyError(f"Unknown chip {chip!r}. Available: {', '.join(catalog())}.")
     sheet = catalog()[chip]
     table = {name: _inferred(sheet, name) for name in (*_formats(sheet), "memory")}
     for key in ("GPU" if sheet.kind == "GPU" else "", _like(chip), chip):

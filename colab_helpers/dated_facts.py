@@ -77,7 +77,7 @@ def quote(*ids: str) -> Quotes:
     known = _table().facts
     unknown = [name for name in ids if name not in known]
     if unknown:
-        raise KeyError(f"No fact {', '.join(unknown)}. There are: {', '.join(sorted(known))}.")
+        raise KeyError(f"Unknown fact {', '.join(unknown)}. Available: {', '.join(sorted(known))}.")
     return Quotes(tuple(known[name] for name in ids))
 
 
@@ -104,7 +104,7 @@ def printout(id: str) -> Printout:
     """
     known = _table().printouts
     if id not in known:
-        raise KeyError(f"No printout {id}. There are: {', '.join(sorted(known))}.")
+        raise KeyError(f"Unknown printout {id}. Available: {', '.join(sorted(known))}.")
     return known[id]
 
 

@@ -82,7 +82,7 @@ class Problem(Dated):
 
     @property
     def is_general(self) -> bool:
-        """Whether any other problem says more of an error than this one."""
+        """Whether every other problem is more specific about an error than this one."""
         return self.superseded_by == ("*",)
 
     @property
@@ -162,7 +162,7 @@ def _tuples(row: Mapping) -> dict:
 
 @functools.cache
 def repository() -> str:
-    """Return the address of the repository that this helper comes from; "" where it is not known."""
+    """Return the URL of the repository that this helper comes from; "" where it is not known."""
     try:
         urls = metadata.metadata("colab-helpers").get_all("Project-URL") or []
     except Exception:  # not installed, or only partially

@@ -101,14 +101,14 @@ class Published(Dated):
 def get(id: str) -> Published:
     """Return one measurement by its id in `published_results.toml`; raises KeyError with the ids there are.
 
-    `id` is such as "matmul-l4-fp32".
+    `id` is a string such as "matmul-l4-fp32".
 
     >>> get("upload-t4-pinned").value / 1e9
     9.7
     """
     known = everything()
     if id not in known:
-        raise KeyError(f"No measurement {id}. There are: {', '.join(sorted(known))}.")
+        raise KeyError(f"Unknown measurement {id}. Available: {', '.join(sorted(known))}.")
     return known[id]
 
 

@@ -1,7 +1,7 @@
 """Simulated devices for JAX, which must be asked for before it starts.
 
 XLA can split any CPU into as many devices as you ask for, each with a name and a queue of its own.
-They are slower than real chips and compute the same.
+They are slower than real chips and compute the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def simulate_jax(count: int = 8, chip: bool = True) -> None:
     Source: docs.jax.dev, "Introduction to parallel programming".
     """
     if count < 1:
-        raise ValueError(f"count is {count}: ask for 1 device or more.")
+        raise ValueError(f"count must be a positive integer (got {count}).")
     if _jax_has_started():
         _count_again(count, chip)
         return
@@ -60,8 +60,8 @@ def _count_again(count: int, chip: bool) -> None:
         return
     if on_chip or not hasattr(jax.config, "jax_num_cpu_devices"):
         raise TooLateError(
-            f"JAX {jax.__version__} has started on {jax.devices()[0].device_kind}, and chooses its "
-            "devices once. Runtime > Restart session, then run from the top."
+            f"JAX {jax.__version__} has already initialized on {jax.devices()[0].device_kind}, and "
+            "cannot change its devices. Choose Runtime > Restart session, then run from the top."
         )
     backend.clear_backends()
     jax.config.update("jax_num_cpu_devices", count)

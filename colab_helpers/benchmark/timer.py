@@ -115,7 +115,7 @@ class Ratio:
         about 1×
         """
         if not (slow and fast and min(fast) > 0):
-            raise ValueError("No measurable time: give it more work, or more repeats.")
+            raise ValueError("Too fast to measure. Give it more work per call, or more repeats.")
         pairs = Measurement(tuple(a / b for a, b in zip(slow, fast, strict=False)))
         return cls(min(slow) / min(fast), *pairs.quartiles)
 
@@ -201,7 +201,7 @@ def _named(name: str, run: _Run) -> Iterator[None]:
         yield
     except _ClockError:
         raise ValueError(
-            f"The clock did not move in {MOST_CALLS:,} calls: give one that counts seconds, such as "
+            f"The clock did not advance in {MOST_CALLS:,} calls. Pass one that returns seconds, such as "
             "time.perf_counter."
         ) from None
     except Exception as error:
@@ -216,7 +216,7 @@ def compare(
     sync: Callable[[Any], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Measurement]:
-    """Time several functions alternating, A B C A B C, so that a disturbance affects all of them.
+    """Time several functions interleaved, A B C A B C, so that a disturbance affects all of them.
 
     On a shared machine, use one thread (`torch.set_num_threads(1)`): two that wait for each other on a busy
     core can take a thousand times as long.
@@ -364,7 +364,7 @@ def _positive(budget: Any) -> float:
         seconds = math.nan
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(
-            f"budget is {str(budget)[:40]!r}: give a positive number of seconds, such as 0.5."
+            f"budget must be a positive number of seconds, such as 0.5 (got {str(budget)[:40]!r})."
         )
     return seconds
 

@@ -34,7 +34,8 @@ class ResumableBatchSampler:
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= self.examples:
             raise ValueError(
-                f"A batch of {self.batch_size} from {self.examples} examples: there is none."
+                f"batch_size={self.batch_size} is larger than the data set ({self.examples} examples): there "
+                "is no full batch."
             )
 
     @property

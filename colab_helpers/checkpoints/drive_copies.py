@@ -1,6 +1,6 @@
-"""Copies on a mounted Drive: the newest file over the older of two, in the background.
+"""Background copies to a mounted Drive: the newest file overwrites the older of two copies.
 
-What is deleted on Drive goes to its bin and still counts against the quota. So nothing is deleted here: a
+What is deleted on Drive goes to its trash and still counts against the quota. So nothing is deleted here: a
 slot is renamed to "unfinished", overwritten, and given its new name.
 """
 

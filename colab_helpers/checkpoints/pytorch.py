@@ -34,7 +34,7 @@ _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class RandomState:
-    """The global random generators of Python, NumPy and PyTorch.
+    """The global random number generators of Python, NumPy and PyTorch.
 
     Dropout, shuffling and augmentation read them, so a resume without them takes another path.
 
@@ -46,7 +46,7 @@ class RandomState:
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of each generator; of CUDA's and others only where they are in use."""
+        """Return the state of each generator; of CUDA and others only if they are in use."""
         state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
         if numpy := sys.modules.get("numpy"):
             state["numpy"] = _without_arrays(numpy.random.get_state())
@@ -68,15 +68,15 @@ class RandomState:
             torch.mps.set_rng_state(state["mps"])
         elif "mps" in state:
             warnings.warn(
-                "Saved on a Mac's GPU and resumed without one: its random numbers start over.",
+                "Saved with MPS and resumed without it: the MPS generator was not restored.",
                 CheckpointWarning,
                 stacklevel=2,
             )
         kept, here = state.get("cuda", []), torch.cuda.device_count()
         if kept and len(kept) != here:
             warnings.warn(
-                f"Saved with {len(kept)} GPUs and resumed with {here}: their random numbers start over, so "
-                "the run is not the same to the bit.",
+                f"Saved with {len(kept)} GPUs and resumed with {here}: the CUDA generators were not "
+                "restored, so the run will not be the same bit for bit.",
                 CheckpointWarning,
                 stacklevel=2,
             )
@@ -111,7 +111,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
     """
     for name in parts:
         if not isinstance(name, str):
-            raise CheckpointError(f"A part is called {name!r}: give it a word for a name.")
+            raise CheckpointError(f"The name of a part must be a string (got {name!r}).")
     try:
         state = {name: _storable(_state_of(part, name), name) for name, part in parts.items()}
     except RecursionError as error:
@@ -156,7 +156,7 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
             _load(part, state[name])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"{file.path.name}: {name!r} does not fit what the program has now: {error}"
+                f"{file.path.name}: {name!r} does not match what the program has now: {error}"
             ) from error
     return ResumeResult(file.step, file.path)
 
@@ -243,8 +243,8 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
         ) from error
     if classes:
         raise UnreadableError(
-            f"{path.name} contains {', '.join(sorted(classes)[:3])}: no class is unpickled, since that can "
-            "run any code"
+            f"{path.name} contains {', '.join(sorted(classes)[:3])}: no class is unpickled, because "
+            "that can execute arbitrary code"
         )
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
@@ -265,8 +265,8 @@ def _check(
     """Raise `CheckpointError` where the file has other parts, another model's tensors or optimizer."""
     if set(parts) != set(state):
         raise CheckpointError(
-            f"{path.name} has {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
-            "Resume with the names that were saved: what is left out would start over."
+            f"{path.name} contains {', '.join(sorted(state))}; you asked for {', '.join(sorted(parts))}. "
+            "Resume with the names that were saved: anything you omit would start from scratch."
         )
     for name, part in parts.items():
         kept = state[name]
@@ -276,19 +276,19 @@ def _check(
         elif _is_optimizer(part):
             if (kind := kinds.get(name, type(part).__name__)) != type(part).__name__:
                 raise CheckpointError(
-                    f"{path.name}: {name!r} is {kind} there and {type(part).__name__} here. Nothing was "
-                    "loaded."
+                    f"{path.name}: {name!r} is {kind} in the checkpoint and {type(part).__name__} in this "
+                    "program. Nothing was loaded."
                 )
             now, then = _groups(part.state_dict()), _groups(kept)
             if now != then:
                 raise CheckpointError(
-                    f"{path.name}: {name!r} does not fit: it has {then} weights in each group there, and "
-                    f"{now} here. Nothing was loaded."
+                    f"{path.name}: {name!r} does not match: the checkpoint has {then} parameters per "
+                    f"group, this program {now}. Nothing was loaded."
                 )
         elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
             raise CheckpointError(
-                f"{path.name}: {name!r} is a {type(kept).__name__} there and a {type(part).__name__} here. "
-                "Nothing was loaded."
+                f"{path.name}: {name!r} is a {type(kept).__name__} in the checkpoint and a "
+                f"{type(part).__name__} in this program. Nothing was loaded."
             )
 
 
@@ -346,8 +346,8 @@ def _state_of(part: Any, name: str) -> Any:
     if hasattr(part, "bit_generator"):  # NumPy's
         return _without_arrays(part.bit_generator.state)
     raise CheckpointError(
-        f"{name!r}, a {type(part).__name__}, has no state_dict, and is no generator, list or dict. For the "
-        "order of a shuffled loader, use checkpoints.ResumableBatchSampler."
+        f"{name!r}, a {type(part).__name__}, has no state_dict and is not a generator, list or dict. "
+        "To resume a shuffled DataLoader, use checkpoints.ResumableBatchSampler."
     )
 
 

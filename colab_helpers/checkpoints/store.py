@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be used: what was seen, and what to do. Nothing was deleted for it."""
+    """A checkpoint cannot be used. The message says what was found and what to do; nothing was deleted."""
 
 
 class CheckpointWarning(UserWarning):
@@ -39,7 +39,7 @@ class CheckpointWarning(UserWarning):
 
 
 class UnreadableError(CheckpointError):
-    """A file is what its name says, and still cannot be read: the one before it may be."""
+    """A file matches its name and still cannot be read; the one before it may be readable."""
 
 
 @dataclass(frozen=True, order=True)
@@ -107,9 +107,9 @@ class ResumeResult:
 class Store:
     """A folder of atomic checkpoints, of which the newest `keep` are kept.
 
-    `folder` is made where it is missing, but not its parents: they would hide a mount that is not there. It
+    `folder` is created if it is missing, but not its parents, since that would hide a missing mount. It
     is for one run alone. Raises `CheckpointError` where it cannot be used at all, and ValueError for `keep`
-    below 1; below 2 nothing is left when the newest turns out to be spoilt.
+    below 1; with 1, there is nothing to fall back on if the newest file is corrupt.
 
     On a mounted Drive, or with a `local` folder on the machine's own disk, checkpoints are written there
     first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
@@ -133,7 +133,9 @@ class Store:
         min_seconds_between_copies: float | None = None,
     ):
         if keep < 1:
-            raise ValueError(f"keep is {keep}: at least the newest checkpoint has to stay.")
+            raise ValueError(
+                f"keep must be at least 1, so that the newest checkpoint is kept (got {keep})."
+            )
         self.keep = keep
         self.folder = _ready(Path(folder))
         self._mount = _mount_of(self.folder)
@@ -151,7 +153,7 @@ class Store:
         )
 
     def write(self, step: int, suffix: str, writer: Callable[[Path], object]) -> SaveResult:
-        """Let `writer(path)` write a checkpoint of `step`, then give it its name; return what became of it.
+        """Write a checkpoint of `step` with `writer(path)`, rename it into place, and return the outcome.
 
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
         read again for its checksum, and renamed. A process that is killed meanwhile leaves the older ones as
@@ -162,8 +164,8 @@ class Store:
         """
         if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
             raise ValueError(
-                f"step is {step!r}, suffix {suffix!r}: give a whole number, 0 or more, and a name such "
-                "as '.pt'."
+                f"step must be 0 or a positive integer and suffix a file extension such as '.pt' "
+                f"(got step={step!r}, suffix={suffix!r})."
             )
         start = time.perf_counter()
         problem = "" if self.local else self._gone()
@@ -190,13 +192,15 @@ class Store:
     def files(self, suffix: str = "") -> list[CheckpointFile]:
         """Return the checkpoints of both folders, the newest first, without opening any.
 
-        `suffix` leaves out all other kinds. Of one step the local file comes first. Raises
+        `suffix` limits the list to one kind. Of one step, the local file comes first. Raises
         `CheckpointError` where the folder is gone and there is no local file either.
         """
         here = list(_files_in(self.local, suffix)) if self.local else []
         problem = self._gone()
         if problem and not here:
-            raise CheckpointError(f"{problem}. Nothing was resumed: it would begin from the start.")
+            raise CheckpointError(
+                f"{problem}. Nothing was resumed: training would restart from step 0."
+            )
         there = [] if problem else list(_files_in(self.folder, suffix))
         kept = [*here, *there]
         return sorted(kept, key=lambda one: (one.step, one in here, one.written), reverse=True)
@@ -221,8 +225,8 @@ class Store:
             problems.append(problem)
         if problems:
             raise CheckpointError(
-                f"No checkpoint in {self.folder} is whole: {'; '.join(problems)}. Look for a copy, or "
-                "begin from the start in an empty folder. Nothing was deleted."
+                f"Every checkpoint in {self.folder} is incomplete or corrupt: {'; '.join(problems)}. Restore "
+                "one from a copy, or start over in an empty folder. Nothing was deleted."
             )
         return None
 
@@ -290,8 +294,8 @@ def _ready(folder: Path) -> Path:
     folder = folder.resolve()
     if folder.is_relative_to(_DRIVE) and not _DRIVE.is_mount():
         raise CheckpointError(
-            f"{_DRIVE} is not mounted: what is written to {folder} would die with the machine. First run "
-            "drive.mount('/content/drive')."
+            f"{_DRIVE} is not mounted: anything written to {folder} would be lost with the runtime. Run "
+            "drive.mount('/content/drive') first."
         )
     try:
         folder.mkdir(exist_ok=True)
@@ -324,7 +328,7 @@ def _files_in(folder: Path, suffix: str) -> Iterator[CheckpointFile]:
 def check_compatible(
     path: Path, what: str, there: Mapping[str, str], here: Mapping[str, str], hint: str = ""
 ) -> None:
-    """Raise `CheckpointError` where the file at `path` is of another `what`, such as "model".
+    """Raise `CheckpointError` if the file at `path` belongs to a different `what`, such as "model".
 
     `there` and `here` are the shapes in the file and in the program, by name; `hint` ends the message.
     """
@@ -332,8 +336,8 @@ def check_compatible(
     if odd:
         more = f", and {len(odd) - 1} more differ" if len(odd) > 1 else ""
         raise CheckpointError(
-            f"{path.name} is of another {what}: {odd[0]} is {there.get(odd[0], 'missing')} there and "
-            f"{here.get(odd[0], 'missing')} here{more}. Nothing was loaded.{hint}"
+            f"{path.name} is from a different {what}: {odd[0]} is {there.get(odd[0], 'missing')} in the "
+            f"checkpoint and {here.get(odd[0], 'missing')} now{more}. Nothing was loaded.{hint}"
         )
 
 

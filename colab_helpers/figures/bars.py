@@ -42,7 +42,7 @@ def bars(
     marks: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> Picture:
-    """Plot one horizontal bar a value, with its number; a dot with `log`, where length means nothing.
+    """Plot one labeled horizontal bar per value; a dot with `log`, where length means nothing.
 
     `limits` (same keys) are dashed marks. Names in `paper` are not measured here, and
     are hatched. `published` maps further names to measurements of others, which are hollow: the

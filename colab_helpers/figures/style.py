@@ -84,7 +84,7 @@ class Picture:
     def save(self, path: str | Path) -> None:
         """Write the picture to a PNG file.
 
-        `path` is replaced whole. Raises OSError where it cannot be written.
+        `path` is replaced atomically. Raises OSError where it cannot be written.
         """
         _files.write(path, self.png)
 
@@ -113,7 +113,7 @@ def canvas(
 def finish(figure: Figure, alt: str) -> Picture:
     """Turn a figure into a picture. `alt` says what a reader would see; it must not be empty."""
     if not alt.strip():
-        raise ValueError("A picture needs alt text: one sentence that says what it shows.")
+        raise ValueError("Every figure needs alt text: one sentence that describes what it shows.")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
     return Picture(with_palette(buffer.getvalue()), alt, round(figure.get_figwidth() * 100))
@@ -133,7 +133,7 @@ _CHIPS = ("H100", "A100", "L4", "H200", "T4", "V100")
 
 
 def published_style(row: Published) -> dict[str, Any]:
-    """How a curve is drawn that others have published: hollow marks, a thin line, one color a chip.
+    """The style of a published curve: hollow markers, a thin line, one color per chip.
 
     `row` is the measurement.
     """
@@ -144,7 +144,7 @@ def published_style(row: Published) -> dict[str, Any]:
 
 
 def give_credit(figure: Figure, published: Sequence[Published]) -> str:
-    """Write below a figure who published what is hollow in it; return the same for its alt text.
+    """Credit the sources of a figure's hollow, published data below it; return the text for its alt text.
 
     `published` are the measurements that are drawn; "" for none.
     """

@@ -49,7 +49,7 @@ class Chip:
 
     @property
     def usable_memory(self) -> int:
-        """Bytes of memory that its driver shows, or where that is not known its data sheet."""
+        """Usable memory in bytes, from the driver or, if that is unknown, from the data sheet."""
         return int(self.memory_mib * MIB if self.memory_mib else self.memory)
 
     @property

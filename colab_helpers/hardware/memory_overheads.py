@@ -1,4 +1,4 @@
-"""Bytes that a GPU takes and that no tensor has, with sources, from `memory_overheads.toml`."""
+"""GPU memory that is used by something other than tensors, with sources, from `memory_overheads.toml`."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _from_nvidia_smi(run: Callable) -> list[Device]:
         )
     except subprocess.TimeoutExpired:
         raise _NoAnswer(
-            f"nvidia-smi did not answer within {SMI_TIMEOUT:g} s: the driver hangs. "
+            f"nvidia-smi timed out after {SMI_TIMEOUT:g} s: the driver is hung. "
             "Disconnect and delete the runtime, then connect again."
         ) from None
     except OSError as error:

@@ -39,7 +39,7 @@ class Block:
 
 @dataclass
 class Count:
-    """Bytes of one kind: now, at most, and ever."""
+    """A byte counter: current, peak and cumulative."""
 
     current: int = 0
     peak: int = 0
@@ -123,7 +123,7 @@ class Allocator:
         self._segments = [first for first in self._segments if not first.free or first.after]
 
     def reset_peaks(self) -> None:
-        """Let each peak begin with what there is now."""
+        """Reset each peak to the current value."""
         for count in self.counts.values():
             count.peak = count.current
 
@@ -138,7 +138,7 @@ class Allocator:
         return [list(_blocks_from(first)) for first in self._segments]
 
     def stats(self) -> dict[str, int]:
-        """Return what `torch.cuda.memory_stats` calls them."""
+        """Return the statistics under the names that `torch.cuda.memory_stats` uses."""
         stats = {
             f"{name}_bytes.all.{what}": getattr(count, what)
             for name, count in self.counts.items()

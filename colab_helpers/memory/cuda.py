@@ -53,7 +53,7 @@ class _CudaMeter(MemoryTracker):
         return [self._known, *read_trace(trace, self._known)]
 
     def keep(self) -> None:
-        """Read everything once more: later work would change it, and CUDA forgets its history."""
+        """Take a final reading: later work would change the counters, and CUDA discards its history."""
         self._kept = self._read(), self.timeline()
 
     def _reading(self) -> _Reading:
@@ -72,9 +72,9 @@ class _CudaMeter(MemoryTracker):
 
 @contextmanager
 def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator[MemoryTracker]:
-    """Ask the allocator in this block; `budget` limits what it reserves.
+    """Read memory use from CUDA's allocator in this block; `budget` limits what it may reserve.
 
-    `device` is one GPU; `known` exists already and counts.
+    `device` is a single GPU; `known` are existing tensors to include in the count.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
     device = torch.device("cuda", index)

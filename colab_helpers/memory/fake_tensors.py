@@ -28,7 +28,7 @@ _FEW, _MORE = 8, 16
 
 
 class FakeTensors(TorchDispatchMode):
-    """Answers where a value is asked for, and gives recurrent layers the workspace that they keep.
+    """Returns a value when the step reads one, and counts the workspace that recurrent layers keep.
 
     The answer is 1, or 0.5 for a float. What a step makes on "meta" is made on the CPU, where its
     model is taken to be.
@@ -78,8 +78,8 @@ class FakeExternalTensors(TorchDispatchMode):
             return thing
         if thing.requires_grad and torch.is_grad_enabled():
             raise TraceError(
-                f"The step trains a tensor of shape {tuple(thing.shape)} that is not in `model`. Give "
-                "footprint a module that holds all trained parts, such as nn.ModuleList([one, other])."
+                f"The step trains a tensor of shape {tuple(thing.shape)} that is not in `model`. Pass "
+                "footprint a module with all trained parameters, such as nn.ModuleList([one, other])."
             )
         fake = self.fakes.from_tensor(thing.detach() if thing.requires_grad else thing)
         if self.meter is not None:

@@ -76,9 +76,9 @@ def footprint(
         batch_size: Examples per step.
         optimizer: An optimizer for parameters of `model` alone; None for inference, where `forward` runs
             once without gradients and may return anything.
-        watch: Called with the tracker, it returns a context in which the counted step runs.
-        foreach: True lets the optimizer take all weights at once, which PyTorch does on CUDA and which costs
-            memory; None is as on the model's own device.
+        watch: Called with the tracker, it returns a context manager in which the counted step runs.
+        foreach: True for the multi-tensor implementation, which PyTorch uses on CUDA and which costs memory;
+            None is as on the model's own device.
 
     Returns:
         The bytes by part, and the peak.
@@ -93,7 +93,7 @@ def footprint(
     {'parameters': 4040, 'gradients': 4040, 'optimizer state': 8088, 'activations': 20004}
     """
     if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size!r}: give a whole number, 1 or more.")
+        raise ValueError(f"batch_size must be a positive integer (got {batch_size!r}).")
     _check(model, optimizer)
     # Not public, so imported where it is used: the other tools work without it.
     from torch._subclasses.fake_tensor import (
@@ -122,14 +122,14 @@ def footprint(
             return functional_call(stage, named, (batch_size,), strict=False)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise TraceError(
-                f"A shape in this step depends on values ({error}), and a trace has only shapes. "
-                "Leave out boolean masks, nonzero and unique, or measure the step with memory.track."
+                f"This step has a data-dependent shape ({error}), and a trace has only shapes. "
+                "Avoid boolean masks, nonzero and unique, or measure the step with memory.track."
             ) from error
         except RuntimeError as error:
             if "numpy() is not supported" not in str(error):
                 raise
             raise TraceError(
-                "The step asks for a NumPy array, and a trace has only shapes. Leave it out, or measure "
+                "The step converts a tensor to NumPy, and a trace has only shapes. Leave it out, or measure "
                 "the step with memory.track."
             ) from error
 
@@ -281,7 +281,9 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise TraceError("A scripted module cannot be traced: use the model it was made from.")
+        raise TraceError(
+            "A TorchScript module cannot be traced: use the nn.Module that it was made from."
+        )
     if optimizer is None:
         return
     inside = set(model.parameters())
@@ -289,8 +291,8 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     outside = sum(p not in inside for group in groups for p in group["params"])
     if outside:
         raise TraceError(
-            f"{outside} parameters of the optimizer are not in `model`. Give footprint a module that holds "
-            "all trained parts, such as nn.ModuleList([one, other])."
+            f"{outside} parameters of the optimizer are not in `model`. Pass footprint a module that "
+            "contains all trained parameters, such as nn.ModuleList([one, other])."
         )
 
 

@@ -33,7 +33,7 @@ def count_storages(
 
 @dataclass(frozen=True)
 class Change:
-    """A storage, by its number, that was born, died or was resized: by so many bytes, fewer if negative."""
+    """The allocation, release or resizing of a storage, by its number; `bytes` is negative for a decrease."""
 
     storage: int
     bytes: int
@@ -54,7 +54,7 @@ class _Alive:
 
 
 class StorageMeter(MemoryTracker):
-    """Counts storages by their death, which a weak reference tells.
+    """Tracks storages through weak references, which report when each one is freed.
 
     `changes` are all that were seen, in order; those before `begin` are of what was there already.
     """
@@ -85,11 +85,11 @@ class StorageMeter(MemoryTracker):
         self._begun, self._standing = len(self.changes), self._live
 
     def close(self) -> None:
-        """Look away: what dies from here on changes nothing."""
+        """Stop tracking: storages freed after this are not recorded."""
         self._alive.clear()
 
     def note_all(self, things: Any, counted: bool = True) -> None:
-        """See every tensor in nested things. `counted=False`: they are there, and not ours."""
+        """Register every tensor in nested `things`; with `counted=False`, without counting it."""
         for tensor in tensors_in(things):
             self._note(tensor, counted)
 

@@ -22,7 +22,7 @@ _LOADED = "_planned"
 
 
 class PlanError(ValueError):
-    """What was given cannot be planned: what was seen, and what to do."""
+    """The input cannot be planned. The message says what was found and what to do."""
 
 
 def plan_file(
@@ -37,7 +37,7 @@ def plan_file(
     """
     unknown = [key for key in chips if key not in catalog()]
     if unknown:
-        raise PlanError(f"No chip {unknown[0]!r}. There are: {', '.join(catalog())}.")
+        raise PlanError(f"Unknown chip {unknown[0]!r}. Available: {', '.join(catalog())}.")
     model, forward, optimizer = _job(where)
     try:
         work = trace_step(model, forward, batch_size, optimizer, foreach=True)
@@ -46,7 +46,7 @@ def plan_file(
     except Exception as error:
         raise PlanError(
             f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
-            "Run one step of it on a small batch first."
+            "First make sure that a single step runs on a small batch."
         ) from error
     return work, estimates(work, chips)
 
@@ -138,10 +138,10 @@ def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
 def _job(where: str) -> tuple[Any, Any, Any]:
     file, _, name = where.rpartition(":")
     if not file or not name:
-        raise PlanError(f"{where!r}: give a file and a function in it, as in train.py:job.")
+        raise PlanError(f"{where!r}: expected FILE:FUNCTION, such as train.py:job.")
     path = Path(file)
     if not path.is_file():
-        raise PlanError(f"There is no file {file}.")
+        raise PlanError(f"No such file: {file}")
     function = getattr(_loaded(path), name, None)
     if not callable(function):
         raise PlanError(f"{file} has no function {name!r}.")

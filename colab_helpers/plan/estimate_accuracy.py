@@ -91,7 +91,7 @@ def runs() -> tuple[Run, ...]:
 def measured_over_roofline(chip: str, half: bool = False) -> tuple[float, float]:
     """Return the least and the largest ratio of measured to roofline time among published runs.
 
-    `chip` is a key of the catalog; both A100s count as one. Those of all chips where that one has no run.
+    `chip` is a key of the catalog; both A100s count as one. A chip without runs gets those of all chips.
     Only training runs count, and with `half` those whose products are in 16 bits, else the others.
 
     >>> low, high = measured_over_roofline("T4", half=True)
@@ -108,7 +108,7 @@ def measured_over_roofline(chip: str, half: bool = False) -> tuple[float, float]
 def step_over_sum_of_ops() -> tuple[float, float, float]:
     """Return the ratio of a step to the sum of its operations: least, median and largest.
 
-    What operations do to each other, in caches and queues, no operation alone can show.
+    Timing operations one at a time cannot show how they affect each other through caches and queues.
 
     >>> low, usual, high = step_over_sum_of_ops()
     >>> low < usual < high

@@ -79,7 +79,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     table = []
     for key in chips or menu:
         if key not in catalog():
-            raise KeyError(f"no chip {key!r} in the catalog. There are: {', '.join(catalog())}")
+            raise KeyError(f"Unknown chip {key!r}. Available: {', '.join(catalog())}")
         chip, machine = catalog()[key], menu.get(key)
         fits, reserved_bytes = _memory(work, chip)
         low, high = seconds_on(work, chip)
@@ -117,9 +117,9 @@ def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
 
 
 def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
-    """Return the seconds of a step by family, if every operation ran at the rates that `expected` has.
+    """Return the seconds per step by family of operations, each at its rate in `chip_rates`.
 
-    Each operation takes as long as the slower of its FLOP and its bytes. The largest family comes first.
+    Each operation takes the longer of its compute and its memory time. The largest family comes first.
     Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. A format that `chip`
     lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step.
     """
@@ -131,7 +131,7 @@ def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
 
 
 def cheapest(table: Iterable[Estimate], steps: int, deadline: float) -> Estimate | None:
-    """Return the estimate that fits, should end within `deadline` hours, and burns fewest units; or None.
+    """Return the estimate that fits, should end within `deadline` hours, and uses the fewest units; or None.
 
     `table` is from `estimates`, `steps` the length of the training. Machines on the free menu cost nothing;
     those whose units are unknown are left out. The worst case of each range counts, for the deadline

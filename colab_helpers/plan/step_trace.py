@@ -63,7 +63,7 @@ class TracedOp:
 
 @dataclass(frozen=True, repr=False)
 class StepTrace:
-    """What a step does: bytes by part, operations, and in order what was born, died or was resized.
+    """What a step does: bytes by part, operations, and every allocation, release and resize in order.
 
     The `changes` begin with what is there before the step. `device` is the kind of device the model is on.
     """

@@ -76,7 +76,7 @@ def status_card(
     optional: str = "",
     helper: str = "",
 ) -> StatusCard:
-    """Inspect this machine and return the card to show, for the lesson's wishes.
+    """Check this machine against the lesson's requirements and return the status card.
 
     Without a lesson it shows all that was found, also what no lesson needs to know. `packages` and
     `optional` list import names, separated by blanks. `helper` is the one that the lesson was written

@@ -42,7 +42,7 @@ class State:
         return self.evidence.packages
 
     def report(self, id: str, observation: str, fix: str = "") -> problem_catalog.Finding:
-        """Return the finding of problem `id` here; without a `fix`, the table's for this platform.
+        """Return a finding for problem `id`; `fix` defaults to the catalog's fix for this platform.
 
         `observation` says in words what was met.
         """

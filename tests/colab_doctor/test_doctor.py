@@ -146,7 +146,7 @@ def test_what_never_ends_is_not_read(tmp_path, kind):
     elif kind == "folder":
         path.mkdir()
     done = in_terminal(["--notebook", str(path)])
-    assert (done.returncode, done.stderr) == (2, f"{path} is no file.\n")
+    assert (done.returncode, done.stderr) == (2, f"No such file: {path}\n")
 
 
 def in_terminal(arguments, **options):
@@ -215,7 +215,7 @@ def test_doctor_explains_an_error(capsys, monkeypatch):
     assert "not in the table" in capsys.readouterr().out
     for nothing in ("", "   "):
         assert main(["--error", nothing]) == 2
-        assert "There is no text" in capsys.readouterr().err
+        assert "No error text given" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("KeyError: 'COLAB_TPU_ADDR'"))
     assert main(["--json", "--error", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["finding"]["id"] == "tpu-node"

@@ -226,7 +226,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(files, tmp_path, ca
     for how in ([], ["--json"], ["--github"]):
         assert main([*how, "--notebook", str(broken), str(files[0])]) == 2
         told = capsys.readouterr()
-        assert "tf.Session" in told.out and "no valid JSON at line 2" in told.out + told.err
+        assert "tf.Session" in told.out and "invalid JSON at line 2" in told.out + told.err
 
 
 def test_a_file_name_given_as_an_error_is_told(files, capsys):

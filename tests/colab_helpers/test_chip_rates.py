@@ -72,9 +72,9 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     assert t4.seconds() == chip_rates.Seconds(0.0, 0.0, t4.name)
     slow = t4.seconds(upload=3.748e9, pinned=False)
     assert slow.low == slow.high == pytest.approx(1.0)
-    with pytest.raises(KeyError, match="There are: bf16"):
+    with pytest.raises(KeyError, match="Available: bf16"):
         t4.seconds(flops=1, dtype="fp8")
-    with pytest.raises(KeyError, match="There are: T4"):
+    with pytest.raises(KeyError, match="Available: T4"):
         chip_rates.rates("T5")
 
 

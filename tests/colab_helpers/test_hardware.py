@@ -120,7 +120,7 @@ def test_driver_tells_its_cuda_and_how_busy_the_gpu_is():
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (fake_smi(error=subprocess.TimeoutExpired("nvidia-smi", 5)), "did not answer within 5 s"),
+        (fake_smi(error=subprocess.TimeoutExpired("nvidia-smi", 5)), "timed out after 5 s"),
         (fake_smi(error=FileNotFoundError("nvidia-smi")), "could not be started"),
         (
             fake_smi("Failed to initialize NVML: Unknown Error\n", returncode=255),

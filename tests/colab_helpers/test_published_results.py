@@ -53,7 +53,7 @@ def test_units_are_the_courses():
     assert published_results.get("matmul-t4-formats").points["fp16"] == 41.91e12
     assert published_results.get("upload-t4-pinned").value == 9.7e9
     assert published_results.get("full-t4").value == 160 * 2**20
-    with pytest.raises(KeyError, match="There are: allreduce-ethernet"):
+    with pytest.raises(KeyError, match="Available: allreduce-ethernet"):
         published_results.get("nothing")
 
 

@@ -13,7 +13,7 @@ BF16_FROM = 8.0  # compute capability
 
 
 def no_accelerator(state: State) -> Finding | None:
-    """The machine has no accelerator, and the lesson wants one, or there is no lesson."""
+    """The machine has no accelerator, and the lesson needs one or there is no lesson."""
     if state.runtime.accelerator != "none" or _is_hidden(state):
         return None
     wanted = state.wants.accelerator or "GPU or TPU"
@@ -111,7 +111,7 @@ def replaced_build(state: State) -> Finding | None:
 
 
 def tensorflow_cuda(state: State) -> Finding | None:
-    """A GPU build of TensorFlow, and no libraries of the CUDA that it was made for."""
+    """TensorFlow is a GPU build, and the libraries of its CUDA version are missing."""
     version = state.packages.get("tensorflow", "")
     if state.runtime.accelerator != "GPU" or not version or 12 in state.traces.cublas:
         return None

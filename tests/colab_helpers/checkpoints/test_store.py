@@ -73,7 +73,9 @@ def test_when_none_is_whole_nobody_begins_anew_by_mistake(store):
     put(store, 1).path.write_text("")
     with (
         pytest.warns(CheckpointWarning),
-        pytest.raises(CheckpointError, match=r"is whole: .* 0 B of 7 B.* Nothing was deleted"),
+        pytest.raises(
+            CheckpointError, match=r"incomplete or corrupt: .* 0 B of 7 B.* Nothing was deleted"
+        ),
     ):
         newest(store)
 
@@ -226,7 +228,7 @@ def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
 
 def test_a_mount_is_never_taken_for_granted(tmp_path, monkeypatch):
     monkeypatch.setattr("colab_helpers.checkpoints.store._DRIVE", tmp_path)
-    with pytest.raises(CheckpointError, match=r"is not mounted.*would die with the machine"):
+    with pytest.raises(CheckpointError, match=r"is not mounted.*would be lost with the runtime"):
         Store(tmp_path / "MyDrive")
     with pytest.raises(CheckpointError, match="cannot hold checkpoints: no such folder"):
         Store("/no-such-mount/run")

@@ -211,7 +211,7 @@ def test_frozen_weights_have_no_gradients():
 def test_a_batch_size_that_is_none_is_refused(batch):
     model = nn.Linear(2, 2)
     with pytest.raises(
-        ValueError, match=re.escape(f"batch_size is {batch!r}: give a whole number")
+        ValueError, match=re.escape(f"batch_size must be a positive integer (got {batch!r})")
     ):
         memory.footprint(model, lambda n: 0, batch, torch.optim.SGD(model.parameters()))
 
@@ -224,7 +224,7 @@ def test_a_batch_size_that_is_none_is_refused(batch):
         (lambda out: out[:0], r"a tensor of shape \(0, 2\)"),
         (lambda out: out, r"a tensor of shape \(4, 2\)"),
         (lambda out: out.sum().detach(), "requires_grad=False"),
-        (lambda out: out[out > 0].sum(), "A shape in this step depends on values"),
+        (lambda out: out[out > 0].sum(), "This step has a data-dependent shape"),
     ],
 )
 def test_a_step_that_cannot_be_rehearsed_is_told_in_words(loss, words):
@@ -318,7 +318,10 @@ def test_nothing_is_written_to_real_tensors_or_lists():
     ("make", "words"),
     [
         (lambda m: (m, torch.optim.LBFGS(m.parameters())), "LBFGS"),
-        (lambda m: (torch.jit.script(m), torch.optim.SGD(m.parameters(), 0.1)), "scripted module"),
+        (
+            lambda m: (torch.jit.script(m), torch.optim.SGD(m.parameters(), 0.1)),
+            "TorchScript module",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*")
@@ -336,5 +339,5 @@ def test_a_numpy_array_of_a_rehearsal_is_told():
         loss.detach().numpy()
         return loss
 
-    with pytest.raises(memory.TraceError, match="asks for a NumPy array"):
+    with pytest.raises(memory.TraceError, match="converts a tensor to NumPy"):
         memory.footprint(model, forward, 4, torch.optim.SGD(model.parameters(), 0.1))

@@ -69,10 +69,10 @@ def test_what_fits_nowhere_exits_with_1(file, capsys):
 @pytest.mark.parametrize(
     "where, line",
     [
-        ("{file}", "give a file and a function"), ("{file}:nobody", "no function 'nobody'"),
-        ("{file}:number", "no function 'number'"), ("gone.py:job", "There is no file gone.py"),
+        ("{file}", "expected FILE:FUNCTION"), ("{file}:nobody", "no function 'nobody'"),
+        ("{file}:number", "no function 'number'"), ("gone.py:job", "No such file: gone.py"),
         ("{file}:failing", "raised KeyError: 'weights.pt'"), ("{file}:alone", "return (model, forward"),
-        ("{file}:shapeless", "depends on values"), ("{file}:broken", "raised RuntimeError"),
+        ("{file}:shapeless", "data-dependent shape"), ("{file}:broken", "raised RuntimeError"),
     ],
 )  # fmt: skip
 def test_one_clear_line(file, where, line, capsys):
@@ -83,7 +83,7 @@ def test_one_clear_line(file, where, line, capsys):
 
 def test_unknown_chip_and_file_that_does_not_run(file, tmp_path, capsys):
     assert main(["plan", f"{file}:job", "--chips", "T5"]) == 2
-    assert "There are: T4" in capsys.readouterr().err
+    assert "Available: T4" in capsys.readouterr().err
     other = tmp_path / "other.py"
     other.write_text("import no_such_thing")
     assert main(["plan", f"{other}:job"]) == 2

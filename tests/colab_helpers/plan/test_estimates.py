@@ -28,7 +28,7 @@ def test_the_whole_menu_is_asked():
         machine.choice for machine in dated_facts.machine_table().by_chip.values()
     ]
     assert all(estimate.fits and 0 < estimate.low <= estimate.high for estimate in table)
-    with pytest.raises(KeyError, match="There are: T4"):
+    with pytest.raises(KeyError, match="Available: T4"):
         plan.estimates(training(256), ["T5"])
 
 
