@@ -6,7 +6,7 @@ from datetime import date
 
 
 class Dated:
-    """A statement of a table that has a day, `review`, on which to look at it again."""
+    """A record with a review date."""
 
     review: date
 

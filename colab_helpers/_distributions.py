@@ -62,12 +62,12 @@ def distribution(module: str) -> str:
     return _DISTRIBUTIONS.get(module) or _DISTRIBUTIONS.get(first, first)
 
 
-def normal(name: str) -> str:
+def canonicalize_name(name: str) -> str:
     """Return a distribution's name as package lists compare it.
 
     `name` may be spelled in any way.
 
-    >>> normal("Scikit_Learn")
+    >>> canonicalize_name("Scikit_Learn")
     'scikit-learn'
     """
     return re.sub(r"[-_.]{1,99}", "-", name).lower()

@@ -21,7 +21,7 @@ _DAY = 86_400  # seconds
 
 
 class UnreadableError(ValueError):
-    """What was given to look at cannot be read: what it is, in words."""
+    """The input cannot be read; the message says why."""
 
 
 def write(path: str | Path, content: str | bytes) -> Path:

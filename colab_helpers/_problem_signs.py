@@ -1,4 +1,4 @@
-"""What problems leave behind on a machine, read from files in a few milliseconds."""
+"""Symptoms of known problems, read from files in a few milliseconds."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def tpu_holders(
 ) -> tuple[int, ...]:
     """Return the processes that have a TPU open, as Google's tpu-info finds them.
 
-    This one is left out, and those that started it: `!colab-helpers doctor` is a child of the
+    This one is left out, and those that started it: `!colab-doctor` is a child of the
     notebook's own kernel.
     """
     chips = _tpu_devices() if devices is None else [str(device) for device in devices]

@@ -48,6 +48,7 @@ def quantity(value: float, unit: str) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
+    value = float(f"{value:.3g}")  # or 0.9996 s would be 1000 ms
     exponent = min(5, max(-3, math.floor(math.log10(abs(value)) / 3 + 1e-9)))
     scaled = value / 1000**exponent
     prefix = {-3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P"}[exponent]

@@ -4,7 +4,7 @@ You don't need this package to use the helper. Each module answers one question:
 
     exercises   Is my answer right, and if not, what should I look at?
     models      Which networks do the lessons share?
-    networks    On which networks are plans tried?
+    conv_networks  On which networks are plans tried?
     transformer What does a GPT's step take, by formula?
     data        Which data do they train on?
     reference   What did other hardware measure?

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Residual(nn.Module):
-    """Two convolutions, and a way past them."""
+    """A residual block: two convolutions and a shortcut."""
 
     def __init__(self, width: int, out: int, stride: int = 1):
         super().__init__()
@@ -17,15 +17,15 @@ class Residual(nn.Module):
             nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
         )  # fmt: skip
         same = width == out and stride == 1
-        self.past = nn.Identity() if same else nn.Conv2d(width, out, 1, stride, bias=False)
+        self.shortcut = nn.Identity() if same else nn.Conv2d(width, out, 1, stride, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (rows, width, height, breadth) to (rows, out, …), the sides divided by the stride."""
-        return F.relu(self.past(x) + self.inner(x))
+        """Map (batch, channels, height, width) to (batch, out, …), height and width divided by the stride."""
+        return F.relu(self.shortcut(x) + self.inner(x))
 
 
 class UNet(nn.Module):
-    """Two steps down, two up, and what each level has seen beside it (Ronneberger et al., 2015)."""
+    """A two-level U-Net with skip connections (Ronneberger et al., 2015)."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_doctor.notebook.imports import NAMESPACES
-from colab_helpers._distributions import distribution, normal
+from colab_helpers._distributions import canonicalize_name, distribution
 
 #: Packages of which each release is built for one of PyTorch.
 _TIED = ("torchvision", "torchaudio", "torchtext", "torchcodec", "xformers", "torch-xla")
@@ -67,7 +67,7 @@ def installed(name: str) -> Package | None:
     """
     try:
         found = metadata.distribution(name)
-        return Package(normal(found.metadata["Name"] or name), found.version)
+        return Package(canonicalize_name(found.metadata["Name"] or name), found.version)
     except Exception:  # not installed under that name, or only partially
         return None
 
@@ -96,12 +96,12 @@ def needs(asker: Package) -> Iterator[tuple[Package, str]]:
             yield there, str(each.specifier)
 
 
-def suits(there: Package, versions: str) -> bool:
+def satisfies(there: Package, versions: str) -> bool:
     """Say whether an installed package is one of those `versions`; True where nothing can tell.
 
     `versions` as pip writes them: ">=2.0,<3"; `there` is the package.
 
-    >>> suits(Package("numpy", "1.26.4"), ">=2.0")
+    >>> satisfies(Package("numpy", "1.26.4"), ">=2.0")
     False
     """
     wanted = _read(f"{there.name}{versions}")

@@ -18,7 +18,7 @@ from colab_doctor.diagnosis.installed_packages import (
     is_of_packages,
     needs,
     package,
-    suits,
+    satisfies,
     update,
 )
 from colab_helpers import _problem_signs as traces
@@ -64,7 +64,7 @@ def _replaced(error: BaseException, failure: Failure) -> Diagnosis | None:
 def _is_another(loaded: str, there: Package) -> bool:
     """Whether two versions differ in more than how they are written."""
     plain = loaded.partition("+")[0]
-    return plain[:1].isdecimal() and not suits(there, f"=={plain}")
+    return plain[:1].isdecimal() and not satisfies(there, f"=={plain}")
 
 
 def _is_new(there: Package) -> bool:

@@ -11,7 +11,7 @@ from importlib import resources
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import uses
-from colab_helpers._distributions import distribution, normal
+from colab_helpers._distributions import canonicalize_name, distribution
 
 #: What a notebook does that may bring modules from anywhere: then nothing can be said.
 _FROM_ANYWHERE = re.compile(
@@ -59,7 +59,14 @@ def _is_there(module: str, there: set[str]) -> bool:
     first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in NAMESPACES:
         return True
-    return bool({normal(first), normal(distribution(module)), normal(distribution(first))} & there)
+    return bool(
+        {
+            canonicalize_name(first),
+            canonicalize_name(distribution(module)),
+            canonicalize_name(distribution(first)),
+        }
+        & there
+    )
 
 
 def _installed(read: Iterable[Cell]) -> set[str]:
@@ -70,7 +77,7 @@ def _installed(read: Iterable[Cell]) -> set[str]:
             if match := _INSTALLED.search(command.replace("\n", " ")):
                 words = re.split(r"[\s,;&|]{1,9}", match[1])
                 found |= {
-                    normal(re.split(r"[=<>~!\[@]", w.strip("'\""))[0])
+                    canonicalize_name(re.split(r"[=<>~!\[@]", w.strip("'\""))[0])
                     for w in words
                     if w[:1] != "-"
                 }

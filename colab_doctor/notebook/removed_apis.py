@@ -12,7 +12,7 @@ from typing import Any
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import Use, aliases, uses
-from colab_helpers._distributions import normal
+from colab_helpers._distributions import canonicalize_name
 from colab_helpers.colab_images import is_older
 
 #: Fields of a row that name something, and those that have patterns.
@@ -198,7 +198,7 @@ def _pins(command: str) -> Iterator[tuple[Removed, str, str]]:
     table = _table()["pins"]
     row = next(row for row in rows() if row.id == "old-pin")
     for name, comparison, version in _REQUIREMENT.findall(command):
-        first = table["first"].get(normal(name))
+        first = table["first"].get(canonicalize_name(name))
         given = version.rstrip(".")  # of 2.20.*, say
         limit = given + ".0" * (2 - given.count("."))
         if first and (is_older(limit, first) or (comparison == "<" and limit == first)):

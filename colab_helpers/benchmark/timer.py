@@ -196,7 +196,7 @@ def _collecting_nothing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _named(name: str, run: _Run) -> Iterator[None]:
-    """Errors of a function say whose they are, and keep what was measured before."""
+    """Wrap exceptions with the function's name and the partial measurement."""
     try:
         yield
     except _ClockError:

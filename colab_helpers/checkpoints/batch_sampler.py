@@ -34,8 +34,8 @@ class ResumableBatchSampler:
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= self.examples:
             raise ValueError(
-                f"batch_size={self.batch_size} is larger than the data set ({self.examples} examples): there "
-                "is no full batch."
+                f"batch_size={self.batch_size}: it must be from 1 to the size of the data set, which has "
+                f"{self.examples} examples."
             )
 
     @property

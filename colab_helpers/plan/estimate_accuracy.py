@@ -49,7 +49,7 @@ class Run:
     point: str
     chip: str
     what: str
-    ceilings: float
+    roofline_seconds: float
     measured: float
 
     @property
@@ -65,7 +65,7 @@ class Run:
     @property
     def factor(self) -> float:
         """Measured over roofline time; below 1 on a faster card than the catalog's."""
-        return self.measured / self.ceilings
+        return self.measured / self.roofline_seconds
 
 
 @functools.cache

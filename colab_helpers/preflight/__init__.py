@@ -14,7 +14,7 @@ from colab_helpers import _problem_signs as signs
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
-from colab_helpers.preflight.state import Requirements, State, known
+from colab_helpers.preflight.state import Requirements, State, problems_by_id
 from colab_helpers.problem_catalog import Finding
 
 __all__ = [
@@ -98,7 +98,7 @@ def status_card(
     state = inspect(wants)
     found = run_checks(state)
     if lesson:
-        found = tuple(finding for finding in found if known()[finding.id].on_lesson_card)
+        found = tuple(finding for finding in found if problems_by_id()[finding.id].on_lesson_card)
     return StatusCard(lesson, state, found)
 
 

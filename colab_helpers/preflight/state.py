@@ -46,14 +46,14 @@ class State:
 
         `observation` says in words what was met.
         """
-        return known()[id].finding(observation, self.runtime.platform, fix)
+        return problems_by_id()[id].finding(observation, self.runtime.platform, fix)
 
 
 @functools.cache
-def known() -> Mapping[str, problem_catalog.Problem]:
-    """Return the problems that checks find, by id; `problem_catalog.toml` has them.
+def problems_by_id() -> Mapping[str, problem_catalog.Problem]:
+    """Return the problems that checks find, by id; `preflight/problems.toml` has them.
 
-    >>> known()["little-disk"].severity
+    >>> problems_by_id()["little-disk"].severity
     'warn'
     """
     return {row.id: row for row in problem_catalog.read("colab_helpers", "preflight/problems.toml")}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from colab_helpers import colab_images
-from colab_helpers._distributions import distribution, normal
+from colab_helpers._distributions import canonicalize_name, distribution
 from course.config import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.
@@ -51,7 +51,7 @@ def tested(runtime: str) -> dict[str, str]:
     table = colab_images.images()[colab_images.LATEST].runtimes
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
-    return {normal(name): version for name, version in table[runtime].items()}
+    return {canonicalize_name(name): version for name, version in table[runtime].items()}
 
 
 def read_freeze(text: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def read_freeze(text: str) -> dict[str, str]:
         pinned = re.match(r"([\w.-]+)==(\S+)", line)
         linked = re.match(r"([\w.-]+) @ \S*?-(\d[\w.%]*)-", line)
         if match := pinned or linked:
-            found[normal(match[1])] = match[2].replace("%2B", "+")
+            found[canonicalize_name(match[1])] = match[2].replace("%2B", "+")
     return found
 
 
@@ -139,7 +139,7 @@ def _users(course: Course) -> dict[str, tuple[str, ...]]:
     users: dict[str, list[str]] = {}
     for lesson in course.lessons:
         for name in (*lesson.packages, *lesson.optional):
-            users.setdefault(normal(distribution(name)), []).append(lesson.slug[:2])
+            users.setdefault(canonicalize_name(distribution(name)), []).append(lesson.slug[:2])
     everyone = tuple(lesson.slug[:2] for lesson in course.lessons)
     return {name: tuple(found) for name, found in users.items()} | dict.fromkeys(
         _EVERYWHERE, everyone

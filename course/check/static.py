@@ -295,7 +295,7 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
 
 
 def _is_folded(cell: NotebookNode) -> bool:
-    """A form whose code nobody sees who does not ask for it."""
+    """A form cell, collapsed by default."""
     return "display-mode" in cell.source.partition("\n")[0]
 
 

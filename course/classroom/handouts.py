@@ -115,7 +115,7 @@ def for_students(course: Course, lesson: Lesson, short: bool = False) -> Noteboo
 
 
 def _cut(cells: Sequence[NotebookNode]) -> Iterator[NotebookNode]:
-    """Cells of which parts that have no minutes in the short cut only run."""
+    """Fold the code of the parts that the 45-minute version leaves out."""
     title = ""  # of the part that is left out
     for cell in cells:
         if cell.cell_type == "markdown":

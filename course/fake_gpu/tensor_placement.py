@@ -23,7 +23,7 @@ def is_fake(tensor: Any) -> bool:
     return type(tensor).__name__ == "FakeTensor"
 
 
-class Places:
+class DeviceMap:
     """The cards of a machine, and on which of them each storage lies."""
 
     def __init__(self, machine: Machine):

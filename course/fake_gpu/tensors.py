@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from course.fake_gpu.tensor_placement import Places, is_fake, storage_of
+from course.fake_gpu.tensor_placement import DeviceMap, is_fake, storage_of
 
 T = torch.Tensor
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linear", "addmv", "mv", "dot"}
@@ -55,7 +55,7 @@ def _set(**values: Any):
 class Dispatch(TorchDispatchMode):
     """Sees each operation: where its tensors lie, and where its result belongs."""
 
-    def __init__(self, places: Places):
+    def __init__(self, places: DeviceMap):
         super().__init__()
         self.places = places
 
@@ -117,7 +117,7 @@ class Dispatch(TorchDispatchMode):
 class Function(TorchFunctionMode):
     """Lets what is made with `device="cuda"` lie on a card."""
 
-    def __init__(self, places: Places):
+    def __init__(self, places: DeviceMap):
         super().__init__()
         self.places = places
 
@@ -153,7 +153,7 @@ class Function(TorchFunctionMode):
 class Answers:
     """What a tensor answers about where it lies, and how it goes elsewhere."""
 
-    def __init__(self, places: Places):
+    def __init__(self, places: DeviceMap):
         self.places = places
         self._device, self._to, self._numpy, self._repr = T.device, T.to, T.numpy, T.__repr__
 
@@ -258,7 +258,7 @@ def _pin(tensor: T) -> T:
     return tensor
 
 
-def install(places: Places) -> None:
+def install(places: DeviceMap) -> None:
     """Let PyTorch believe it, in this thread and in those that it starts."""
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
@@ -289,7 +289,7 @@ def install(places: Places) -> None:
     Dispatch(places).__enter__()
 
 
-def _tell_of_fakes(places: Places, fake_tensor: Any, fake_mode: Any) -> None:
+def _tell_of_fakes(places: DeviceMap, fake_tensor: Any, fake_mode: Any) -> None:
     """A tensor without data lies where the one does that it stands for."""
     plain, convert = fake_tensor.device.fget, fake_mode.from_tensor
 
@@ -312,7 +312,7 @@ def _tell_of_fakes(places: Places, fake_tensor: Any, fake_mode: Any) -> None:
     fake_mode.from_tensor = from_tensor
 
 
-def _keep_places_of_storages(places: Places) -> None:
+def _keep_places_of_storages(places: DeviceMap) -> None:
     """Copies of storages, and files with them, keep the card: deepcopy, torch.save, torch.load."""
     base: Any = torch.storage._StorageBase
     clone = base.clone

@@ -15,10 +15,10 @@ import torch
 
 from course.fake_gpu import tensors
 from course.fake_gpu.machines import Machine
-from course.fake_gpu.tensor_placement import Places
+from course.fake_gpu.tensor_placement import DeviceMap
 
 
-def install(machine: Machine) -> Places:
+def install(machine: Machine) -> DeviceMap:
     """Let PyTorch, which is imported, answer as this machine; return where its tensors lie."""
     # What is imported late asks for devices while it is; it has to see the truth.
     import torch._dynamo
@@ -31,7 +31,7 @@ def install(machine: Machine) -> Places:
     with contextlib.suppress(ImportError):
         import bitsandbytes  # noqa: F401 - it looks for kernels of the card
     logging.disable(said)
-    places = Places(machine)
+    places = DeviceMap(machine)
     _answer_accelerator(places)
     if machine.is_nvidia:
         _answer_cuda(places)
@@ -44,7 +44,7 @@ def install(machine: Machine) -> Places:
     return places
 
 
-def _answer_accelerator(places: Places) -> None:
+def _answer_accelerator(places: DeviceMap) -> None:
     kind = places.machine.kind
     answers = {
         "is_available": lambda: True,
@@ -59,7 +59,7 @@ def _answer_accelerator(places: Places) -> None:
     _replace(torch.accelerator, answers)
 
 
-def _answer_cuda(places: Places) -> None:
+def _answer_cuda(places: DeviceMap) -> None:
     machine = places.machine
     major, minor = map(int, machine.capability.split("."))
     properties = SimpleNamespace(
@@ -105,7 +105,7 @@ def _answer_cuda(places: Places) -> None:
     _replace(torch.cuda, {name: f for name, f in memory.items() if not name.startswith("_")})
 
 
-def _memory_answers(places: Places) -> dict[str, Any]:
+def _memory_answers(places: DeviceMap) -> dict[str, Any]:
     def card(device: Any):
         return places.allocators[_index(places, device)]
 
@@ -151,7 +151,7 @@ def _answer_apple() -> None:
     )
 
 
-def _answer_generators(places: Places) -> None:
+def _answer_generators(places: DeviceMap) -> None:
     kind = places.machine.kind
 
     plain: Any = torch.Generator
@@ -234,24 +234,24 @@ def _wait(device: Any = None) -> None:
     """Everything is done already."""
 
 
-def _empty_caches(places: Places) -> None:
+def _empty_caches(places: DeviceMap) -> None:
     for card in places.allocators:
         card.empty_cache()
 
 
-def _index(places: Places, device: Any) -> int:
+def _index(places: DeviceMap, device: Any) -> int:
     if device is None:
         return places.current
     index = device if isinstance(device, int) else torch.device(device).index
     return places.current if index is None else index
 
 
-def _choose(places: Places, device: Any) -> None:
+def _choose(places: DeviceMap, device: Any) -> None:
     places.current = _index(places, device)
 
 
 @contextlib.contextmanager
-def _chosen(places: Places, device: Any):
+def _chosen(places: DeviceMap, device: Any):
     before = places.current
     _choose(places, device)
     try:

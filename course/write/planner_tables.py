@@ -36,7 +36,7 @@ def runs_table() -> str:
         (
             run.chip,
             run.what,
-            _units.seconds(run.ceilings),
+            _units.seconds(run.roofline_seconds),
             _units.seconds(run.measured),
             f"{run.factor:.2f}",
             f"[{published_results.get(run.row).credit}]({published_results.get(run.row).url})",

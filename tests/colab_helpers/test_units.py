@@ -24,7 +24,7 @@ def test_seconds(value, text):
         (1000, "1.00 kFLOP/s"), (1e6, "1.00 MFLOP/s"), (1e9, "1.00 GFLOP/s"), (1e15, "1.00 PFLOP/s"),
         (1e19, "10000 PFLOP/s"), (-2e3, "-2.00 kFLOP/s"), (float("inf"), "inf FLOP/s"),
         (1e-3, "1.00 mFLOP/s"),
-        (12.34, "12.3 FLOP/s"),
+        (12.34, "12.3 FLOP/s"), (999.6, "1.00 kFLOP/s"),
     ],
 )  # fmt: skip
 def test_quantity(value, text):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
 from colab_helpers._distributions import distribution
-from colab_helpers.preflight.state import State, known
+from colab_helpers.preflight.state import State, problems_by_id
 from colab_helpers.problem_catalog import Finding, fix_on, repository
 
 
@@ -92,7 +92,7 @@ def torchao_peft(state: State) -> Finding | None:
 def _naming(id: str, state: State, imports: list[str]) -> str:
     """The fix, with the distributions of these imports in it."""
     names = " ".join(distribution(name) for name in imports)
-    return fix_on(state.runtime.platform, known()[id]).replace("NAME", names)
+    return fix_on(state.runtime.platform, problems_by_id()[id]).replace("NAME", names)
 
 
 def _is_installed(name: str, state: State) -> bool:
