@@ -44,9 +44,10 @@ class UNet(nn.Module):
         first = self.first(x)  # (batch, width, h, w)
         second = self.second(F.max_pool2d(first, 2))  # (batch, 2 width, h/2, w/2)
         lowest = self.lowest(F.max_pool2d(second, 2))  # (batch, 4 width, h/4, w/4)
+        # (batch, 2 width, h/2, w/2)
         x = self.back_second(torch.cat([self.up_second(lowest), second], 1))
-        x = self.back_first(torch.cat([self.up_first(x), first], 1))
-        return self.out(x).permute(0, 2, 3, 1)
+        x = self.back_first(torch.cat([self.up_first(x), first], 1))  # (batch, width, h, w)
+        return self.out(x).permute(0, 2, 3, 1)  # (batch, h, w, classes)
 
 
 def _double_conv(width: int, out: int) -> nn.Module:

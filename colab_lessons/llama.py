@@ -84,12 +84,15 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, n_embd) to the same shape."""
         batch, tokens, width = x.shape
-        h = _norm(x, self.norms[0])
+        h = _norm(x, self.norms[0])  # (batch, tokens, n_embd)
         parts = (batch, tokens, self.heads, width // self.heads)
+        # each (batch, heads, tokens, head_dim)
         q, k, v = (layer(h).view(parts).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (batch, heads, tokens, …)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # the same shape
+        # (batch, tokens, n_embd)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
-        h = _norm(x, self.norms[1])
+        h = _norm(x, self.norms[1])  # (batch, tokens, n_embd)
+        # gate_proj, up_proj: (batch, tokens, hidden); down_proj: (batch, tokens, n_embd)
         return x + self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h))
 
 
@@ -110,13 +113,13 @@ class Llama(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Map token ids (batch, tokens) to logits (batch, tokens, vocab_size)."""
-        x = self.tokens(ids)
+        x = self.tokens(ids)  # (batch, tokens, n_embd)
         for layer in self.layers:
             if self.config.recompute:
                 x = checkpoint(layer, x.requires_grad_(), use_reentrant=False)
             else:
                 x = layer(x)
-        return self.head(_norm(x, self.norm))
+        return self.head(_norm(x, self.norm))  # (batch, tokens, vocab_size)
 
 
 def _norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

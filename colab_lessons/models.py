@@ -60,17 +60,20 @@ class Block(nn.Module):
     def _attend(self, x: torch.Tensor) -> torch.Tensor:
         batch, tokens, n_embd = x.shape
         head_dim = n_embd // self.config.n_head
-        split = self.query_key_value(x).view(batch, tokens, 3, self.config.n_head, head_dim)
+        shape = batch, tokens, 3, self.config.n_head, head_dim
+        split = self.query_key_value(x).view(shape)  # (batch, tokens, 3, heads, head_dim)
         query, key, value = split.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, head_dim)
         if self.config.fused_attention:
+            # (batch, heads, tokens, head_dim)
             mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         else:
             scores = query @ key.transpose(2, 3)  # (batch, heads, tokens, tokens)
             future = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
             scores.masked_fill_(future, -torch.inf)
+            # (batch, heads, tokens, tokens)
             weights = self.dropout(torch.softmax(scores / math.sqrt(head_dim), -1))
-            mixed = weights @ value
-        # mixed: (batch, heads, tokens, head_dim); the heads come side by side again
+            mixed = weights @ value  # (batch, heads, tokens, head_dim)
+        # (batch, tokens, n_embd): the heads side by side again
         return self.project(mixed.transpose(1, 2).reshape(batch, tokens, n_embd))
 
 
