@@ -144,8 +144,8 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
     """
     found = store.read(SUFFIX, _read)
     if found is None:
-        for old in store.files(_FIRST_SUFFIX):
-            raise _another_format(old.path, 1)
+        if old := store.files(_FIRST_SUFFIX):
+            raise _another_format(old[0].path, 1)
         return ResumeResult(0, None)
     file, (kinds, state) = found
     _check(file.path, kinds, state, parts)
