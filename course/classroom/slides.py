@@ -56,8 +56,9 @@ def prepared(
     """Return a notebook of slides: the title, and of the parts that were chosen what a class sees."""
     chosen = list(chosen)
     cells = list(_title(course, lesson, sum(part.minutes for part in chosen)))
+    notes = lesson_parts.notes(course, lesson)
     for part in chosen:
-        asked = [note for note in lesson_parts.notes(course, lesson) if note.part == part.title]
+        asked = [note for note in notes if note.part == part.title]
         cells += slide_cells.of_part(part, asked)
     return new_notebook(cells=cells, metadata=notebook.metadata)
 

@@ -23,8 +23,7 @@ function cutCode(pre, count) {
 
 // How many lines of `pre` end above `end`: up to an empty line, where there is one in the second half.
 function linesAbove(pre, end) {
-  const lines = pre.textContent.trimEnd().split("\n"), rest = [];
-  const top = pre.getBoundingClientRect().top, whole = pre.cloneNode(true);
+  const lines = pre.textContent.trimEnd().split("\n"), top = pre.getBoundingClientRect().top;
   let count = lines.length;
   const measure = pre.cloneNode(false);
   pre.after(measure);
@@ -44,9 +43,10 @@ function takeBelow(block, end) {
     const count = linesAbove(pre, end);
     if (count < 1) return null;
     const rest = cutCode(pre, count);
-    const copy = block === pre ? rest : block.cloneNode(false);
-    if (copy !== rest) copy.append(rest);
-    return copy;
+    if (block === pre) return rest;
+    const around = block.cloneNode(false);
+    around.append(rest);
+    return around;
   }
   const list = block.matches("ul, ol") ? block : block.querySelector("tbody, ul, ol");
   const below = list ? [...list.children].filter((one) => bottom(one) > end) : [];
