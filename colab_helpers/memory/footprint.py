@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import random
 import sys
@@ -18,6 +19,7 @@ from torch.func import functional_call
 
 from colab_helpers import _units
 from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
+from colab_helpers.memory.reachable_state import ReachableState, holders
 from colab_helpers.memory.storages import StorageMeter, count_storages
 
 
@@ -25,7 +27,15 @@ from colab_helpers.memory.storages import StorageMeter, count_storages
 class Footprint:
     """Bytes of one training step. `peak` is the worst moment, not the sum of the parts.
 
-    `activations` is what the forward pass leaves for the backward pass, the loss included.
+    Attributes:
+        parameters: Bytes of the model's parameters and buffers.
+        gradients: Bytes of their gradients.
+        optimizer_state: Bytes that the optimizer keeps.
+        activations: What the forward pass leaves for the backward pass, the loss included.
+        peak: Bytes at the worst moment.
+        assumed_reads: How often the step read a value that depends on data, and got one that was assumed.
+            Where it decides between branches by such values, the real step may take the other one.
+        uncounted: Operations that take memory beside their results, of which nobody knows how much.
     """
 
     parameters: int
@@ -33,6 +43,8 @@ class Footprint:
     optimizer_state: int
     activations: int
     peak: int
+    assumed_reads: int = 0
+    uncounted: tuple[str, ...] = ()
 
     @property
     def parts(self) -> dict[str, int]:
@@ -46,9 +58,21 @@ class Footprint:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {_units.mib(count)}" for name, count in self.parts.items())
-        return f"{_units.mib(self.peak)} at the peak ({parts})"
+        return f"{_units.mib(self.peak)} at the peak ({parts}){self.caveat}"
 
     __repr__ = __str__
+
+    @property
+    def caveat(self) -> str:
+        """Say after a semicolon what a real step may do differently; "" if nothing is known."""
+        reads, names = self.assumed_reads, " and ".join(self.uncounted)
+        values = "1 value" if reads == 1 else f"{reads:,} values"
+        said = (
+            f"; {values} that the step read {'was' if reads == 1 else 'were'} assumed"
+            if reads
+            else ""
+        )
+        return said + (f"; not counted: what {names} take inside" if names else "")
 
 
 def footprint(
@@ -62,10 +86,12 @@ def footprint(
     """Return the bytes of a training step, without allocating or computing anything.
 
     The step runs with PyTorch's fake tensors, which have shapes and no data, and every storage is counted as
-    in `track`. Real tensors that the step uses, such as a data set, don't count. Where the step asks for a
-    value, as `.item()` does, it reads 1, or 0.5 for a float. Afterwards the model, the optimizer and the
-    generators of PyTorch, Python and NumPy are as they were. Not included is what no framework knows
-    beforehand: CUDA's context, the workspaces of its libraries, rounding to blocks.
+    in `track`. Real tensors that the step uses, such as a data set, don't count. Where the step reads a
+    value, as `.item()` and `if` do, a float is 0.5, an integer 1 and a bool True, and comparisons are made
+    with these; the result tells how often. Afterwards the model, the optimizer and the generators of PyTorch,
+    Python and NumPy are as they were, and so is whatever else of yours the step has put a tensor into: a
+    gradient scaler, a list of losses, a cached mask. Not included is what no framework knows beforehand:
+    CUDA's context, the workspaces of its libraries, rounding to blocks.
 
     Source of the parts: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
     Models" (2020), section 3.
@@ -85,7 +111,9 @@ def footprint(
 
     Raises:
         ValueError: `batch_size` is below 1.
-        TraceError: A shape depends on values, the loss is not a scalar, or trained parts are outside `model`.
+        TraceError: A shape depends on values, the loss is not a scalar, trained parts are outside `model`,
+            the step uses what no trace can (the message says what instead), or it keeps a fake tensor where
+            it can't be taken away again, as a generator does (the message names the holder).
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()
@@ -95,6 +123,33 @@ def footprint(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size must be a positive integer (got {batch_size!r}).")
     _check(model, optimizer)
+    state = ReachableState(forward, model, optimizer)
+    made: list[Any] = []
+    try:
+        found = _trace(model, forward, batch_size, optimizer, watch or nullcontext, foreach, made)
+    except Exception as error:
+        state.restore(_is_fake)
+        if not isinstance(error, TraceError):
+            error.add_note(
+                "Raised while memory.footprint ran the step on tensors without data. If the step runs on "
+                "real data, measure it with memory.track."
+            )
+        raise
+    state.restore(_is_fake)
+    _check_nothing_is_left(made, state)
+    return found
+
+
+def _trace(
+    model: nn.Module,
+    forward: Callable[[int], torch.Tensor],
+    batch_size: int,
+    optimizer: torch.optim.Optimizer | None,
+    watch: Callable[[StorageMeter], AbstractContextManager],
+    foreach: bool | None,
+    made: list[Any],
+) -> Footprint:
+    """Run the step on fake tensors, to which `made` gets weak references."""
     # Not public, so imported where it is used: the other tools work without it.
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -102,7 +157,12 @@ def footprint(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.fake_tensors import FakeExternalTensors, FakeTensors
+    from colab_helpers.memory.fake_tensors import (
+        FakeExternalTensors,
+        FakeTensors,
+        formatted_like_numbers,
+        loader_workers_refused,
+    )
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device
@@ -110,13 +170,17 @@ def footprint(
         _random_state_kept(),
         _modules_kept(model),
         _quiet("torch._subclasses.fake_tensor"),
+        formatted_like_numbers(),
+        loader_workers_refused(),
         FakeTensorMode(allow_non_fake_inputs=True) as mode,
-        FakeTensors(),
+        FakeTensors() as corrections,
     ):
+        corrections.made = made
         fakes = _fakes(model, mode)
+        corrections.note(list(fakes.values()))
         fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
-        outsiders = FakeExternalTensors(mode)
-        stage = _Stage(model, forward, fake, device, fakes, outsiders, watch or nullcontext)
+        outsiders = FakeExternalTensors(mode, corrections)
+        stage = _Stage(model, forward, fake, device, fakes, outsiders, watch)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
             return functional_call(stage, named, (batch_size,), strict=False)
@@ -132,6 +196,32 @@ def footprint(
                 "The step converts a tensor to NumPy, and a trace has only shapes. Leave it out, or measure "
                 "the step with memory.track."
             ) from error
+
+
+def _is_fake(thing: Any) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(thing, FakeTensor)
+
+
+def _check_nothing_is_left(made: list[Any], state: ReachableState) -> None:
+    """Raise `TraceError` where a tensor of the trace is still alive, and name its holder."""
+    if all(reference() is None for reference in made):
+        return
+    gc.collect()  # circles of objects
+    if any(reference() is not None for reference in made):
+        state.clear_caches()
+        gc.collect()
+    left = [reference for reference in made if reference() is not None]
+    if left:
+        # What a kept loss was computed from lives too, and has no holder that Python sees.
+        held = (words for reference in reversed(left[-100:]) for words in holders(reference()))
+        where = next(held, "a place that Python can't look into")
+        raise TraceError(
+            f"The step keeps a tensor of the trace in {where}. It has no data, and training with it "
+            "would do nothing: make that object anew, and pass memory.footprint a step that keeps nothing, "
+            "or measure the step with memory.track."
+        )
 
 
 class _Stage(nn.Module):
@@ -169,7 +259,7 @@ class _Stage(nn.Module):
             self.watch(meter),
             self.outsiders,
         ):
-            self.outsiders.meter = meter
+            self._count_with(meter)
             standing = meter.allocated
             loss = self._loss(batch_size)
             activations = meter.allocated - standing
@@ -183,6 +273,8 @@ class _Stage(nn.Module):
             optimizer_state=tensor_bytes(state),
             activations=activations,
             peak=peak,
+            assumed_reads=self._caveats()[0],
+            uncounted=self._caveats()[1],
         )
 
     def _infer(self, batch_size: int) -> Footprint:
@@ -192,10 +284,18 @@ class _Stage(nn.Module):
             self.watch(meter),
             self.outsiders,
         ):
-            self.outsiders.meter = meter
+            self._count_with(meter)
             self.run(batch_size)
             peak = meter.peak
-        return Footprint(tensor_bytes(self.fakes), 0, 0, 0, peak)
+        return Footprint(tensor_bytes(self.fakes), 0, 0, 0, peak, *self._caveats())
+
+    def _count_with(self, meter: StorageMeter) -> None:
+        self.outsiders.meter = self.outsiders.fakes.meter = meter
+        self.outsiders.fakes.stand_ins.reads = 0
+
+    def _caveats(self) -> tuple[int, tuple[str, ...]]:
+        fakes = self.outsiders.fakes
+        return fakes.stand_ins.reads, tuple(sorted(fakes.uncounted))
 
     def _loss(self, batch_size: int) -> torch.Tensor:
         loss = self.run(batch_size)
@@ -280,6 +380,11 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
+    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+        raise TraceError(
+            "The model has lazy layers, which take their shapes from a first batch: run one through "
+            "it before."
+        )
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
         raise TraceError(
             "A TorchScript module cannot be traced: use the nn.Module that it was made from."

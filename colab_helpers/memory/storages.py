@@ -158,6 +158,16 @@ class _Storages(TorchDispatchMode):
         return result
 
 
+def written_arguments(function: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Return the arguments that an operation changes in place, by its schema."""
+    places = enumerate(function._schema.arguments)
+    return [
+        args[i] if i < len(args) else kwargs.get(argument.name)
+        for i, argument in places
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+
+
 def _message(wanted: int, before: int, budget: int) -> str:
     return (
         f"The course's budget for tensors is out of memory. Tried to allocate {_units.mib(wanted)}. "

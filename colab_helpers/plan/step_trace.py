@@ -19,7 +19,7 @@ from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint
 from colab_helpers.memory.memory_tracker import tensors_in
-from colab_helpers.memory.storages import Change, StorageMeter
+from colab_helpers.memory.storages import Change, StorageMeter, written_arguments
 
 #: Names of number formats, as data sheets have them.
 _FORMATS = {
@@ -189,7 +189,7 @@ class _Recorder(TorchDispatchMode):
             return
         name = function._schema.name.partition("::")[2]
         read = new if name in _LOOK_UPS else given
-        written = list(tensors_in(_written(function, args, kwargs)))
+        written = list(tensors_in(written_arguments(function, args, kwargs)))
         formats = [_FORMATS[tensor.dtype] for tensor in given if tensor.dtype in _FORMATS]
         self._kinds[key] = TracedOp(
             name=name,
@@ -208,16 +208,6 @@ def _shape(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         return tuple(leaf.shape), leaf.stride(), leaf.dtype
     return leaf
-
-
-def _written(function: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operation changes in place."""
-    places = enumerate(function._schema.arguments)
-    return [
-        args[i] if i < len(args) else kwargs.get(argument.name)
-        for i, argument in places
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
