@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from colab_helpers import _units, chip_rates
 from colab_helpers.hardware import catalog
 from colab_helpers.memory.memory_tracker import TraceError
+from colab_helpers.plan import estimate_accuracy
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates
 from colab_helpers.plan.step_trace import StepTrace, trace_step
 
@@ -70,14 +72,15 @@ def show(
     lines = [
         f"{work.batch_size:,} in a batch: {_units.quantity(work.flops, 'FLOP')}, "
         f"{work.num_ops:,} operations; "
-        f"tensors take {_units.gib(work.footprint.peak)} at the worst moment.",
+        f"tensors take {_units.gib(work.footprint.peak)} at the worst moment{work.footprint.caveat}.",
         f"{corner:20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
     for estimate in table:
         units = estimate.units(steps)
         least, most = estimate.hours(steps)
-        cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
+        known = units is not None and math.isfinite(units[1])
+        cost = "free" if estimate.free else _span(*units) if units and known else "not known"
         lines.append(
             f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} "
             f"{_units.gib(estimate.reserved_bytes):>10} "
@@ -87,6 +90,7 @@ def show(
         )
     if not checked:
         lines.append("Times are estimates, not checked on a card.")
+    lines.append(f"Memory: {estimate_accuracy.peak_margin()}.")
     if deadline is not None:
         best = cheapest(table, steps, deadline)
         lines.append(
@@ -100,7 +104,7 @@ def show(
 def to_json(
     work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None
 ) -> str:
-    """Return the same for programs: bytes, seconds, hours, compute units (null where unknown).
+    """Return the same for programs: bytes, seconds, hours, compute units (null where unknown or impossible).
 
     `work`, `table`, `steps` and `deadline` are as in `show`.
     """
@@ -112,6 +116,8 @@ def to_json(
             "bytes_accessed": work.bytes_accessed,
             "num_ops": work.num_ops,
             "peak": work.footprint.peak,
+            "assumed_reads": work.footprint.assumed_reads,
+            "uncounted": work.footprint.uncounted,
             "parts": work.footprint.parts,
             "cheapest": best.choice if best else None,
             "estimates": [_plain(estimate, steps) for estimate in table],
@@ -121,16 +127,17 @@ def to_json(
 
 
 def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
+    possible = math.isfinite(estimate.high)
     return {
         "choice": estimate.choice,
         "chip": estimate.chip.key,
         "fits": estimate.fits,
         "reserved_bytes": estimate.reserved_bytes,
         "capacity_bytes": estimate.capacity_bytes,
-        "seconds": [estimate.low, estimate.high],
-        "hours": estimate.hours(steps),
+        "seconds": [estimate.low, estimate.high] if possible else None,
+        "hours": estimate.hours(steps) if possible else None,
         "free": estimate.free,
-        "units": estimate.units(steps),
+        "units": estimate.units(steps) if possible else None,
         "note": estimate.note,
     }
 
@@ -162,8 +169,9 @@ def _loaded(path: Path) -> Any:
     if specification is None or specification.loader is None:
         raise PlanError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(specification)
+    folder = str(path.resolve().parent)
     sys.modules[_LOADED] = module  # where dataclasses look for their names
-    sys.path.insert(0, str(path.resolve().parent))  # as if it were run: for modules beside it
+    sys.path.insert(0, folder)  # as if it were run: for modules beside it
     words, sys.argv = sys.argv, [str(path)]
     try:
         specification.loader.exec_module(module)
@@ -171,6 +179,8 @@ def _loaded(path: Path) -> Any:
         raise PlanError(f"{path} raised {type(error).__name__}: {error}.") from error
     finally:
         sys.argv = words
+        sys.path.remove(folder)
+        del sys.modules[_LOADED]
     return module
 
 
@@ -183,7 +193,11 @@ def _is_job(given: Any) -> bool:
 
 
 def _times(low: float, high: float) -> str:
-    return f"{_units.seconds(low)} to {_units.seconds(high)}"
+    return (
+        f"{_units.seconds(low)} to {_units.seconds(high)}"
+        if math.isfinite(high)
+        else "not possible"
+    )
 
 
 def _hours(count: float) -> str:

@@ -68,6 +68,77 @@ class Run:
         return self.measured / self.roofline_seconds
 
 
+@dataclass(frozen=True)
+class PeakCheck:
+    """A predicted peak beside the one that an allocator saw, in bytes.
+
+    On a CPU these are the allocator's own events, on CUDA the bytes that were requested. `caveat` is what the
+    result itself names as not counted or not known; "" if nothing.
+    """
+
+    device: str
+    network: str
+    date: str
+    predicted_peak: int
+    measured_peak: int
+    caveat: str = ""
+
+    @property
+    def error_percent(self) -> float:
+        """Percent by which the predicted peak is too high."""
+        return 100 * (self.predicted_peak / self.measured_peak - 1)
+
+
+@dataclass(frozen=True)
+class PeakMargin:
+    """How far predicted peaks were off: the fraction within 2 %, the worst in percent either way."""
+
+    count: int
+    within_2_percent: int
+    lowest_percent: float
+    highest_percent: float
+
+    def __str__(self) -> str:
+        return (
+            f"of {self.count} networks compared with an allocator, {self.within_2_percent} came within 2 %, "
+            f"the others from {-self.lowest_percent:.0f} % too low to {self.highest_percent:.0f} % too high"
+        )
+
+
+#: Networks of `trials` in whose kernels a CPU's convolutions take memory of their own.
+_CONVOLUTIONS = ("CNN", "ResNet with BatchNorm", "U-Net")
+
+
+@functools.cache
+def peak_checks() -> tuple[PeakCheck, ...]:
+    """Return every comparison of a predicted peak with a measured one, the worst first.
+
+    >>> peak_checks()[0].caveat
+    'products of sparse tensors'
+    """
+    rows = [PeakCheck(**row) for row in _read()["peaks"]]
+    rows += [
+        PeakCheck(
+            one.device, f"{one.network}, {one.optimizer}", one.date, one.predicted_peak, one.measured_peak,
+            "convolutions" if one.network in _CONVOLUTIONS else "",
+        )
+        for one in trials()
+    ]  # fmt: skip
+    return tuple(sorted(rows, key=lambda one: -abs(one.error_percent)))
+
+
+@functools.cache
+def peak_margin() -> PeakMargin:
+    """Return how far the predictions were off whose results name nothing that isn't counted.
+
+    >>> margin = peak_margin()
+    >>> margin.within_2_percent / margin.count > 0.9
+    True
+    """
+    errors = [one.error_percent for one in peak_checks() if not one.caveat]
+    return PeakMargin(len(errors), sum(abs(e) <= 2 for e in errors), min(errors), max(errors))
+
+
 @functools.cache
 def trials() -> tuple[Trial, ...]:
     """Return what was predicted and measured on machines of the course.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Estimate:
         chip: Its data sheet.
         fits: Whether the step fits into its memory.
         reserved_bytes: What the step reserves at the peak, with `overheads`.
-        low: Seconds per step in the best case.
+        low: Seconds per step in the best case; infinite where the chip lacks the number format.
         high: Seconds per step in the worst case.
         units_per_hour: Compute units per hour; None if unknown.
         free: Whether the free tier has it.
@@ -82,7 +83,8 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
             raise KeyError(f"Unknown chip {key!r}. Available: {', '.join(catalog())}")
         chip, machine = catalog()[key], menu.get(key)
         fits, reserved_bytes = _memory(work, chip)
-        low, high = seconds_on(work, chip)
+        computes = "fp64" not in _lacking(work, chip)
+        low, high = seconds_on(work, chip) if computes else (math.inf, math.inf)
         table.append(
             Estimate(
                 choice=machine.choice if machine else chip.name,
@@ -121,7 +123,8 @@ def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
 
     Each operation takes the longer of its compute and its memory time. The largest family comes first.
     Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. A format that `chip`
-    lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step.
+    lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step. Raises ValueError
+    for fp64 where the chip has none.
     """
     rates = chip_rates.rates(chip.key)
     table: dict[str, float] = {}
@@ -154,6 +157,8 @@ def _most_units(estimate: Estimate, steps: int) -> float:
 
 def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
+    if "fp64" in _lacking(work, chip):
+        return False, work.footprint.peak
     context, driver, *workspaces = (overhead.on(chip) for overhead in overheads())
     room = chip.usable_memory
     if chip.kind != "GPU":
@@ -185,12 +190,21 @@ def _format_on(number_format: str, rates: chip_rates.Rates) -> str:
     """The format in which the chip computes: a TPU in its own, a GPU in fp32 what it lacks."""
     if number_format in rates:
         return number_format
+    if number_format == "fp64":
+        raise ValueError(f"{rates.name} has no fp64, so no time can be given for it.")
     return "fp32" if "fp32" in rates else "bf16"
 
 
-def _note(work: StepTrace, chip: Chip) -> str:
+def _lacking(work: StepTrace, chip: Chip) -> list[str]:
+    """The formats of the step's products that the chip has no units for."""
     formats = {one.format for one in work.operations if one.flops}
-    lacking = sorted(formats - set(chip.peak) - {""})
+    return sorted(formats - set(chip.peak) - {""})
+
+
+def _note(work: StepTrace, chip: Chip) -> str:
+    lacking = _lacking(work, chip)
+    if "fp64" in lacking:
+        return "no fp64 here: use float32"
     emulated = [name for name in lacking if name in chip_rates.rates(chip.key)]
     missing = [name for name in lacking if name not in emulated]
     if chip.kind != "GPU":

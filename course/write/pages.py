@@ -78,6 +78,7 @@ def render(course: Course) -> dict[Path, str]:
         "action": action_lines(course),
     }
     pages[course.root / "docs" / "planner.md"] = {
+        "peaks": planner_tables.peaks_table(),
         "trials": planner_tables.trials_table(),
         "checks": planner_tables.checks_table(),
         "runs": planner_tables.runs_table(),

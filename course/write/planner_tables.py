@@ -29,6 +29,26 @@ def trials_table() -> str:
     return table(head, rows)
 
 
+def peaks_table() -> str:
+    """Every predicted peak beside the measured one, the worst first; those within 2 % as one row."""
+    checks = estimate_accuracy.peak_checks()
+    far = [check for check in checks if abs(check.error_percent) > 2]
+    rows = [
+        (
+            check.network,
+            check.device,
+            f"{check.error_percent:+.1f} %",
+            _units.mib(check.measured_peak),
+            check.caveat or "nothing",
+            check.date,
+        )
+        for check in far
+    ]
+    near = f"{len(checks) - len(far)} other comparisons"
+    rows.append((near, "CPUs and an H100", "within 2 %", "", "", ""))
+    return table(("network", "device", "off", "peak", "the result names", "date"), rows)
+
+
 def runs_table() -> str:
     """Published runs beside what the measured rates of their chips allow, operation by operation."""
     head = ("chip", "what", "at the chip's rates", "published", "factor", "by")

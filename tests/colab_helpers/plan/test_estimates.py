@@ -1,6 +1,7 @@
 """What machines would say: the allocator's verdict, ceilings, units, the cheapest in time."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -134,6 +135,44 @@ def test_the_slow_end_of_a_range_decides():
 def test_published_runs_and_their_ceilings_are_on_record():
     assert {run.row for run in estimate_accuracy.runs()} <= set(published_results.everything())
     assert all(0.5 < run.factor < 3 for run in estimate_accuracy.runs())
+
+
+@pytest.mark.parametrize("key", ["T4", "L4", "G4", "A100-40", "H100", "P100", "V100"])
+def test_fp64_takes_the_time_of_its_own_units(key):
+    single, double = training(2048, rows=2048), training(2048, rows=2048, dtype=torch.float64)
+    low, high = plan.seconds_on(double, CHIPS[key])
+    slower = CHIPS[key].peak["fp32"] / CHIPS[key].peak["fp64"]
+    assert low / plan.seconds_on(single, CHIPS[key])[0] > 0.6 * slower
+    assert high < 100 * double.flops / CHIPS[key].peak["fp64"]
+
+
+def test_a_product_of_4096_in_fp64_takes_a_t4_half_a_second():
+    with torch.device("meta"):
+        model = nn.Linear(4096, 4096, bias=False).double()
+    forward = lambda rows: model(torch.zeros(rows, 4096, dtype=torch.float64))  # noqa: E731
+    work = plan.trace_step(model, forward, 4096, None)
+    low, high = plan.seconds_on(work, CHIPS["T4"])
+    assert low > 2 * 4096**3 / 0.254e12 and high < 3
+
+
+def test_a_chip_without_fp64_is_refused_for_it():
+    work = training(64, dtype=torch.float64)
+    with pytest.raises(ValueError, match="TPU v5e has no fp64"):
+        plan.seconds_on(work, CHIPS["v5e"])
+    tpu, gpu = plan.estimates(work, ["v5e", "T4"])
+    assert (tpu.fits, tpu.note) == (False, "no fp64 here: use float32")
+    assert gpu.fits and not gpu.note
+    assert "not possible" in plan.show(work, [tpu, gpu], 100, deadline=1)
+
+
+def test_the_margin_is_that_of_every_comparison_without_a_caveat():
+    checks = estimate_accuracy.peak_checks()
+    assert len(checks) > 100 and len({check.device for check in checks}) >= 3
+    plain = [check.error_percent for check in checks if not check.caveat]
+    margin = estimate_accuracy.peak_margin()
+    assert (margin.lowest_percent, margin.highest_percent) == (min(plain), max(plain))
+    assert all(abs(a.error_percent) >= abs(b.error_percent) for a, b in itertools.pairwise(checks))
+    assert str(margin) in plan.show(training(64), plan.estimates(training(64), ["T4"]), 1)
 
 
 def test_trials_on_record_keep_what_the_docs_promise():
