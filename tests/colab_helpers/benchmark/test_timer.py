@@ -1,7 +1,9 @@
 import gc
 import itertools
+import math
 import time
 
+import numpy as np
 import pytest
 
 from colab_helpers import benchmark
@@ -175,22 +177,90 @@ def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
         budget=1, sync=lambda result: None, clock=lambda: now[0],
     )  # fmt: skip
     turns = [name for name, _ in itertools.groupby(order)]
-    assert turns[-4:] == ["slow", "fast"] * 2
+    firsts = order[-2 * (order.count("slow") - 5) :: 2]  # after the warm-up, one call a block
+    assert {"slow", "fast"} == set(firsts)  # neither always comes first
+    assert set(turns) == {"slow", "fast"}
     assert len(found["slow"].times) == len(found["fast"].times)
     assert benchmark.speedup(found["slow"], found["fast"]).value == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
-    ("fast", "said", "clear"),
+    ("slow", "said", "significant"),
     [
-        ((1.0, 1.01, 1.0), "3.0×", True),
-        ((0.5, 1.0, 1.0), "about 6×", True),
-        ((1.0, 3.0, 6.0), "about 1×", False),
+        ((3.0, 3.01, 3.0), "3.0×", True),
+        ((2.8, 3.0, 3.4, 3.9, 3.3, 3.1), "about 3×", True),
+        ((190.0, 200.0, 240.0, 180.0, 210.0, 260.0), "about 200×", True),
+        ((1.01, 1.0, 0.99, 1.0, 1.01), "about 1×", False),
+        ((0.5, 1.0, 3.0), "0.03 to 43×", False),
+        ((3.0,), "0 to inf×", False),  # one round tells nothing of the next
     ],
 )
-def test_a_ratio_is_rounded_to_its_spread_and_clear_only_outside_it(fast, said, clear):
-    ratio = benchmark.speedup(benchmark.Measurement((3.0, 3.0, 3.0)), benchmark.Measurement(fast))
-    assert (str(ratio), ratio.is_significant) == (said, clear)
+def test_a_ratio_says_no_more_than_its_rounds_allow(slow, said, significant):
+    ratio = benchmark.Ratio.of(slow, [1.0] * len(slow))
+    assert (str(ratio), ratio.is_significant) == (said, significant)
+    assert ratio.low <= ratio.value <= ratio.high
+
+
+def shaky(rng, rounds, spread):
+    """Seconds that jump by `spread`, and now and then by much more, as on a shared machine."""
+    return np.exp(rng.normal(0, spread, rounds) + (rng.random(rounds) < 0.1) * rng.exponential(0.5))
+
+
+@pytest.mark.parametrize("rounds", [3, 5, 10, 25, 100])
+@pytest.mark.parametrize("spread", [0.02, 0.1, 0.3])
+def test_of_a_hundred_comparisons_of_equal_work_two_at_most_see_a_difference(rounds, spread):
+    rng = np.random.default_rng(rounds)
+    of = [
+        benchmark.Ratio.of(list(shaky(rng, rounds, spread)), list(shaky(rng, rounds, spread)))
+        for _ in range(1500)
+    ]
+    wrong = sum(ratio.is_significant for ratio in of)
+    assert wrong <= 0.02 * len(of) + 3 * math.sqrt(0.02 * len(of))
+    assert all(ratio.low <= ratio.value <= ratio.high for ratio in of)
+
+
+@pytest.mark.parametrize(("rounds", "spread"), [(10, 0.03), (25, 0.08), (100, 0.1)])
+def test_a_fifth_more_time_is_found(rounds, spread):
+    rng = np.random.default_rng(1)
+    of = [
+        benchmark.Ratio.of(list(1.2 * shaky(rng, rounds, spread)), list(shaky(rng, rounds, spread)))
+        for _ in range(500)
+    ]
+    assert sum(ratio.is_significant and ratio.value > 1 for ratio in of) >= 0.9 * len(of)
+
+
+async def awaited():
+    """Do nothing, later."""
+
+
+async def streamed():
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda: (i**2 for i in range(10**6)), "returned a generator, .* Time list"),
+        (awaited, "returned a coroutine, .* asyncio.run"),
+        (streamed, "returned an async generator"),
+        (lambda: map(str, range(9)), "returned a map"),
+        (lambda: next(iter(())), "StopIteration: its iterator ran out"),
+    ],
+)
+@pytest.mark.parametrize("way", ["measure", "compare"])
+def test_work_that_was_not_done_is_not_timed(work, said, way):
+    with pytest.raises(benchmark.MeasurementError, match=said):
+        if way == "measure":
+            benchmark.measure(work, budget=0.01, name="mine")
+        else:
+            benchmark.compare({"mine": work}, budget=0.01)
+
+
+def test_an_iterator_that_runs_out_leaves_what_was_measured():
+    batches = iter(range(40))
+    with pytest.raises(benchmark.MeasurementError, match="ran out") as caught:
+        benchmark.measure(lambda: time.sleep(0.002 + 0 * next(batches)), budget=1)
+    assert caught.value.partial.times
 
 
 def test_nothing_is_faster_than_a_call_that_took_no_measurable_time():
