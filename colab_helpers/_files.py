@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,8 @@ def write(path: str | Path, content: str | bytes) -> Path:
     target = Path(path).resolve()  # a link is kept, and what it points at is replaced
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_parts(target.parent)
-    beside = target.with_name(f".{target.name[:100]}.{os.getpid()}{_PART}")
+    mine = f"{HOST}-{os.getpid()}-{threading.get_ident()}"
+    beside = target.with_name(f".{target.name[:100]}.{mine}{_PART}")
     try:
         with beside.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -41,6 +43,7 @@ def write(path: str | Path, content: str | bytes) -> Path:
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
+        flush_folder(target.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink()
@@ -49,12 +52,24 @@ def write(path: str | Path, content: str | bytes) -> Path:
 
 
 def clear_parts(folder: Path) -> None:
-    """Remove what processes that are gone have left unfinished in `folder`."""
+    """Remove what was left unfinished in `folder`.
+
+    By processes of this machine that are gone; by others, whose numbers say nothing here, after a day.
+    """
     for part in folder.glob(f".*{_PART}"):
-        pid = part.name.removesuffix(_PART).rpartition(".")[2]
-        if pid.isdecimal() and not pid_exists(int(pid)):
+        if part.is_file() and _is_left(part, part.name.removesuffix(_PART).rpartition(".")[2]):
             with contextlib.suppress(OSError):
                 part.unlink()
+
+
+def _is_left(part: Path, writer: str) -> bool:
+    """Whether nobody will finish `part`; `writer` is "host-process-something"."""
+    host, _, pid = writer.rpartition("-")[0].rpartition("-")
+    if host == HOST and pid.isdecimal():
+        return not pid_exists(int(pid))
+    with contextlib.suppress(OSError):  # gone meanwhile
+        return time.time() - part.stat().st_mtime > _DAY
+    return False
 
 
 @contextlib.contextmanager
@@ -65,11 +80,8 @@ def private_folder(folder: Path) -> Iterator[Path]:
     machines after a day. Raises OSError.
     """
     for part in folder.glob(f"{_PART}-*"):
-        host, _, pid = part.name.removeprefix(f"{_PART}-").rpartition("-")[0].rpartition("-")
-        with contextlib.suppress(OSError):
-            ours_and_gone = host == HOST and pid.isdecimal() and not pid_exists(int(pid))
-            if ours_and_gone or time.time() - part.stat().st_mtime > _DAY:
-                shutil.rmtree(part, ignore_errors=True)
+        if _is_left(part, part.name.removeprefix(f"{_PART}-")):
+            shutil.rmtree(part, ignore_errors=True)
     part = Path(tempfile.mkdtemp(prefix=f"{_PART}-{HOST}-{os.getpid()}-", dir=folder))
     try:
         yield part
@@ -93,7 +105,7 @@ def pid_exists(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no system has numbers as large as the latter
         return False
     except OSError:  # it belongs to another user
         return True

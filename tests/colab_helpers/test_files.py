@@ -1,5 +1,6 @@
 """A file is written whole or not at all."""
 
+import concurrent.futures
 import os
 import stat
 import subprocess
@@ -47,15 +48,43 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 def test_what_a_killed_process_left_is_cleared_and_a_live_ones_is_not(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left, live, other = (
-        tmp_path / f".x.{gone.pid}.part",
-        tmp_path / f".y.{os.getpid()}.part",
-        tmp_path / ".z.part",
-    )
-    for path in (left, live, other):
+    mine, dead = f"{_files.HOST}-{os.getpid()}-1", f"{_files.HOST}-{gone.pid}-1"
+    left, live, elsewhere, older, never, another = (
+        tmp_path / f".{name}.part"
+        for name in (f"x.{dead}", f"y.{mine}", f"z.elsewhere-{gone.pid}-1", f"a.elsewhere-{gone.pid}-2",
+                     f"b.{_files.HOST}-{10**20}-1", "c")
+    )  # fmt: skip
+    for path in (left, live, elsewhere, older, never, another):
         path.touch()
+    os.utime(older, (0, 0))  # so old that no machine writes it any more
     _files.write(tmp_path / "file", "")
-    assert not left.exists() and live.exists() and other.exists()
+    assert {path for path in tmp_path.iterdir() if path.name != "file"} == {
+        live,
+        elsewhere,
+        another,
+    }
+
+
+def test_threads_that_write_one_file_leave_one_of_their_contents(tmp_path):
+    path = tmp_path / "file"
+
+    def write(letter):
+        for _ in range(50):
+            _files.write(path, letter * 20_000)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, "abcd"))
+    assert path.read_text() in {letter * 20_000 for letter in "abcd"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(
+        _files, "flush_folder", lambda folder: flushed.append(sorted(folder.iterdir()))
+    )
+    _files.write(tmp_path / "file", "new")
+    assert flushed == [[tmp_path / "file"]]
 
 
 def test_every_file_of_the_package_and_the_tools_is_written_so():
