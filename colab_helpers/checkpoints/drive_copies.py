@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from colab_helpers import _files
+
 #: Files of one kind that there ever are: one is whole while the other is overwritten.
 SLOTS = 2
 
@@ -48,21 +50,22 @@ class Copier:
 
     def wait(self) -> None:
         """Wait until the newest file has been copied, or could not be."""
-        while True:
-            self._start(None, due=True)
-            thread = self._thread
-            if thread is None or not thread.is_alive():
-                return
+        while thread := self._start(None, due=True):
             thread.join()
 
-    def _start(self, newest: tuple[Path, str] | None, due: bool) -> None:
-        with self._lock:
+    def _start(self, newest: tuple[Path, str] | None, due: bool) -> threading.Thread | None:
+        """Begin a copy if one is due; return the thread that copies, or None where nothing is left."""
+        with (
+            self._lock
+        ):  # or the thread could end, with a newer file waiting, before it is looked at
             self._next = newest or self._next
-            idle = self._thread is None or not self._thread.is_alive()
-            if due and idle and self._next:
+            if self._thread is not None and not self._thread.is_alive():
+                self._thread = None
+            if due and self._thread is None and self._next:
                 self._begun = time.monotonic()
                 self._thread = threading.Thread(target=self._work, name="checkpoint copies")
                 self._thread.start()
+            return self._thread
 
     def _work(self) -> None:
         while True:
@@ -95,6 +98,7 @@ class Copier:
                 file.flush()
                 os.fsync(file.fileno())
             slot.replace(target)
+            _files.flush_folder(self._folder)
 
     def _slot(self, target: Path, suffix: str) -> Path:
         """The file to overwrite, under a name that says that it is not whole."""

@@ -36,7 +36,9 @@ _TENSORS = (torch.Tensor, torch.nn.Parameter)
 class RandomState:
     """The global random number generators of Python, NumPy and PyTorch.
 
-    Dropout, shuffling and augmentation read them, so a resume without them takes another path.
+    Dropout, shuffling and augmentation read them, so a resume without them takes another path. Workers of a
+    DataLoader have generators of their own, seeded anew when an epoch begins: what they draw is not
+    resumed in the middle of one. Draw in the training process, or resume at the start of an epoch.
 
     >>> kept = RandomState().state_dict()
     >>> first = torch.rand(1)
@@ -120,6 +122,9 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
         "format": FORMAT,
         "torch": str(torch.__version__),
         "optimizers": {name: type(p).__name__ for name, p in parts.items() if _is_optimizer(p)},
+        "trained": _storable(
+            {name: _trained(p, parts) for name, p in parts.items() if _is_optimizer(p)}, "trained"
+        ),
         "parts": state,
     }
     return store.write(step, SUFFIX, lambda path: _write(path, content))
@@ -147,8 +152,10 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
         if old := store.files(_FIRST_SUFFIX):
             raise _another_format(old[0].path, 1)
         return ResumeResult(0, None)
-    file, (kinds, state) = found
+    file, (kinds, trained, state) = found
     _check(file.path, kinds, state, parts)
+    for name, then in trained.items():
+        _check_order(file.path, name, then, _trained(parts[name], parts))
     for name, part in parts.items():
         if _is_optimizer(part):
             _tell_of_another_rate(part, state[name], name)
@@ -233,7 +240,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
     try:
         classes = get_unsafe_globals_in_checkpoint(path)
         content = {} if classes else torch.load(path, map_location="cpu", weights_only=True)
@@ -249,7 +256,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise _another_format(path, found or "unknown")
-    return content["optimizers"], content["parts"]
+    return content["optimizers"], content.get("trained", {}), content["parts"]
 
 
 def _another_format(path: Path, found: Any) -> CheckpointError:
@@ -290,6 +297,35 @@ def _check(
                 f"{path.name}: {name!r} is a {type(kept).__name__} in the checkpoint and a "
                 f"{type(part).__name__} in this program. Nothing was loaded."
             )
+
+
+def _trained(optimizer: Any, parts: Mapping[str, Any]) -> list[list[str]]:
+    """Each group's parameters as text: the name in a model of `parts`, if it has one, and the shape.
+
+    An optimizer's state knows them by their places alone.
+    """
+    names = {
+        id(parameter): f"{part}.{name} "
+        for part, module in parts.items()
+        if isinstance(module, torch.nn.Module)
+        for name, parameter in module.named_parameters()
+    }
+    return [
+        [f"{names.get(id(p), '')}{tuple(p.shape)}" for p in group["params"]]
+        for group in optimizer.param_groups
+    ]
+
+
+def _check_order(path: Path, name: str, then: list[list[str]], now: list[list[str]]) -> None:
+    """Raise `CheckpointError` where an optimizer's state would go to other parameters than its own."""
+    for group, (before, here) in enumerate(zip(then, now, strict=True)):
+        for place, (theirs, mine) in enumerate(zip(before, here, strict=True)):
+            if theirs != mine:
+                raise CheckpointError(
+                    f"{path.name}: parameter {place} of group {group} of {name!r} is {theirs} in the "
+                    f"checkpoint and {mine} in this program. Give the optimizer its parameters in the same "
+                    "order. Nothing was loaded."
+                )
 
 
 def _hint(name: str, *shapes: Mapping[str, str]) -> str:

@@ -140,6 +140,7 @@ class Store:
         self.folder = _ready(Path(folder))
         self._mount = _mount_of(self.folder)
         self._rejected: set[Path] = set()
+        self._told = False
         on_drive = self.folder.is_relative_to(_DRIVE)
         if local is None and on_drive:
             local = _local_folder(self.folder)
@@ -160,7 +161,8 @@ class Store:
         they were. `suffix`, such as ".pt", says what is in it. A disk that is full, read-only
         or gone does not raise: there is a `CheckpointWarning`, and the result says what happened; so it is
         for the copy of the checkpoint before. Errors that are not the disk's are raised, and ValueError for
-        a step below 0 or a suffix without its dot.
+        a step below 0 or a suffix without its dot. There is a warning, once, where the folder has a
+        later step: it is another run's, or this one has gone back, and `read` would take the later.
         """
         if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
             raise ValueError(
@@ -168,6 +170,7 @@ class Store:
                 f"(got step={step!r}, suffix={suffix!r})."
             )
         start = time.perf_counter()
+        self._tell_of_later(step, suffix)
         problem = "" if self.local else self._gone()
         path, size = None, 0
         if not problem:
@@ -245,6 +248,20 @@ class Store:
         with contextlib.suppress(OSError):  # the new one is safe: one too many does no harm
             self._prune(folder, target, suffix)
         return target
+
+    def _tell_of_later(self, step: int, suffix: str) -> None:
+        """A `CheckpointWarning`, once, where resuming would not take this step but a later one."""
+        if self._told:
+            return
+        with contextlib.suppress(CheckpointError):  # a folder that is gone is told of elsewhere
+            later = [one for one in self.files(suffix) if one.path not in self._rejected]
+            if later and later[0].step > step:
+                self._told = True
+                self._warn(
+                    f"Step {step} is being saved beside step {later[0].step}, which was there before, and "
+                    "resuming would take the latter. Use an empty folder for a new run, or delete the "
+                    f"later files in {later[0].path.parent}"
+                )
 
     def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
         """Remove all of this kind that are older than the `keep` newest ones that seem to be whole."""

@@ -172,6 +172,55 @@ def test_an_optimizer_that_does_not_fit_is_named_before_anything_is_loaded(store
     assert torch.equal(two.weight, before)
 
 
+class Twins(torch.nn.Module):
+    """Two layers of one shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+
+def in_order(model):
+    return [{"params": [*model.first.parameters()]}, {"params": [*model.second.parameters()]}]
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (lambda m: in_order(m)[::-1], r"0 of group 0 .* is model\.first\.weight \(3, 3\) in the"),
+        (
+            lambda m: [{"params": [*m.first.parameters()][::-1]}, in_order(m)[1]],
+            r"model\.first\.weight \(3, 3\) in the checkpoint and model\.first\.bias \(3,\) in this",
+        ),
+        (
+            lambda m: [
+                {"params": [m.second.weight, m.first.bias]},
+                {"params": [m.first.weight, m.second.bias]},
+            ],
+            r"model\.second\.weight \(3, 3\) in this program\. Give the optimizer",
+        ),
+    ],
+)
+def test_an_optimizer_whose_parameters_come_in_another_order_is_refused(store, groups, words):
+    model, other = Twins(), Twins()
+    adam = torch.optim.AdamW(in_order(model))
+    checkpoints.save(store, 1, {"model": model, "optimizer": adam})
+    changed = torch.optim.AdamW(groups(other))
+    before = other.first.weight.clone()
+    with pytest.raises(CheckpointError, match=words):
+        checkpoints.resume(store, {"model": other, "optimizer": changed})
+    assert torch.equal(other.first.weight, before) and not changed.state
+    same = torch.optim.AdamW(in_order(other))
+    assert checkpoints.resume(store, {"model": other, "optimizer": same}).step == 1
+
+
+def test_without_the_model_the_shapes_have_to_agree(store):
+    model = torch.nn.Linear(4, 2)
+    checkpoints.save(store, 1, {"optimizer": torch.optim.SGD([model.weight, model.bias])})
+    with pytest.raises(CheckpointError, match=r"is \(2, 4\) in the checkpoint and \(2,\) in this"):
+        checkpoints.resume(store, {"optimizer": torch.optim.SGD([model.bias, model.weight])})
+
+
 def test_other_kinds_and_formats_of_numbers_are_refused(store):
     checkpoints.save(store, 1, {"model": torch.nn.Linear(2, 2), "log": {"a": 1}})
     with pytest.raises(

@@ -3,13 +3,17 @@
 import concurrent.futures
 import errno
 import os
+import random
 import subprocess
 import threading
+import time
+import warnings
 
 import pytest
 
 from colab_helpers import _files, checkpoints
 from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
+from colab_helpers.checkpoints.drive_copies import Copier
 
 
 def put(store, step, text="weights"):
@@ -49,8 +53,38 @@ def test_the_newest_are_kept_and_the_newest_is_read(store):
 def test_going_back_to_an_older_step_keeps_what_was_just_written(store):
     put(store, 100)
     put(store, 200)
-    put(store, 50, "begun again")
+    with pytest.warns(CheckpointWarning, match="Step 50 is being saved beside step 200"):
+        put(store, 50, "begun again")
     assert [found.step for found in store.files()] == [200, 50]
+
+
+def test_a_new_run_in_the_folder_of_another_is_told_once_and_before_it_saves(store, tmp_path):
+    put(store, 700, "of another run")
+    new = Store(tmp_path / "run")
+
+    def write(path):
+        told.append(len(caught))  # the warning is there before the file
+        path.write_text("new")
+
+    told = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in (100, 200, 300):
+            new.write(step, ".txt", write)
+        new.write(100, ".log", lambda path: path.touch())  # another kind has no later step
+    assert told == [1, 1, 1] and len(caught) == 1
+    assert "resuming would take the latter. Use an empty folder" in str(caught[0].message)
+
+
+def test_a_run_that_fell_back_from_a_spoilt_file_is_not_warned(store, tmp_path):
+    put(store, 10)
+    put(store, 20).path.write_text("spoilt")
+    again = Store(tmp_path / "run")
+    with pytest.warns(CheckpointWarning, match="it was cut off"):
+        assert newest(again) == (10, "weights")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        put(again, 15)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +248,36 @@ def test_copies_keep_their_distance_and_the_last_one_comes_at_once(tmp_path):
     store.wait()
     there = [found.step for found in store.files() if found.path.parent == store.folder]
     assert there == [5, 1]
+
+
+@pytest.mark.parametrize("apart", [0, 300])
+@pytest.mark.parametrize("pause", [0, 1e-4, 1e-3])
+def test_no_schedule_of_the_threads_loses_the_newest_copy(tmp_path, monkeypatch, apart, pause):
+    """The worker ends, and another file arrives, at any place between two lines of `wait`."""
+    rng = random.Random(f"{apart} {pause}")
+    start, work = Copier._start, Copier._work
+
+    def slow_start(self, newest, due):
+        found = start(self, newest, due)
+        time.sleep(rng.random() * pause)
+        if rng.random() < 0.3 and found is not None and newest is None:
+            found.join()  # the worst moment: it ends before anybody looks
+        return found
+
+    monkeypatch.setattr(Copier, "_start", slow_start)
+    monkeypatch.setattr(
+        Copier, "_work", lambda self: (time.sleep(rng.random() * pause), work(self))
+    )
+    for number in range(17):
+        run = tmp_path / str(number)
+        run.mkdir()
+        store = Store(run / "drive", local=run / "local", min_seconds_between_copies=apart)
+        last = rng.randrange(1, 5)
+        for step in range(1, last + 1):
+            put(store, step, f"of {step}")
+        store.wait()
+        there = [found.step for found in store.files() if found.path.parent == store.folder]
+        assert max(there) == last
 
 
 def test_on_drive_the_local_folder_is_found_again(tmp_path, monkeypatch):
