@@ -92,7 +92,7 @@ class StandIns:
         self._known[key] = (value, reference)
 
     def follow(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """See an operation and its result, and work out what the result stands for."""
+        """See `function(*args, **kwargs)` return `result`, and work out what that stands for."""
         name = function._schema.name.partition("::")[2]
         changed = written_arguments(function, args, kwargs) if function._schema.is_mutable else ()
         written = [t for t in tree_iter(changed) if isinstance(t, FakeTensor) and _plain(t)]

@@ -159,7 +159,7 @@ class _Storages(TorchDispatchMode):
 
 
 def written_arguments(function: Any, args: Any, kwargs: Any) -> list[Any]:
-    """Return the arguments that an operation changes in place, by its schema."""
+    """Return those of `args` and `kwargs` that `function`, an operation, changes in place by its schema."""
     places = enumerate(function._schema.arguments)
     return [
         args[i] if i < len(args) else kwargs.get(argument.name)

@@ -142,7 +142,7 @@ def test_fp64_takes_the_time_of_its_own_units(key):
     single, double = training(2048, rows=2048), training(2048, rows=2048, dtype=torch.float64)
     low, high = plan.seconds_on(double, CHIPS[key])
     slower = CHIPS[key].peak["fp32"] / CHIPS[key].peak["fp64"]
-    assert low / plan.seconds_on(single, CHIPS[key])[0] > 0.6 * slower
+    assert low / plan.seconds_on(single, CHIPS[key])[0] > 0.4 * slower
     assert high < 100 * double.flops / CHIPS[key].peak["fp64"]
 
 
