@@ -1,0 +1,80 @@
+"""The course's job in small: trained, killed, resumed, evaluated."""
+
+import math
+
+import pytest
+import torch
+
+from colab_lessons import models, shakespeare, training
+
+SMALL = models.GPTConfig(block_size=32, n_layer=1, n_head=2, n_embd=16)
+RECIPE = training.Recipe(steps=6, batch_size=4, warm_up=2, evaluate_every=2)
+CPU = torch.device("cpu")
+
+
+def test_a_batch_is_text_and_the_same_text_one_character_on():
+    text = shakespeare.load("test")
+    ids, targets = training.batch(text, 5, 20, torch.Generator().manual_seed(1))
+    assert ids.shape == targets.shape == (5, 20)
+    assert shakespeare.decode(ids[0]) in shakespeare.read("test")
+    assert torch.equal(ids[:, 1:], targets[:, :-1])
+
+
+def test_a_model_that_knows_nothing_needs_the_bits_of_96_characters():
+    class Nothing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, ids):
+            return torch.zeros(*ids.shape, 96) * self.weight
+
+    text = shakespeare.load("test")
+    for windows in (None, 3):
+        bits = training.bits_per_character(Nothing(), text, 1000, windows)
+        assert bits == pytest.approx(math.log2(96))
+
+
+def test_the_learning_rate_rises_and_falls_to_a_tenth():
+    recipe = training.Recipe()
+    rates = [recipe.rate(step) for step in range(recipe.steps)]
+    assert rates[0] == pytest.approx(recipe.learning_rate / 100)
+    assert max(rates) == pytest.approx(recipe.learning_rate)
+    assert rates.index(max(rates)) in (99, 100)
+    assert recipe.rate(recipe.steps) == pytest.approx(recipe.learning_rate / 10)
+
+
+def test_a_resumed_training_is_the_one_that_was_left_alone(tmp_path):
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    whole = training.Run(RECIPE, tmp_path / "whole", CPU, SMALL)
+    whole.train(lambda line: None)
+
+    class Killed(Exception):
+        pass
+
+    def kill(line):
+        if line.startswith("step 4"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        training.Run(RECIPE, tmp_path / "killed", CPU, SMALL).train(kill)
+    resumed = training.Run(RECIPE, tmp_path / "killed", CPU, SMALL)
+    assert resumed.done == 2  # step 4 was said before it was saved
+    said = []
+    resumed.train(said.append)
+    assert [line.split(":")[0] for line in said] == ["step 4", "step 6"]
+    assert resumed.record["losses"] == whole.record["losses"]
+    assert resumed.record["evaluated"] == whole.record["evaluated"]
+    assert len(resumed.record["seconds"]) == RECIPE.steps
+    for mine, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    assert list(whole.record["samples"]) == ["0"]
+
+
+def test_a_sample_is_the_same_for_the_same_seed():
+    torch.manual_seed(0)
+    model = models.GPT(SMALL)
+    first, again, other = (training.sample(model, "To be", 40, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert first.startswith("To be") and len(first) == 45
