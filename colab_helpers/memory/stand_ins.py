@@ -45,6 +45,8 @@ _FULL = {
     "scalar_tensor": 0,
 }  # place of the value
 
+_KNOWN = {*_FILLING, *_FULL}
+
 
 @dataclass(frozen=True)
 class StandIn:
@@ -106,10 +108,12 @@ class StandIns:
         ]
         if not results or self._is_view(results[0], given, written):
             return
-        value = self._result(name, function, args, kwargs, given, results[0])
+        # Known of numbers and masks, and where all was known. The rest, nearly everything, has the default.
+        small = results[0].numel() == 1 or results[0].dtype == torch.bool
+        value = None
+        if small or name in _KNOWN or not any(self.of(t).assumed for t in given):
+            value = self._result(name, function, args, kwargs, given, results[0])
         for tensor in results:
-            # Known of numbers and masks, and where all was known. The rest has the default.
-            small = tensor.numel() == 1 or tensor.dtype == torch.bool
             if value is not None and (small or not value.assumed):
                 part = written and tensor.nbytes < tensor.untyped_storage().nbytes()
                 self.note(tensor, replace(value, assumed=True) if part else value)
