@@ -20,7 +20,7 @@ from course.classroom.class_summary import (
     Student,
     device_of,
 )
-from course.classroom.submissions import Submission, mask
+from course.classroom.submissions import Submission
 
 _WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge
@@ -48,7 +48,8 @@ class _Dot:
 
 
 def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -> str:
-    """Return the page. Whatever a notebook says is text there; `names` shows the names of files."""
+    """Return the page. Whatever a notebook says is text there; with `names`, also what one student wrote."""
+    work = work if names else work.without_names or work
     students = {one.number: one for lesson in work.lessons for one in lesson.students}
     left = {one.file: place for place, one in enumerate(work.left_out, 1)}
 
@@ -73,7 +74,7 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
             {"x": _x(times), "label": _times(times)}
             for times in (0.001, 0.01, 0.1, 1, 10, 100, 1000)
         ],
-        error=lambda met: met.error.text if names else mask(met.error.text),
+        error=lambda met: met.error.text,
         who=lambda numbers: ", ".join(_who(students[number], names) for number in numbers),
         file=file,
         reason=reason,
@@ -82,6 +83,7 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
 
 def table(work: ClassWork, names: bool = False) -> str:
     """Return the same as CSV: a line a student and prediction or exercise. No cell is a formula."""
+    work = work if names else work.without_names or work
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL)
     writer.writerow(_HEAD)
@@ -89,12 +91,12 @@ def table(work: ClassWork, names: bool = False) -> str:
         for one in lesson.students:
             run = one.submission.record.run.id[:8] if one.submission.record else ""
             first = [_who(one, names), lesson.slug, device_of(one.submission), run]
-            for line in _lines(one, names):
+            for line in _lines(one):
                 writer.writerow([_harmless(cell) for cell in (*first, *line)])
     return out.getvalue()
 
 
-def _lines(student: Student, names: bool) -> Iterator[tuple]:
+def _lines(student: Student) -> Iterator[tuple]:
     submission = student.submission
     yield "notebook", "", "", submission.ran, "cells run", "", "", "", "; ".join(_notes(submission))
     for name, one in student.submission.predictions.items():
@@ -104,7 +106,7 @@ def _lines(student: Student, names: bool) -> Iterator[tuple]:
     for id, tried in student.submission.exercises.items():
         yield "exercise", id, "", "", "", "", tried.status, tried.tries, tried.message
     for error in student.submission.errors:
-        yield "error", error.id, "", "", "", "", "", "", error.text if names else mask(error.text)
+        yield "error", error.id, "", "", "", "", "", "", error.text
 
 
 def _harmless(cell: Any) -> str:
@@ -139,6 +141,8 @@ def _notes(submission: Submission) -> list[str]:
     notes = ["nothing was run"] if submission.untouched else []
     if submission.ran and submission.record is None and not submission.problems:
         notes.append("no record: the run did not reach its end")
+    if others := submission.copies:
+        notes.append(f"{others} other file{'s' * (others > 1)} with the same run: see below")
     return [*notes, *submission.problems]
 
 

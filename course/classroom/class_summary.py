@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colab_helpers import hardware
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
 from course.classroom import questions
+from course.classroom.anonymize import anonymize
 from course.classroom.questions import Question
 from course.classroom.submissions import CellError, Submission, counted, mask
 from course.config import Course
@@ -148,12 +149,16 @@ class LessonWork:
 
 @dataclass(frozen=True)
 class ClassWork:
-    """All that a class handed in; `left_out` are files that do not count, and `problems` say why."""
+    """All that a class handed in; `left_out` are files that do not count, and `problems` say why.
+
+    `without_names` is the same without anything that only one student wrote.
+    """
 
     lessons: tuple[LessonWork, ...]
     machines: tuple[Machine, ...]
     errors: tuple[ErrorGroup, ...]
     left_out: tuple[Submission, ...]
+    without_names: ClassWork | None = None
 
     @property
     def compared(self) -> list[tuple[str, list[str]]]:
@@ -170,6 +175,11 @@ class ClassWork:
 
 def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
     """Return what files say together; `handed` is what `submissions.read_folder` gives."""
+    hidden = _together(course, anonymize(course, handed))
+    return replace(_together(course, handed), without_names=hidden)
+
+
+def _together(course: Course, handed: Sequence[Submission]) -> ClassWork:
     students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
     built = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
     lessons = [

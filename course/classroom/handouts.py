@@ -103,9 +103,11 @@ def _name(lesson: Lesson, short: bool) -> str:
 def for_students(course: Course, lesson: Lesson, short: bool = False) -> NotebookNode:
     """Return a lesson's notebook without outputs and without solutions; `short` is for 45 minutes.
 
-    Of parts that those leave out, the code stays, folded: later cells and the record need it.
+    Of parts that those leave out, the code stays, folded: later cells and the record need it. Colab is
+    asked to leave its AI features off.
     """
     notebook = assemble.build(course, lesson)
+    notebook.metadata.setdefault("colab", {})["generative_ai_disabled"] = True
     notebook.cells = [
         cell for cell in notebook.cells if assemble.SOLUTION not in assemble.tags_of(cell)
     ]

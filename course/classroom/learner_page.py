@@ -10,7 +10,7 @@ from colab_helpers import _files, chip_rates, dated_facts
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
 from course.classroom import class_summary, submissions, template
-from course.classroom.untrusted_notebook import Notebook, parse
+from course.classroom.untrusted_notebook import Notebook, parse, text_of
 from course.config import Course
 from course.write import output_digests
 
@@ -60,7 +60,7 @@ def _learned(notebook: Notebook) -> Iterator[str]:
     for cell in notebook.cells:
         if "takeaways = {" in cell.source:
             for output in cell.outputs:
-                yield from "".join(output.get("text", "")).splitlines()
+                yield from text_of(output.get("text")).splitlines()
 
 
 def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str]]:

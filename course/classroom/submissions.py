@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,11 +37,14 @@ from course.classroom.untrusted_notebook import (
 from course.config import Course
 from course.write import assemble
 
-MOST_BYTES = 500 * 10**6  # of a file; a larger one is not opened
+MOST_BYTES = (
+    50 * 10**6
+)  # of a file; a larger one is not opened: reading takes 28 times as much memory
 _MOST_ERRORS, _MOST_PROBLEMS = 20, 5  # of a notebook
 _MOST_TEXT = 20_000  # letters of a traceback that are looked at
 _FEWEST_CELLS = 3  # that a lesson's notebook still has in common with the lesson
 _NOT_HANDED_IN = (".ipynb_checkpoints", "__MACOSX")
+_NBGRADERS = ("autograded", "feedback", "release", "source")
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Submission:
     ran: int = 0
     problems: tuple[str, ...] = ()
     same_as: str = ""
+    copies: int = 0  # other files with the same content or run
     saved: str = ""  # when the file was written, and how large it is
 
     @property
@@ -95,6 +100,8 @@ def read_folder(course: Course, folder: Path) -> list[Submission]:
         hidden = path.name.startswith("._") or path.name == ".DS_Store"
         if path.is_dir() or hidden or set(_NOT_HANDED_IN) & set(path.parts):
             continue
+        if _is_graders_copy(folder, path):
+            continue
         name = os.fsencode(path.relative_to(folder)).decode("utf-8", "replace")
         handed, digest = _read(known, path, name)
         run = handed.record.run.id if handed.record else ""
@@ -107,6 +114,15 @@ def read_folder(course: Course, folder: Path) -> list[Submission]:
             ]
         )
     return _without_copies(found, keys)
+
+
+def _is_graders_copy(folder: Path, path: Path) -> bool:
+    """Whether nbgrader made `path` of a file that stands beside it in `submitted`."""
+    parts = path.relative_to(folder).parts
+    return any(
+        part in _NBGRADERS and folder.joinpath(*parts[:place], "submitted").is_dir()
+        for place, part in enumerate(parts[:-1])
+    )
 
 
 def _saved(path: Path) -> str:
@@ -129,7 +145,11 @@ def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Subm
             same[place] = found[other].file
         for key in keys[place]:
             kept.setdefault(key, place if other is None else other)
-    return [replace(one, same_as=same.get(place, "")) for place, one in enumerate(found)]
+    copies = Counter(same.values())
+    return [
+        replace(one, same_as=same.get(place, ""), copies=copies[one.file])
+        for place, one in enumerate(found)
+    ]
 
 
 def recorded(handed: Submission) -> tuple[str, str]:

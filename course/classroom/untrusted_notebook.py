@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ class Notebook:
 
 def parse(content: bytes) -> Notebook:
     """Return the cells of a file, whatever else it holds. Raises ValueError where it holds none."""
+    if other := _what_else(content):
+        raise ValueError(other)
     data = json.loads(content.decode("utf-8-sig", "replace"))
     if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
         raise ValueError("no list of cells")
@@ -42,6 +45,24 @@ def parse(content: bytes) -> Notebook:
     if b"\\ud" in content.lower():  # halves of letters, which no file can hold
         data = _whole(data)
     return Notebook(tuple(_cell(cell) for cell in data["cells"] if isinstance(cell, dict)))
+
+
+def _what_else(content: bytes) -> str:
+    """What a file is that is handed in for a notebook now and then; "" for none of these."""
+    start = content[:2000].lstrip().lower()
+    if not content.strip(b"\0 \t\r\n"):
+        return "it is empty"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or start[1:2] == b"\0":
+        return "it is in UTF-16: save it as UTF-8, as Jupyter and Colab do"
+    if start.startswith((b"<!doctype", b"<html")):
+        return "it is a web page, such as a login, saved in the notebook's place"
+    if start.startswith(b"version https://git-lfs"):
+        return "it is a pointer of Git LFS: git lfs pull fetches the file itself"
+    if re.search(rb"^(<<<<<<<|>>>>>>>) ", content, re.MULTILINE):
+        return "a merge conflict of Git is in it: <<<<<<< and >>>>>>>"
+    if start.startswith(b"{") and b'"doc_id"' in start and b'"cells"' not in start:
+        return "it is a shortcut to a file on Google Drive"
+    return ""
 
 
 def _whole(value: Any) -> Any:

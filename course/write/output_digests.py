@@ -67,5 +67,6 @@ def pictures(outputs: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _alt_text(output: Mapping[str, Any]) -> str:
-    image = output.get("metadata", {}).get("image/png")
+    metadata = output.get("metadata")
+    image = metadata.get("image/png") if isinstance(metadata, Mapping) else None
     return str(image.get("alt", "")) if isinstance(image, Mapping) else ""

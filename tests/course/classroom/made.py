@@ -161,7 +161,7 @@ def _moved(notebook):
 def _much_output(notebook):
     line = "x" * 99 + "\n"
     code = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
-    code["outputs"].append({"output_type": "stream", "name": "stdout", "text": [line] * 2_000_000})
+    code["outputs"].append({"output_type": "stream", "name": "stdout", "text": [line] * 400_000})
 
 
 def _hostile(notebook):

@@ -9,6 +9,7 @@ import unicodedata
 
 import pytest
 
+from colab_helpers._output import RECORD_MIME
 from course.__main__ import main
 from course.classroom import class_page, class_summary, submissions
 from course.config import load
@@ -56,7 +57,8 @@ def test_every_row_is_right(read):
 
 
 def test_hostile_text_is_text(read):
-    page, _ = read[2]
+    page = class_page.page(read[1], read[0], names=True)
+    assert "onerror" not in read[2][0]  # it is one student's own
     assert "<script" not in page and "<img" not in page and "onerror=alert" in page
     assert (
         "&lt;script&gt;" in page
@@ -69,7 +71,8 @@ def test_no_cell_of_the_table_is_a_formula(read):
     assert len({len(row) for row in rows}) == 1 and ";" not in read[2][1]
     plain = [unicodedata.normalize("NFKC", cell).lstrip() for row in rows for cell in row]
     assert not [cell for cell in plain if cell.startswith(("=", "@", "+"))]
-    assert any(cell.startswith("'=HYPERLINK") for row in rows for cell in row)
+    named = csv.reader(io.StringIO(class_page.table(read[1], names=True)))
+    assert any(cell.startswith("'=HYPERLINK") for row in named for cell in row)
 
 
 def test_who_was_off_by_ten_and_in_which_direction(read):
@@ -260,3 +263,126 @@ def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
     work = class_summary.summarize(COURSE, handed)
     assert "lovelace" not in class_page.page(work, handed) + class_page.table(work)
     assert "lovelace" in class_page.page(work, handed, names=True)
+
+
+WORDS = "Zelda Quux", "/home/zelda.quux/hw", "zelda-quux-laptop"
+
+
+def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
+    """A name in every place of a notebook that holds text."""
+    name, path, host = WORDS
+    notebook = json.loads(made.submission(f"{name}.ipynb", said={"ladder_gains": 10}).content)
+    record = record_of(notebook)
+    record["device"], record["platform"] = f"NVIDIA of {host}", name
+    record["values"] = {"x": {"number": 1.0, "unit": name, "meaning": f"by {name}"}}
+    record["predictions"] = {"ladder_gains": {"guess": name, "measured": path, "unit": name}}
+    wrong = {
+        "kind": "exercise",
+        "exercise": "03.fix",
+        "status": "wrong",
+        "message": f"{path}: {name}",
+    }
+    for _, handed in made.handed(notebook, "exercise"):
+        handed.update(status="wrong", message=f"By {name}, in {path}")
+    error = {"output_type": "error", "ename": "ValueError", "evalue": f"{name} at {path}"}
+    mine = {"output_type": "display_data", "data": {RECORD_MIME: wrong}, "metadata": {}}
+    notebook["cells"][4]["outputs"] = [error, mine]
+    notebook["metadata"]["authors"] = [{"name": name}]
+    handed = read_one(tmp_path, notebook, f"{name}.ipynb")
+    (tmp_path / f"{name}, broken.ipynb").write_text(name)
+    handed = submissions.read_folder(COURSE, tmp_path)
+    work = class_summary.summarize(COURSE, handed)
+    shown = (class_page.page(work, handed) + class_page.table(work)).lower()
+    assert not [word for word in ("zelda", "quux", "laptop", "/home") if word in shown]
+    assert "valueerror" in shown and "another device" in shown
+    assert "zelda" in class_page.page(work, handed, names=True).lower()
+
+
+def test_what_several_were_told_is_shown(tmp_path):
+    for name in ("a", "b", "c"):
+        notebook = json.loads(made.submission(name).content)
+        for _, handed in made.handed(notebook, "exercise"):
+            told = "It adds." if name != "c" else "It's mine alone."
+            handed.update(status="wrong", message=told)
+        record_of(notebook)["run"]["id"] = name * 8
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
+    handed = submissions.read_folder(COURSE, tmp_path)
+    work = class_summary.summarize(COURSE, handed)
+    shown = class_page.page(work, handed)
+    assert "It adds." in shown and "alone" not in shown
+
+
+def test_both_sides_of_a_copy_are_flagged(tmp_path):
+    notebook = json.loads(made.submission("a").content)
+    for name in ("anna", "bob", "carla"):
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook) + " " * len(name))
+    handed = submissions.read_folder(COURSE, tmp_path)
+    assert sorted(one.copies for one in handed) == [0, 0, 2]
+    work = class_summary.summarize(COURSE, handed)
+    assert "2 other files with the same run" in class_page.page(work, handed)
+    assert class_page.page(work, handed).count("the same as student") == 2
+
+
+def test_of_nbgraders_folders_what_was_submitted_counts(tmp_path):
+    for place, folder in enumerate(("submitted", "autograded", "feedback", "source")):
+        notebook = json.loads(made.submission("a").content)
+        record_of(notebook)["run"]["id"] = f"{place}" * 8
+        path = tmp_path / "course" / folder / "ada" / "ps1" / "lesson.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(notebook))
+    alone = tmp_path / "other" / "source" / "lesson.ipynb"  # nobody's nbgrader
+    alone.parent.mkdir(parents=True)
+    alone.write_text(made.submission("b").content)
+    found = [one.file for one in submissions.read_folder(COURSE, tmp_path)]
+    assert found == ["course/submitted/ada/ps1/lesson.ipynb", "other/source/lesson.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (b" \n\0\0", "it is empty"),
+        ('{"cells": []}'.encode("utf-16"), "it is in UTF-16"),
+        ('{"cells": []}'.encode("utf-16-le"), "it is in UTF-16"),
+        (b"\n<!DOCTYPE html><title>Sign in</title>", "it is a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS"),
+        (b'{"cells": [\n<<<<<<< HEAD\n{}\n=======\n>>>>>>> main\n]}', "a merge conflict of Git"),
+        (
+            b'{"url": "https://drive.google.com/x", "doc_id": "1"}',
+            "a shortcut to a file on Google Drive",
+        ),
+    ],
+)
+def test_what_is_no_notebook_is_named_as_what_it_is(tmp_path, content, said):
+    (tmp_path / "a.ipynb").write_bytes(content)
+    [handed] = submissions.read_folder(COURSE, tmp_path)
+    assert said in handed.problems[0]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda output: output.update(output_type="stream", name="stdout", text=[1, None]),
+        lambda output: output.update(metadata=[1]),
+        lambda output: output.update(data=[1]),
+        lambda output: output.update(data={"image/png": "AAAA"}, metadata={"image/png": 3}),
+    ],
+)
+def test_a_learners_own_page_survives_what_the_class_page_survives(tmp_path, spoil):
+    notebook = json.loads(made.submission("a").content)
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            if RECORD_MIME not in output.get("data", {}):
+                spoil(output)
+        if "takeaways = {" in "".join(cell["source"]):
+            cell["outputs"] = [{}]
+            spoil(cell["outputs"][0])
+    (tmp_path / "a.ipynb").write_text(json.dumps(notebook))
+    assert main(["results", str(tmp_path)]) == 0
+
+
+def test_a_file_of_more_than_fifty_megabytes_is_not_opened(tmp_path):
+    with (tmp_path / "a.ipynb").open("wb") as file:
+        file.truncate(submissions.MOST_BYTES + 1)
+    [handed] = submissions.read_folder(COURSE, tmp_path)
+    assert handed.problems == ("larger than 50 MB: not opened",)

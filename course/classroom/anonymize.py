@@ -1,0 +1,111 @@
+"""What files say, without anything that only one student wrote: names, paths, messages, free text.
+
+What stays is the course's own: its questions, choices, units and judges' words, names of chips and errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from colab_helpers import hardware
+from colab_lessons import reference
+from colab_lessons.predictions import Prediction
+from colab_lessons.reference import Record
+from colab_lessons.run_history import Run, Tried
+from course.classroom import questions
+from course.classroom.submissions import CellError, Submission, mask
+from course.config import Course
+from course.write import assemble
+
+_PROCESSOR = re.compile(
+    r"(AMD|Intel|Apple|Arm|ARM|Google|Ampere|AWS)( [A-Z][\w-]{1,12}){1,3}(, \d+ cores?)?"
+)
+_ERROR = re.compile(r"[A-Za-z_][\w.]{0,60}(?=:|$)")
+
+
+def anonymize(course: Course, handed: Sequence[Submission]) -> list[Submission]:
+    """Return `handed` with numbers for files, and without what only one student wrote."""
+    files = {one.file: f"file {place}" for place, one in enumerate(handed, 1)}
+    choices = _choices(course)
+    said = Counter(
+        (one.lesson, id, mask(tried.message))
+        for one in handed
+        if not one.same_as
+        for id, tried in one.exercises.items()
+    )
+    return [_without_words(one, files, choices, said) for one in handed]
+
+
+def _without_words(
+    one: Submission,
+    files: Mapping[str, str],
+    choices: Mapping[str, set[str]],
+    said: Mapping[tuple, int],
+) -> Submission:
+    kept = {
+        id: replace(tried, message=_shared(one, id, tried, said))
+        for id, tried in one.exercises.items()
+    }
+    return replace(
+        one,
+        file=files[one.file],
+        same_as=files.get(one.same_as, ""),
+        record=_record(one.record) if one.record else None,
+        predictions={n: _prediction(p, choices.get(n, set())) for n, p in one.predictions.items()},
+        exercises=kept,
+        errors=tuple(map(_error, one.errors)),
+        problems=tuple(mask(text.partition(": ")[0]) for text in one.problems),
+    )
+
+
+def _choices(course: Course) -> dict[str, set[str]]:
+    """The answers that each question of the course offers."""
+    return {
+        question.name: set(question.choices)
+        for lesson in course.lessons
+        for question in questions.predictions_in(assemble.build(course, lesson))
+    }
+
+
+def _shared(one: Submission, id: str, tried: Tried, said: Mapping[tuple, int]) -> str:
+    """The judge's words, if more than one student got them; what one alone got may quote them."""
+    words = mask(tried.message)
+    return words if said[one.lesson, id, words] > 1 else "what nobody else was told"
+
+
+def _prediction(one: Prediction, choices: set[str]) -> Prediction:
+    guess, measured = (
+        value if not isinstance(value, str) or value in choices else "another answer"
+        for value in (one.guess, one.measured)
+    )
+    return replace(one, guess=guess, measured=measured, unit=one.unit if len(one.unit) <= 8 else "")
+
+
+def _record(record: Record) -> Record:
+    known = {
+        value.meaning for own in reference.load(record.lesson) for value in own.values.values()
+    }
+    run = record.run.id if re.fullmatch(r"[0-9a-f-]{1,40}", record.run.id) else ""
+    return replace(
+        record,
+        device=_device(record.device),
+        values={key: value for key, value in record.values.items() if value.meaning in known},
+        run=Run(run, "", ""),
+        predictions={},
+        exercises={},
+    )
+
+
+def _device(name: str) -> str:
+    chip = hardware.find_chip(name)
+    if chip is not None:
+        return chip.name
+    return name if _PROCESSOR.fullmatch(name) else "another device"
+
+
+def _error(error: CellError) -> CellError:
+    kind = _ERROR.match(error.text)
+    return replace(error, text=kind[0] if kind else "an error")
