@@ -202,7 +202,7 @@ figures.race(
 # The line is flat for a thousandfold. Down there you don't pay for arithmetic, you pay for 300 calls, and a call costs the same
 # for one number as for a thousand.
 #
-# The GPU's line stays flat for longer, but it lies higher, because its calls cost more. So it takes a crowd of some hundred thousand before
+# The GPU's line stays flat for longer, but it lies higher, because its calls cost more. So it takes a larger crowd before
 # the GPU wins. On the right, memory sets the pace. A T4 moves 240 GB/s, and one core far less. Your line jumps where the numbers
 # outgrow its caches, which is lesson 02's subject.
 #

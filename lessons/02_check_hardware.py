@@ -161,7 +161,7 @@ for name, (work, moved) in tasks.items():
     print(f"{name:>17}: {moved / bandwidth / taken_here:4.0%} of what is possible")
 
 # %% [markdown]
-# The first two are near 100 %, so nothing is wrong with them. The second still takes longer, because it has twice the bytes to move. The
+# The nearer to 100 %, the less there is to gain. The second takes longer than the first, because it has twice the bytes to move. The
 # third jumps through memory, uses a small part of what each fetch brings, and gets in the way of its own cache. The fourth spends its time on calls.
 #
 # Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % when something always runs.

@@ -327,7 +327,7 @@ figures.bars(
 )
 
 # %% [markdown]
-# It isn't perfect. All 32 photos share one crop, and converting them takes about as long as training here. A GPU does that in no time. If your photos don't fit, shrink them
+# It isn't perfect. All 32 photos share one crop, and converting them takes a good part of the time that's left. If your photos don't fit, shrink them
 # once and store them shrunk.
 # A `DataLoader` with `num_workers` decodes in several processes, which helps where there are cores to spare. Colab's free machine has two.
 

@@ -202,10 +202,10 @@ figures.ratios(
 )
 
 # %% [markdown]
-# The rule is off by factors. Images leave an activation at each pixel, and a large vocabulary a score for each word at each place. The wide layers are the other case. There the optimizer's step is the peak, with two
-# temporary copies of the largest weight.
+# The rule is off by factors. Images leave an activation at each pixel, and a large vocabulary a score for each word at each place. The wide layers are the other case. There the optimizer's step is the peak: its
+# temporary copies of weights come on top.
 #
-# The rehearsal sees all that. It misses a library's own buffers, about a tenth for the two networks with convolutions on this CPU. On a GPU, CUDA and its libraries take some hundred MB. So leave a tenth free, or two.
+# The rehearsal sees all that. It misses the buffers that convolutions take inside their kernels, on a CPU and on a GPU. CUDA and its libraries take some hundred MB more. So leave a tenth free, and a quarter for a network of convolutions.
 #
 # To rehearse for a GPU on your laptop, pass `foreach=True`. On CUDA, Adam updates all weights together by default, so its temporary arrays are larger.
 
@@ -273,7 +273,7 @@ optimizer.zero_grad()
 with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
     start = meter.allocated
     try:
-        training_step(2 * fits)
+        training_step(3 * fits // 2)
     except torch.OutOfMemoryError:
         optimizer.zero_grad()
         torch.cuda.empty_cache()  # hands free segments back; without CUDA it does nothing
@@ -302,7 +302,7 @@ def step_or_not(rows):
 optimizer.zero_grad()
 with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
     start = meter.allocated
-    if not step_or_not(2 * fits):
+    if not step_or_not(3 * fits // 2):
         optimizer.zero_grad()
         torch.cuda.empty_cache()
         left_behind = meter.allocated - start
@@ -311,7 +311,7 @@ with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
 print(f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}")
 
 # %% [markdown]
-# The error holds a *traceback*, the traceback holds the functions it went through, and those hold your tensors. It's the same when a cell stops with an error. IPython keeps it, and the card stays
+# The error holds a *traceback*, the traceback holds the functions it went through, and those hold your tensors. Here it's the loss function's input, the scores for every word. It's the same when a cell stops with an error. IPython keeps it, and the card stays
 # full for the next cell. Run `1/0` in a cell of its own, and then `gc.collect()`. A new error takes the old one's place.
 #
 # And if the memory ran out in `optimizer.step()`, some weights have changed already. Then load your last checkpoint.
@@ -469,8 +469,8 @@ figures.bars(
 )
 
 # %% [markdown]
-# Each has its price. Accumulating changes nothing if the parts have equal weight, unless the network has BatchNorm. More parts than four would lower the peak further, until they're too small to keep a GPU busy. Checkpointing costs time, because each block runs forward twice.
-# Autocast can even be faster, on a chip with units for 16 bits. It saves little memory here, because the loss converts the scores back to float32.
+# Each has its price, and prices differ from chip to chip. Accumulating leaves the result as it is if the parts have equal weight, unless the network has BatchNorm. More parts than four would lower the peak further, until they're too small to keep the chip busy. Checkpointing runs each block
+# forward twice, which takes up to a third longer where arithmetic sets the pace. Autocast is faster on a chip with units for 16 bits, and many times slower on one without. It saves little memory here, because the loss converts the scores back to float32.
 #
 # With a large vocabulary the scores are the bill, so chunk them. And if parameters are the bill, change the optimizer. `bitsandbytes` keeps Adam's averages in 8 bits, so each parameter costs 10 bytes instead of 16.
 

@@ -281,7 +281,7 @@ figures.panels(
 )
 
 # %% [markdown]
-# Follow the line of fp16 in each panel. The 18 layers stay at guessing from the start. The other two learn, as long as the loss isn't much smaller, and then they fall off as well. Each network has its cliff, and you don't know where yours is.
+# Follow the line of fp16 in each panel. The 18 layers never get below guessing, and can end far above it. The other two learn, as long as the loss isn't much smaller, and then they fall off as well. Each network has its cliff, and you don't know where yours is.
 #
 # The scaler begins sixteen powers of two away from it. That saves the second and third network even at the right end. The first needs it from the start. So whenever you train in fp16, use one. It costs next to nothing.
 #

@@ -329,7 +329,7 @@ print(f"With only the model, the loss goes from {before:.2f} at the resume to {f
 print(f"Outside luck: {', '.join(outside) or 'none'}. With nothing forgotten, {differ_after} of {len(whole)} scores differ.")
 
 # %% [markdown]
-# So that's the answer. Resumed from the model alone, seventy steps of training made it worse than before.
+# So that's the answer. Resumed from the model alone, seventy steps of training were for nothing, or worse than nothing.
 #
 # Without its averages AdamW behaves as if it had never seen a gradient, and takes large steps at full learning rate. We chose the moment so that it hurts: the schedule is near its peak. A forgotten schedule warms up again, and at the end its rate is still high when it should be almost zero.
 #

@@ -126,7 +126,7 @@ def made(event):
 
 
 def calls(found):  # without the profiler's own, and without waiting for the GPU at the end
-    return [event for event in found.key_averages() if event.device_type.name == "CPU" and not event.key.startswith(("[", "cudaDevice"))]
+    return [event for event in found.key_averages() if event.device_type.name == "CPU" and not event.key.startswith(("[", "cudaDevice", "Activity Buffer"))]
 
 
 def table(found, rows=5):
@@ -160,7 +160,7 @@ figures.trace(step.events(), title="A healthy step: a few long calls")
 # %% [markdown] tags=["minutes-29", "short-26"]
 # ## Five patients
 #
-# Five pieces of code, each several times slower than it must be. Look at the profile, say what's wrong, and only then read on. Leave the folded cells closed until you have guessed.
+# Five pieces of code, each slower than it must be. Look at the profile, say what's wrong, and only then read on. Leave the folded cells closed until you have guessed.
 #
 # ### The first
 
@@ -234,7 +234,7 @@ def grow():
 cure("growing", patient_2, grow)
 
 # %% [markdown]
-# A few hundred calls aren't alarming. More than a gigabyte for a result of 7 MB is. Always look at the bytes, too.
+# The number of calls isn't what's alarming. More than a gigabyte for a result of 7 MB is. Always look at the bytes, too.
 #
 # ### The third
 

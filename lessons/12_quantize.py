@@ -167,7 +167,7 @@ figures.panels(
 )
 
 # %% [markdown]
-# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less at least doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others. With 2 bits the networks even answer `=`, which is one of the twelve signs they know.
+# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less at least doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others.
 #
 # Smaller groups move the cliff to the right, but they aren't free. A 16-bit scale for 16 weights adds one bit to each. Compare the two lines that spend 4 bits in all: little is left of what groups gained at 3. A scale for a row costs a quarter of a bit, and with it 4 bits lose next to nothing.
 #
@@ -329,13 +329,13 @@ for rows in (1, 64):
     ways = {"32 bits": lambda: x @ w.T, "8 bits": lambda: x @ (codes * scale).T, "multiplying back alone": lambda: codes * scale}
     times = benchmark.compare(ways, budget=SECONDS)
     gains[rows] = times["32 bits"].median / times["8 bits"].median
-    print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.1f} ms" for name, found in times.items()))
+    print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.3g} ms" for name, found in times.items()))
 t4 = chip_rates.rates("T4")  # as others measured it
 memory, multiply = t4["memory"].value, t4["fp16"].value
 print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
 
 # %% [markdown]
-# It's slower. On a CPU nearly all of the time goes into multiplying back, and much more of it than the bytes explain. On a GPU it's slower as well: by its bytes, a T4 would need a bit more than twice the time of 32 bits. You saved memory and paid with time.
+# It's slower. On a CPU nearly all of the time goes into multiplying back, and much more of it than the bytes explain. On a GPU it's slower as well: by its bytes alone, a T4 would need a bit more than twice the time of 32 bits. You saved memory and paid with time.
 #
 # A *fused* kernel does better. It converts each weight in a register, right before the multiplication, so only the small weights travel. With few rows, bytes are what decides. Let's calculate it for a T4, from the two numbers above.
 #

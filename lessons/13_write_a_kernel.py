@@ -290,7 +290,6 @@ boehm = published_results.get("sgemm-a6000")
 names = ("across", "along", "tiled", "NVIDIA's library")
 figures.bars(dict(zip(names, boehm.y)), unit="FLOP/s", title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022")
 
-# %% [markdown]
 # %%
 # needs: numba
 for name, speed in zip(("across", "along", "tiled"), boehm.y):
@@ -446,13 +445,13 @@ for name, way in {"with the table": with_table, "without it": attend}.items():
     with memory.track(device) as meter:
         way(q, k, v)
     peaks[name], seconds[name] = meter.peak, benchmark.measure(lambda: way(q, k, v), budget=0.3).best
-    print(f"{name:>14}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.0f} ms")
+    print(f"{name:>14}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms")
 table_gap = (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0]).abs().max().item()
 smaller = peaks["with the table"] / peaks["without it"]
 print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
 
 # %% [markdown]
-# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory, and you gain memory, but no time.
+# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory and launches kernels of its own. You gain memory, and whether you pay with time depends on the chip.
 
 # %% [markdown] tags=["minutes-11", "short-3"]
 # ## Puzzles

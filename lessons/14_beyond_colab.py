@@ -497,7 +497,6 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```bash
-# #!/bin/bash
 # # run.sh, started with:  setsid bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 10h, from outside
 # # before: chmod 700 ~, and read -s HF_TOKEN; export HF_TOKEN           never on a command line
 # timeout -k 30 ${LIMIT:-9h} bash -c '
