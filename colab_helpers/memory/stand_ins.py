@@ -79,6 +79,8 @@ class StandIns:
 
     def of(self, tensor: torch.Tensor) -> StandIn:
         """Return the number that `tensor` stands for."""
+        if not _plain(tensor):
+            return StandIn(_default(tensor.dtype), True)
         constant = getattr(tensor, "constant", None)
         if constant is not None and constant.numel() == 1:
             with unset_fake_temporarily():

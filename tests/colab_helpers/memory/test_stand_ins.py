@@ -158,9 +158,24 @@ def test_the_backward_pass_of_a_recurrent_layer_counts_what_it_takes_inside(how,
     assert found.peak == pytest.approx(peak_bytes(net, loss_of, rows, optimizer), rel=0.03)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
 def test_products_of_sparse_matrices_are_named():
     table = torch.eye(50).to_sparse()
     net = nn.Linear(64, 8)
     found = trace(lambda rows: torch.sparse.mm(table, net(torch.randn(50, 64))).sum(), net)
     assert found.uncounted and "sparse" in str(found)
     assert not trace(lambda rows: through(torch.randn(rows, 64))).uncounted
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+@pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.SparseAdam, torch.optim.Adagrad])
+def test_sparse_gradients_are_traced(kind, layer):
+    table = getattr(nn, layer)(3000, 16, sparse=True)
+    optimizer = kind(table.parameters(), 0.1)
+
+    def loss_of(rows):
+        return table(torch.randint(3000, (rows, 5))).square().mean()
+
+    found = memory.footprint(table, loss_of, 16, optimizer)
+    assert found.peak == pytest.approx(peak_bytes(table, loss_of, 16, optimizer), rel=0.05)
