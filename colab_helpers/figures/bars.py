@@ -78,7 +78,8 @@ def bars(
         # Over the whole picture: beside long names there is no room for a long title.
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.set_xscale("log" if log else "linear")
-        axes.set_xlim(min(values.values()) / 3 if log else 0, top * (6 if log else 1.25))
+        least = min((value for value in values.values() if value > 0), default=1.0)
+        axes.set_xlim(least / 3 if log else 0, (top or 1.0) * (6 if log else 1.25))
         if not log:
             fit_numbers(numbers, figure, axes)
         if limits:

@@ -80,6 +80,8 @@ def lines(
         known = {name: [value for value in y if value == value] for name, y in curves.items()}
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
+            if y
+            else f"{name} without a value"
             for name, y in known.items()
         )
         credit = give_credit(figure, published)

@@ -1,4 +1,5 @@
 import io
+import math
 
 import matplotlib
 import matplotlib.image
@@ -280,3 +281,14 @@ def test_a_trace_has_a_lane_for_each_depth_and_names_what_takes_most_time(axes_o
     assert lanes[0] == "Python" and 2 <= len(lanes) <= 4 and set(lanes[1:]) == {""}
     assert "aten::mm" in figures.trace(profile.events(), title="T").alt
     assert "aten::mm" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_that_cannot_be_drawn_are_told_and_break_nothing():
+    nothing = [math.nan, math.nan]
+    drawn = figures.lines(
+        [1, 2], {"none": nothing, "one": [1.0, math.nan]}, title="t", xlabel="x", ylabel="y"
+    )
+    assert "none without a value" in drawn.alt and "one from 1" in drawn.alt
+    assert figures.bars({"a": 0.0, "b": 1.0}, unit="s", title="t", log=True).alt
+    assert figures.bars({"a": 0.0}, unit="s", title="t").alt
