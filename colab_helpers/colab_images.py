@@ -67,11 +67,26 @@ def is_older(version: str, than: str) -> bool:
 
     `version` and `than` are as packages write them, such as "2.11.0+cu130".
 
-    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6")
-    (True, False)
+    Release candidates and nightly builds come before their release.
+
+    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6"), is_older("2.6.0rc1", "2.6")
+    (True, False, True)
     """
-    own, other = numbers(version), numbers(than)
-    return version[:1].isdecimal() and own[: len(other)] < other
+    if not version[:1].isdecimal():
+        return False
+    release, unfinished = _release(version)
+    other, other_unfinished = _release(than)
+    return (release, not unfinished) < (other, not other_unfinished)
+
+
+def _release(version: str) -> tuple[tuple[int, ...], bool]:
+    """The numbers of a release without zeros at the end, and whether it is a version before it."""
+    text = version.split("+")[0]
+    digits, rest = re.match(r"((?:\d+\.?)*)(.*)", text).groups()  # type: ignore[union-attr]
+    found = [int(part) for part in digits.split(".") if part]
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found), bool(re.match(r"\.?(a|b|rc|dev|alpha|beta|pre)", rest))
 
 
 @functools.cache
