@@ -17,7 +17,3 @@ VERSIONS = """
 def test_versions_are_in_the_order_of_packaging(one, other):
     public = [Version(version.split("+")[0]) for version in (one, other)]
     assert colab_images.is_older(one, other) == (public[0] < public[1])
-
-
-def test_what_has_no_numbers_is_not_older():
-    assert not colab_images.is_older("main", "2.6")

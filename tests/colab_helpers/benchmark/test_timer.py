@@ -256,13 +256,6 @@ def test_work_that_was_not_done_is_not_timed(work, said, way):
             benchmark.compare({"mine": work}, budget=0.01)
 
 
-def test_an_iterator_that_runs_out_leaves_what_was_measured():
-    batches = iter(range(40))
-    with pytest.raises(benchmark.MeasurementError, match="ran out") as caught:
-        benchmark.measure(lambda: time.sleep(0.002 + 0 * next(batches)), budget=1)
-    assert caught.value.partial.times
-
-
 def test_nothing_is_faster_than_a_call_that_took_no_measurable_time():
     with pytest.raises(ValueError, match="more repeats"):
         benchmark.speedup(benchmark.Measurement((1.0,)), benchmark.Measurement((0.0, 0.0)))

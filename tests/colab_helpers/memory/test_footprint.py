@@ -176,19 +176,6 @@ def test_what_a_forward_pass_writes_into_a_module_is_put_back():
     step(lambda n: model(torch.ones(n, 4)).sum(), 4, optimizer)
 
 
-def test_a_step_may_ask_for_values():
-    model = nn.Linear(2, 2)
-    asked = []
-
-    def forward(rows):
-        loss = model(torch.ones(rows, 2)).sum()
-        asked.append((loss.item(), int(torch.randint(5, ())), bool(loss > 3)))
-        return loss
-
-    memory.footprint(model, forward, 8, torch.optim.SGD(model.parameters(), 0.1))
-    assert asked == [(0.5, 1, False)] * 2  # 0.5 is not above 3
-
-
 def test_a_model_too_large_for_this_machine_is_rehearsed():
     with torch.device("meta"):
         model = nn.Sequential(*(nn.Linear(50_000, 50_000, bias=False) for _ in range(4)))

@@ -112,11 +112,6 @@ def test_loaders_with_workers_are_refused_and_lose_no_batch(make):
     assert loss_of(8).isfinite()
 
 
-def test_a_loader_without_workers_is_read():
-    loader = DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8)
-    assert trace(lambda rows: through(next(iter(loader))[0])).peak > 0
-
-
 def test_nested_tensors_are_refused_in_words():
     def loss_of(rows):
         ragged = torch.nested.nested_tensor([torch.randn(i + 1, 64) for i in range(rows)])

@@ -131,12 +131,6 @@ def test_inference_mode_hides_no_products():
     assert plan.trace_step(model, read, 8, None).flops == 2 * 8 * 100 * 100
 
 
-def test_sparse_gradients_are_rehearsed():
-    table = nn.Embedding(1000, 16, sparse=True)
-    work = training_of(table, lambda rows: torch.zeros(rows, dtype=torch.long))
-    assert work.footprint.gradients < work.footprint.parameters
-
-
 def test_a_number_changed_in_place_is_read_and_written():
     def double(rows):
         x = torch.empty(rows)

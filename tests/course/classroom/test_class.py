@@ -251,20 +251,6 @@ def test_of_two_files_with_one_record_the_one_that_was_saved_last_counts(tmp_pat
     assert counted.file == "b.ipynb"
 
 
-def test_a_name_in_a_path_of_an_error_is_not_shown(tmp_path):
-    error = {
-        "output_type": "error",
-        "ename": "OSError",
-        "evalue": "no file /home/ada.lovelace/a b.csv",
-    }
-    notebook = json.loads(made.submission("a").content)
-    notebook["cells"][4]["outputs"] = [error]
-    handed = read_one(tmp_path, notebook)
-    work = class_summary.summarize(COURSE, handed)
-    assert "lovelace" not in class_page.page(work, handed) + class_page.table(work)
-    assert "lovelace" in class_page.page(work, handed, names=True)
-
-
 WORDS = "Zelda Quux", "/home/zelda.quux/hw", "zelda-quux-laptop"
 
 
