@@ -94,13 +94,19 @@ def test_a_loss_can_be_printed(shown, capsys):
         format(torch.zeros(3), ".2f")  # outside, PyTorch's own rule holds again
 
 
+#: A fork of this process could have threads of other frameworks, which other tests have loaded.
+APART = {"multiprocessing_context": "spawn"}
+
+
 def loader_made_before():
-    batches = iter(DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=1))
+    batches = iter(
+        DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=1, **APART)
+    )
     return lambda rows: through(next(batches)[0])
 
 
 def loader_made_inside():
-    loader = DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=2)
+    loader = DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=1, **APART)
     return lambda rows: through(next(iter(loader))[0])
 
 
