@@ -200,18 +200,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    parser.add_argument("--device", type=torch.device, default=found or torch.device("cpu"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    device = torch.device(options.device) if options.device else _best_device()
     recipe = Recipe(steps=options.steps, learning_rate=options.learning_rate, seed=options.seed)
-    run = Run(recipe, options.folder, device)
+    run = Run(recipe, options.folder, options.device)
     run.train(lambda line: print(line, flush=True))
     torch.save(run.model.state_dict(), options.folder / "weights.pt")
     about = {
         "date": date.today().isoformat(),
         "device": str(
-            hardware.list_devices().main if device.type != "cpu" else hardware.list_devices().cpu
+            hardware.list_devices().main
+            if options.device.type != "cpu"
+            else hardware.list_devices().cpu
         ),
         "threads": torch.get_num_threads(),
         "torch": str(torch.__version__),
@@ -219,11 +221,6 @@ def main() -> None:
     }
     record = {**about, **asdict(recipe), **run.record}
     print(_files.write(options.folder / "record.json", json.dumps(record, indent=1).encode()))
-
-
-def _best_device() -> torch.device:
-    found = torch.accelerator.current_accelerator(check_available=True)
-    return found or torch.device("cpu")
 
 
 if __name__ == "__main__":
