@@ -115,7 +115,7 @@ def formatted_like_numbers() -> Iterator[None]:
     """Let `f"{loss:.3f}"` print what `loss.item()` gives, as for a real tensor."""
 
     def format_number(tensor: FakeTensor, how: str) -> str:
-        return format(tensor.item() if tensor.dim() == 0 else object.__repr__(tensor), how)
+        return format(tensor.item(), how) if tensor.dim() == 0 else object.__format__(tensor, how)
 
     FakeTensor.__format__ = format_number  # type: ignore
     try:
@@ -222,7 +222,7 @@ def _frozen(thing: Any) -> Any:
 def _kept_by_layer(shapes: tuple, settings: tuple) -> int:
     """Run the real layer once, and see what it keeps."""
     with unset_fake_temporarily(), torch.enable_grad():
-        *_, workspace = _run_layer([torch.zeros(shape) for shape in shapes], settings)
+        *_, workspace = _RECURRENT(*(torch.zeros(shape) for shape in shapes), *settings)
         return workspace.untyped_storage().nbytes()
 
 
@@ -235,7 +235,7 @@ def _taken_by_backward(shapes: tuple, settings: tuple) -> int:
     reverse, sizes, mode, hidden, layers, biases, both, batch_first, train = layer
     with unset_fake_temporarily(), torch.enable_grad():
         given = [_zeros(shapes[0], in_order), *(torch.zeros(shape) for shape in shapes[1:])]
-        *outputs, workspace = _run_layer(given, layer)
+        *outputs, workspace = _RECURRENT(*given, *layer)
         slopes = [
             None if order is None else _zeros(one.shape, order)
             for one, order in zip(outputs, slopes_in_order, strict=True)
@@ -247,10 +247,8 @@ def _taken_by_backward(shapes: tuple, settings: tuple) -> int:
                 batch_first, workspace,
             )  # fmt: skip
         events = seen.profiler.kineto_results.events()
-        sizes_in_order = [
-            e.nbytes() for e in sorted(events, key=lambda e: e.start_ns()) if e.nbytes()
-        ]
-        peak = max(accumulate(sizes_in_order, initial=0))
+        in_time = sorted(events, key=lambda event: event.start_ns())
+        peak = max(accumulate((event.nbytes() for event in in_time), initial=0))
         return max(0, peak - sum(t.nbytes for t in results))
 
 
@@ -272,7 +270,3 @@ def _silent_stderr() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nothing)
-
-
-def _run_layer(given: list[torch.Tensor], settings: tuple) -> tuple:
-    return _RECURRENT(*given, *settings)

@@ -127,15 +127,16 @@ def footprint(
     made: list[Any] = []
     try:
         found = _trace(model, forward, batch_size, optimizer, watch or nullcontext, foreach, made)
-    except Exception as error:
-        state.restore(_is_fake)
-        if not isinstance(error, TraceError):
-            error.add_note(
-                "Raised while memory.footprint ran the step on tensors without data. If the step runs on "
-                "real data, measure it with memory.track."
-            )
+    except TraceError:
         raise
-    state.restore(_is_fake)
+    except Exception as error:
+        error.add_note(
+            "Raised while memory.footprint ran the step on tensors without data. If the step runs on "
+            "real data, measure it with memory.track."
+        )
+        raise
+    finally:  # after Ctrl-C too
+        state.restore(_is_fake)
     _check_nothing_is_left(made, state)
     return found
 
@@ -206,14 +207,13 @@ def _is_fake(thing: Any) -> bool:
 
 def _check_nothing_is_left(made: list[Any], state: ReachableState) -> None:
     """Raise `TraceError` where a tensor of the trace is still alive, and name its holder."""
-    if all(reference() is None for reference in made):
+    if not _alive(made):
         return
     gc.collect()  # circles of objects
-    if any(reference() is not None for reference in made):
+    if _alive(made):
         state.clear_caches()
         gc.collect()
-    left = [reference for reference in made if reference() is not None]
-    if left:
+    if left := _alive(made):
         # What a kept loss was computed from lives too, and has no holder that Python sees.
         held = (words for reference in reversed(left[-100:]) for words in holders(reference()))
         where = next(held, "a place that Python can't look into")
@@ -222,6 +222,10 @@ def _check_nothing_is_left(made: list[Any], state: ReachableState) -> None:
             "would do nothing: make that object anew, and pass memory.footprint a step that keeps nothing, "
             "or measure the step with memory.track."
         )
+
+
+def _alive(references: list[Any]) -> list[Any]:
+    return [reference for reference in references if reference() is not None]
 
 
 class _Stage(nn.Module):
@@ -267,14 +271,9 @@ class _Stage(nn.Module):
             gradients = tensor_bytes([fake.grad for fake in self.fakes if fake.grad is not None])
             self.optimizer.step()
             peak = meter.peak
+        parameters, optimizer_state = tensor_bytes(self.fakes), tensor_bytes(state)
         return Footprint(
-            parameters=tensor_bytes(self.fakes),
-            gradients=gradients,
-            optimizer_state=tensor_bytes(state),
-            activations=activations,
-            peak=peak,
-            assumed_reads=self._caveats()[0],
-            uncounted=self._caveats()[1],
+            parameters, gradients, optimizer_state, activations, peak, *self._caveats()
         )
 
     def _infer(self, batch_size: int) -> Footprint:

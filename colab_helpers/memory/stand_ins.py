@@ -37,14 +37,8 @@ _FILLING = {
     "new_ones": 1,
     "zero": 0,
 }
-_FULL = {
-    "full": 1,
-    "full_like": 1,
-    "new_full": 2,
-    "fill": 1,
-    "scalar_tensor": 0,
-}  # place of the value
-
+#: Operations whose number is the argument at this place.
+_FULL = {"full": 1, "full_like": 1, "new_full": 2, "fill": 1, "scalar_tensor": 0}
 _KNOWN = {*_FILLING, *_FULL}
 
 
