@@ -140,7 +140,9 @@ class Store:
         self.folder = _ready(Path(folder))
         self._mount = _mount_of(self.folder)
         self._rejected: set[Path] = set()
-        self._told = False
+        self._latest: dict[
+            str, int
+        ] = {}  # by suffix: the last step written, at first the highest in the folder
         on_drive = self.folder.is_relative_to(_DRIVE)
         if local is None and on_drive:
             local = _local_folder(self.folder)
@@ -224,6 +226,7 @@ class Store:
                 except UnreadableError as error:
                     problem = str(error)
             self._rejected.add(found.path)
+            self._latest.clear()  # what is highest now has to be looked up
             self._warn(f"{problem}. Trying the one before it.")
             problems.append(problem)
         if problems:
@@ -251,17 +254,17 @@ class Store:
 
     def _tell_of_later(self, step: int, suffix: str) -> None:
         """A `CheckpointWarning`, once, where resuming would not take this step but a later one."""
-        if self._told:
-            return
-        with contextlib.suppress(CheckpointError):  # a folder that is gone is told of elsewhere
-            later = [one for one in self.files(suffix) if one.path not in self._rejected]
-            if later and later[0].step > step:
-                self._told = True
-                self._warn(
-                    f"Step {step} is being saved beside step {later[0].step}, which was there before, and "
-                    "resuming would take the latter. Use an empty folder for a new run, or delete the "
-                    f"later files in {later[0].path.parent}"
-                )
+        if suffix not in self._latest:  # once, since listing a Drive takes time
+            with contextlib.suppress(CheckpointError):  # a folder that is gone is told of elsewhere
+                there = [one.step for one in self.files(suffix) if one.path not in self._rejected]
+                self._latest[suffix] = max(there, default=-1)
+        latest = self._latest.get(suffix, -1)
+        self._latest[suffix] = step  # and no second warning for the steps after this one
+        if latest > step:
+            self._warn(
+                f"Step {step} is being saved beside step {latest}, which was there before, and resuming "
+                "would take the latter. Use an empty folder for a new run, or delete the later files."
+            )
 
     def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
         """Remove all of this kind that are older than the `keep` newest ones that seem to be whole."""
