@@ -79,8 +79,7 @@ def show(
     for estimate in table:
         units = estimate.units(steps)
         least, most = estimate.hours(steps)
-        known = units is not None and math.isfinite(units[1])
-        cost = "free" if estimate.free else _span(*units) if units and known else "not known"
+        cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
         lines.append(
             f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} "
             f"{_units.gib(estimate.reserved_bytes):>10} "
@@ -137,7 +136,7 @@ def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
         "seconds": [estimate.low, estimate.high] if possible else None,
         "hours": estimate.hours(steps) if possible else None,
         "free": estimate.free,
-        "units": estimate.units(steps) if possible else None,
+        "units": estimate.units(steps),
         "note": estimate.note,
     }
 
@@ -193,11 +192,9 @@ def _is_job(given: Any) -> bool:
 
 
 def _times(low: float, high: float) -> str:
-    return (
-        f"{_units.seconds(low)} to {_units.seconds(high)}"
-        if math.isfinite(high)
-        else "not possible"
-    )
+    if not math.isfinite(high):
+        return "not possible"
+    return f"{_units.seconds(low)} to {_units.seconds(high)}"
 
 
 def _hours(count: float) -> str:

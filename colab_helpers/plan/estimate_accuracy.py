@@ -12,6 +12,27 @@ FILE = "estimate_accuracy.json"
 
 
 @dataclass(frozen=True)
+class PeakCheck:
+    """A predicted peak beside the one that an allocator saw, in bytes.
+
+    On a CPU these are the allocator's own events, on CUDA the bytes that were requested. `caveat` is what the
+    result itself names as not counted or not known; "" if nothing.
+    """
+
+    device: str
+    network: str
+    date: str
+    predicted_peak: int
+    measured_peak: int
+    caveat: str = ""
+
+    @property
+    def error_percent(self) -> float:
+        """Percent by which the predicted peak is too high."""
+        return 100 * (self.predicted_peak / self.measured_peak - 1)
+
+
+@dataclass(frozen=True)
 class Trial:
     """A network predicted, then measured, on `device`: bytes at the peak, and seconds of a step.
 
@@ -28,9 +49,17 @@ class Trial:
     measured_seconds: float
 
     @property
+    def peak(self) -> PeakCheck:
+        """The predicted peak beside the measured one."""
+        return PeakCheck(
+            self.device, f"{self.network}, {self.optimizer}", self.date, self.predicted_peak,
+            self.measured_peak, "convolutions" if self.network in _CONVOLUTIONS else "",
+        )  # fmt: skip
+
+    @property
     def peak_error_percent(self) -> float:
         """Percent by which the predicted peak is too high."""
-        return 100 * (self.predicted_peak / self.measured_peak - 1)
+        return self.peak.error_percent
 
     @property
     def time_ratio(self) -> float:
@@ -69,29 +98,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class PeakCheck:
-    """A predicted peak beside the one that an allocator saw, in bytes.
-
-    On a CPU these are the allocator's own events, on CUDA the bytes that were requested. `caveat` is what the
-    result itself names as not counted or not known; "" if nothing.
-    """
-
-    device: str
-    network: str
-    date: str
-    predicted_peak: int
-    measured_peak: int
-    caveat: str = ""
-
-    @property
-    def error_percent(self) -> float:
-        """Percent by which the predicted peak is too high."""
-        return 100 * (self.predicted_peak / self.measured_peak - 1)
-
-
-@dataclass(frozen=True)
 class PeakMargin:
-    """How far predicted peaks were off: the fraction within 2 %, the worst in percent either way."""
+    """How far predicted peaks were off: how many within 2 %, and the worst in percent either way."""
 
     count: int
     within_2_percent: int
@@ -116,15 +124,8 @@ def peak_checks() -> tuple[PeakCheck, ...]:
     >>> peak_checks()[0].caveat
     'products of sparse tensors'
     """
-    rows = [PeakCheck(**row) for row in _read()["peaks"]]
-    rows += [
-        PeakCheck(
-            one.device, f"{one.network}, {one.optimizer}", one.date, one.predicted_peak, one.measured_peak,
-            "convolutions" if one.network in _CONVOLUTIONS else "",
-        )
-        for one in trials()
-    ]  # fmt: skip
-    return tuple(sorted(rows, key=lambda one: -abs(one.error_percent)))
+    found = [*(PeakCheck(**row) for row in _read()["peaks"]), *(one.peak for one in trials())]
+    return tuple(sorted(found, key=lambda one: -abs(one.error_percent)))
 
 
 @functools.cache

@@ -54,7 +54,7 @@ class Estimate:
 
     def units(self, steps: int) -> tuple[float, float] | None:
         """Return the compute units that `steps` steps burn, at least and at most; None where not known."""
-        if self.units_per_hour is None:
+        if self.units_per_hour is None or not math.isfinite(self.high):
             return None
         least, most = self.hours(steps)
         return least * self.units_per_hour, most * self.units_per_hour
@@ -89,7 +89,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
             Estimate(
                 choice=machine.choice if machine else chip.name,
                 chip=chip,
-                fits=fits,
+                fits=fits and computes,
                 reserved_bytes=reserved_bytes,
                 low=low,
                 high=high,
@@ -157,8 +157,6 @@ def _most_units(estimate: Estimate, steps: int) -> float:
 
 def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
-    if "fp64" in _lacking(work, chip):
-        return False, work.footprint.peak
     context, driver, *workspaces = (overhead.on(chip) for overhead in overheads())
     room = chip.usable_memory
     if chip.kind != "GPU":
