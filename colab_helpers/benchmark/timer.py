@@ -18,9 +18,7 @@ from colab_helpers.benchmark.synchronization import synchronize
 BLOCK_SECONDS = 1e-3  # a block of calls this long makes the clock's own steps negligible
 NEGLIGIBLE = 0.01  # share of a block that waiting may take
 MIN_BLOCKS = 5  # below this a median means little
-MIN_ROUNDS = (
-    10  # of a comparison: with half as many, an honest interval hides a difference of a fifth
-)
+MIN_ROUNDS = 10  # of a comparison: with half as many, its interval hides a fifth
 BATCHES = 20  # of a comparison with many rounds
 NEGLIGIBLE_DIFFERENCE = 0.02  # a ratio this near to 1 is not called a difference
 SLOW_BLOCKS = 2  # ... unless a single warm call outlasts the budget

@@ -176,10 +176,9 @@ def test_functions_are_compared_in_turns_so_that_a_disturbance_meets_all():
         {"slow": takes("slow", 0.03), "fast": takes("fast", 0.01)},
         budget=1, sync=lambda result: None, clock=lambda: now[0],
     )  # fmt: skip
-    turns = [name for name, _ in itertools.groupby(order)]
-    firsts = order[-2 * (order.count("slow") - 5) :: 2]  # after the warm-up, one call a block
-    assert {"slow", "fast"} == set(firsts)  # neither always comes first
-    assert set(turns) == {"slow", "fast"}
+    rounds = list(zip(order[-20::2], order[-19::2], strict=True))  # one call a block
+    assert all(set(pair) == {"slow", "fast"} for pair in rounds)
+    assert all(one == other[::-1] for one, other in itertools.pairwise(rounds))
     assert len(found["slow"].times) == len(found["fast"].times)
     assert benchmark.speedup(found["slow"], found["fast"]).value == pytest.approx(3)
 
