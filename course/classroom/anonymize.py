@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nbformat import NotebookNode
+
 from colab_helpers import hardware
 from colab_lessons import reference
 from colab_lessons.predictions import Prediction
@@ -17,8 +19,6 @@ from colab_lessons.reference import Record
 from colab_lessons.run_history import Run, Tried
 from course.classroom import questions
 from course.classroom.submissions import CellError, Submission, mask
-from course.config import Course
-from course.write import assemble
 
 _PROCESSOR = re.compile(
     r"(AMD|Intel|Apple|Arm|ARM|Google|Ampere|AWS)( [A-Z][\w-]{1,12}){1,3}(, \d+ cores?)?"
@@ -26,23 +26,37 @@ _PROCESSOR = re.compile(
 _ERROR = re.compile(r"[A-Za-z_][\w.]{0,60}(?=:|$)")
 
 
-def anonymize(course: Course, handed: Sequence[Submission]) -> list[Submission]:
-    """Return `handed` with numbers for files, and without what only one student wrote."""
+def anonymize(built: Mapping[str, NotebookNode], handed: Sequence[Submission]) -> list[Submission]:
+    """Return `handed` with numbers for files, and without what only one student wrote.
+
+    `built` are the course's own notebooks, by the names of the lessons.
+    """
     files = {one.file: f"file {place}" for place, one in enumerate(handed, 1)}
-    choices = _choices(course)
+    choices = {
+        question.name: set(question.choices)
+        for notebook in built.values()
+        for question in questions.predictions_in(notebook)
+    }
+    meanings = {
+        value.meaning
+        for slug in built
+        for own in reference.load(slug)
+        for value in own.values.values()
+    }
     said = Counter(
         (one.lesson, id, mask(tried.message))
         for one in handed
         if not one.same_as
         for id, tried in one.exercises.items()
     )
-    return [_without_words(one, files, choices, said) for one in handed]
+    return [_without_words(one, files, choices, meanings, said) for one in handed]
 
 
 def _without_words(
     one: Submission,
     files: Mapping[str, str],
     choices: Mapping[str, set[str]],
+    meanings: set[str],
     said: Mapping[tuple, int],
 ) -> Submission:
     kept = {
@@ -53,21 +67,12 @@ def _without_words(
         one,
         file=files[one.file],
         same_as=files.get(one.same_as, ""),
-        record=_record(one.record) if one.record else None,
+        record=_record(one.record, meanings) if one.record else None,
         predictions={n: _prediction(p, choices.get(n, set())) for n, p in one.predictions.items()},
         exercises=kept,
         errors=tuple(map(_error, one.errors)),
         problems=tuple(mask(text.partition(": ")[0]) for text in one.problems),
     )
-
-
-def _choices(course: Course) -> dict[str, set[str]]:
-    """The answers that each question of the course offers."""
-    return {
-        question.name: set(question.choices)
-        for lesson in course.lessons
-        for question in questions.predictions_in(assemble.build(course, lesson))
-    }
 
 
 def _shared(one: Submission, id: str, tried: Tried, said: Mapping[tuple, int]) -> str:
@@ -84,15 +89,12 @@ def _prediction(one: Prediction, choices: set[str]) -> Prediction:
     return replace(one, guess=guess, measured=measured, unit=one.unit if len(one.unit) <= 8 else "")
 
 
-def _record(record: Record) -> Record:
-    known = {
-        value.meaning for own in reference.load(record.lesson) for value in own.values.values()
-    }
+def _record(record: Record, meanings: set[str]) -> Record:
     run = record.run.id if re.fullmatch(r"[0-9a-f-]{1,40}", record.run.id) else ""
     return replace(
         record,
         device=_device(record.device),
-        values={key: value for key, value in record.values.items() if value.meaning in known},
+        values={key: value for key, value in record.values.items() if value.meaning in meanings},
         run=Run(run, "", ""),
         predictions={},
         exercises={},

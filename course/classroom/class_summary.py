@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nbformat import NotebookNode
+
 from colab_helpers import hardware
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Value
@@ -175,13 +177,15 @@ class ClassWork:
 
 def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
     """Return what files say together; `handed` is what `submissions.read_folder` gives."""
-    hidden = _together(course, anonymize(course, handed))
-    return replace(_together(course, handed), without_names=hidden)
-
-
-def _together(course: Course, handed: Sequence[Submission]) -> ClassWork:
-    students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
     built = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
+    hidden = _together(course, built, anonymize(built, handed))
+    return replace(_together(course, built, handed), without_names=hidden)
+
+
+def _together(
+    course: Course, built: Mapping[str, NotebookNode], handed: Sequence[Submission]
+) -> ClassWork:
+    students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
     lessons = [
         LessonWork(
             lesson.slug,

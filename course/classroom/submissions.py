@@ -37,9 +37,7 @@ from course.classroom.untrusted_notebook import (
 from course.config import Course
 from course.write import assemble
 
-MOST_BYTES = (
-    50 * 10**6
-)  # of a file; a larger one is not opened: reading takes 28 times as much memory
+MOST_BYTES = 50 * 10**6  # of a file; a larger one is not opened: reading takes 28 times as much
 _MOST_ERRORS, _MOST_PROBLEMS = 20, 5  # of a notebook
 _MOST_TEXT = 20_000  # letters of a traceback that are looked at
 _FEWEST_CELLS = 3  # that a lesson's notebook still has in common with the lesson
