@@ -1,7 +1,7 @@
 """The course's job: train `models.GPT` on Shakespeare for 1,000 steps, with checkpoints.
 
 `python -m colab_lessons.training FOLDER` runs it, resumes what is in FOLDER, and writes there the weights and
-the record. Lesson 01 shows the same step in the open.
+the record.
 """
 
 from __future__ import annotations

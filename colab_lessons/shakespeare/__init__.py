@@ -1,10 +1,11 @@
-"""Shakespeare's plays and poems, one integer per character: the text that the course's model learns."""
+"""Shakespeare's plays and poems, one integer per character: the text that the course's model learns.
+
+`sources.toml` says where each comes from.
+"""
 
 from __future__ import annotations
 
 import lzma
-import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,16 +14,6 @@ import torch
 #: A character's id is its place here: the newline, then ASCII from the space to "~".
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 _FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where one play or poem comes from; `part` is "train" or "test"."""
-
-    title: str
-    part: str
-    characters: int
-    url: str
 
 
 @cache
@@ -71,13 +62,3 @@ def decode(ids: torch.Tensor) -> str:
     'To be,\\nor not'
     """
     return "".join(CHARACTERS[i] for i in ids.tolist())
-
-
-def sources() -> list[Source]:
-    """Return the source of every play and poem.
-
-    >>> sources()[0].title, sum(source.part == "test" for source in sources())
-    ("All's Well That Ends Well", 2)
-    """
-    data = tomllib.loads((_FOLDER / "sources.toml").read_text("utf-8"))
-    return [Source(**row) for row in data["text"]]
