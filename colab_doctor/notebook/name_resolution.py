@@ -7,6 +7,7 @@ and something else after `import tensorflow.compat.v1 as tf`.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -41,11 +42,12 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a name: `kind` is "name", "call", "method", "keyword", "variable", "hook" or
+    """One use of a name: `kind` is "name", "call", "call_as", "method", "keyword", "variable", "hook" or
     "string".
 
     `name` is a full address, of a "call" one that is called without naming a local device; of a keyword
-    "address:keyword", of a method the bare name, of a variable that of the environment.
+    "address:keyword", of a "call_as" the address with its arguments, of a method the bare name, of a
+    variable that of the environment.
     `guarded`: code around it says what to do without.
     """
 
@@ -76,16 +78,54 @@ def aliases(trees: Iterable[ast.AST]) -> dict[str, str]:
     return {**_USUAL, **found}
 
 
-def uses(tree: ast.AST, known: dict[str, str]) -> Iterator[Use]:
-    """Yield every use in a syntax tree; `known` is from `aliases`."""
-    reader = _Reader(known)
+def assignments(trees: Iterable[ast.AST]) -> dict[str, str]:
+    """Return what variables stand for that are assigned one text, as its `repr`, or one call, as "name()".
+
+    `trees` are syntax trees of all cells of a notebook.
+
+    >>> assignments([ast.parse("path = 'a.ckpt'; model = Sequential()")])
+    {'path': "'a.ckpt'", 'model': 'Sequential()'}
+    """
+    found: dict[str, str] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                value, name = node.value, node.targets[0].id
+                text = _constant(value, {})
+                if isinstance(value, ast.Call):
+                    text = f"{ast.unparse(value.func)}()"
+                found[name] = text if found.get(name, text) == text else "…"
+    return found
+
+
+def uses(
+    tree: ast.AST, known: dict[str, str], assigned: dict[str, str] | None = None
+) -> Iterator[Use]:
+    """Yield every use in a syntax tree; `known` is from `aliases`, `assigned` from `assignments`."""
+    reader = _Reader(known, assigned or {})
     reader.visit(tree)
     yield from reader.found
 
 
+def _constant(node: ast.AST, assigned: dict[str, str]) -> str:
+    """A constant as its `repr`; of a text that is put together, its end; "…" for all else."""
+    if isinstance(node, ast.Constant):
+        return repr(node.value)[:300]
+    if isinstance(node, ast.Name):
+        return assigned.get(node.id, "…")
+    last: ast.AST | None = None
+    if isinstance(node, ast.BinOp):  # a + b, f"{a}b", join(a, b)
+        last = node.right
+    elif isinstance(node, ast.JoinedStr | ast.Call):
+        last = next(reversed(node.values if isinstance(node, ast.JoinedStr) else node.args), None)
+    if isinstance(last, ast.Constant) and isinstance(last.value, str):
+        return repr(f"…{last.value}")[:300]
+    return "…"
+
+
 class _Reader(ast.NodeVisitor):
-    def __init__(self, known: dict[str, str]) -> None:
-        self.known = known
+    def __init__(self, known: dict[str, str], assigned: dict[str, str]) -> None:
+        self.known, self.assigned = known, assigned
         self.found: list[Use] = []
         self.guards = 0
 
@@ -119,7 +159,18 @@ class _Reader(ast.NodeVisitor):
                 self._add("keyword", f"{address}:{keyword.arg}", keyword)
         if address and "local" not in ast.unparse(node):
             self._add("call", address, node)
+        self._call_as(node)
         self.generic_visit(node)
+
+    def _call_as(self, node: ast.Call) -> None:
+        """A call with its constant arguments, the variable before the dot as what made it."""
+        head, dot, tail = ast.unparse(node.func)[:200].partition(".")
+        made = self.assigned.get(head, "")
+        head = made if made.endswith("()") else head
+        whole = re.sub(r"^\w+", lambda name: self.known.get(name[0], name[0]), head) + dot + tail
+        listed = [*enumerate(node.args), *((one.arg, one.value) for one in node.keywords)]
+        given = ", ".join(f"{name}={_constant(value, self.assigned)}" for name, value in listed)
+        self._add("call_as", f"{whole}({given})", node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if self._address(node.value) == "os.environ":
@@ -152,7 +203,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         test = ast.unparse(node.test)
-        asks = any(word in test for word in _ASKED) and " not in os.environ" not in test
+        looks = any(word in test for word in _ASKED) and " not in os.environ" not in test
+        asks = looks or test in ("False", "0")
         self.guards += asks
         self.generic_visit(node)
         self.guards -= asks

@@ -11,13 +11,13 @@ from importlib import resources
 from typing import Any
 
 from colab_doctor.notebook.cells import Cell
-from colab_doctor.notebook.name_resolution import Use, aliases, uses
+from colab_doctor.notebook.name_resolution import Use, aliases, assignments, uses
 from colab_helpers._distributions import canonicalize_name
 from colab_helpers.colab_images import is_older
 
 #: Fields of a row that name something, and those that have patterns.
 BY_NAME = ("names", "below", "calls", "methods", "hooks", "keywords", "keywords_below", "variables")
-BY_PATTERN = ("magics", "commands", "lines", "strings")
+BY_PATTERN = ("magics", "commands", "lines", "strings", "calls_as")
 #: A requirement as somebody writes it to pip: name, extras, comparison, version.
 _REQUIREMENT = re.compile(r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})")
 #: A wheel by its file name: of which Python it is.
@@ -47,6 +47,10 @@ class Removed:
     commands: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
+    calls_as: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    before: str = ""
+    unless: tuple[str, ...] = ()
     today: Mapping[str, str] = field(default_factory=dict, compare=False)
     stub: bool = False
     guards: bool = True
@@ -94,11 +98,15 @@ def find(read: Iterable[Cell]) -> list[Occurrence]:
     `read` are the cells, as `cells.cells` yields them.
     """
     read = list(read)
-    known = aliases(tree for cell in read for tree in cell.trees)
+    trees = [tree for cell in read for tree in cell.trees]
+    known, assigned = aliases(trees), assignments(trees)
+    taken_back = _taken_back(read)
     met: dict[tuple[str, str], tuple[str, int, int]] = {}  # a name -> the place where it is told
     places: dict[tuple[str, int, int], Occurrence] = {}
     for cell in read:
-        for row, line, what, note in _in_cell(cell, known):
+        for row, line, what, note in _in_cell(cell, known, assigned):
+            if row.id in taken_back and not what.startswith("keras."):
+                continue
             code = cell.lines[line - 1].strip() if 0 < line <= len(cell.lines) else what
             where = met.setdefault((row.id, what), (row.id, cell.number, line))
             place = places.setdefault(where, Occurrence(row, cell.number, line, code, ()))
@@ -109,13 +117,37 @@ def find(read: Iterable[Cell]) -> list[Occurrence]:
     return list(places.values())
 
 
-def _in_cell(cell: Cell, known: dict[str, str]) -> Iterator[tuple[Removed, int, str, str]]:
+def _taken_back(read: Iterable[Cell]) -> set[str]:
+    """Rows that don't hold for this notebook: it installs an older release, or switches the old names on."""
+    code = "\n".join(cell.text for cell in read)
+    pins: dict[str, tuple[str, str]] = {}
+    for cell in read:
+        for _, command in cell.commands:
+            if _INSTALLS.search(command) and not [*_pins(command)]:
+                pins |= {
+                    canonicalize_name(name): (comparison, version)
+                    for name, comparison, version in _REQUIREMENT.findall(command)
+                    if comparison != "~="
+                }
+    found = set()
+    for row in rows():
+        package, _, first = row.before.partition(" ")
+        comparison, version = pins.get(package, ("", first))
+        is_before = is_older(version, first) or (comparison == "<" and not is_older(first, version))
+        if is_before or _first(row.unless, code):
+            found.add(row.id)
+    return found
+
+
+def _in_cell(
+    cell: Cell, known: dict[str, str], assigned: dict[str, str]
+) -> Iterator[tuple[Removed, int, str, str]]:
     """Every retired thing in a cell: its row, the line of the cell from 1, what it is, and a note."""
     for tree in cell.trees:
         found_whole: set[tuple[str, int]] = (
             set()
         )  # a method is told only where its full address was not
-        for use in uses(tree, known):
+        for use in uses(tree, known, assigned):
             for row in _of(use):
                 again = use.kind == "method" and (row.id, use.line) in found_whole
                 if not again and not (use.guarded and row.guards):
@@ -138,7 +170,7 @@ def _of(use: Use) -> Iterable[Removed]:
         short = f"{address.rpartition('.')[2]}:{keyword}"
         found = [
             *_by_name().get(("keywords", use.name), ()),
-            *_by_name().get(("keywords", short), ()),
+            *(row for row in _by_name().get(("keywords", short), ()) if _is_of(address, row)),
         ]
         parts = address.split(".")
         modules = (".".join(parts[:count]) for count in range(1, len(parts)))
@@ -150,14 +182,21 @@ def _of(use: Use) -> Iterable[Removed]:
                 for row in _by_name().get(("keywords_below", f"{m}:{keyword}"), ())
             ),
         ]
-    if use.kind == "string":
-        return [row for row in rows() if _first(row.strings, use.name)]
+    if use.kind in ("string", "call_as"):
+        patterns = "strings" if use.kind == "string" else "calls_as"
+        return [row for row in rows() if _first(getattr(row, patterns), use.name)]
     if use.kind != "name":
         return _by_name().get((f"{use.kind}s", use.name), ())
     parts = use.name.split(".")
     above = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
     inside = (row for one in above for row in _by_name().get(("below", one), ()))
     return dict.fromkeys([*_by_name().get(("names", use.name), ()), *inside])
+
+
+def _is_of(address: str, row: Removed) -> bool:
+    """Whether a callable may be one of the row's packages: it is imported from there, or nobody knows."""
+    package, dot, _ = address.partition(".")
+    return not dot or not row.packages or package in row.packages
 
 
 def _in_command(command: str) -> Iterator[tuple[Removed, str, str]]:
@@ -202,7 +241,7 @@ def _pins(command: str) -> Iterator[tuple[Removed, str, str]]:
         given = version.rstrip(".")  # of 2.20.*, say
         limit = given + ".0" * (2 - given.count("."))
         if first and (is_older(limit, first) or (comparison == "<" and limit == first)):
-            note = f"{name}: the first with a build for Python {table['python']} is {first}."
+            note = f"{name}: the first for Python {table['python']} is {first}."
             yield row, f"{name}{comparison}{version}", note
     python = int(table["python"].partition(".")[2])
     for match in _WHEEL.finditer(command):

@@ -71,7 +71,27 @@ OLD = {
     'print("%s" % tf.Session())': ["tensorflow-1"],
     "f(a[0], # (\n  b)\n!pip install torch==1.4.0": ["old-pin"],
     "print 'hello'\nimport imp": ["python-gone", "python-2"],
-    "from transformers import (\n  AutoModel,\n  AdamW,\n)": ["transformers-names"],
+    "from transformers import (\n  AutoModel,\n  AdamW,\n)": ["transformers-4"],
+    # whose function it is: the library's own, or one that passes the argument on
+    "from peft import AutoPeftModelForCausalLM as A\nA.from_pretrained(x, load_in_8bit=True)":
+    ["transformers-5"],
+    "SomeModel.from_pretrained(x, load_in_8bit=True)": ["transformers-5"],
+    # an older release counts where it is old enough and can be installed
+    "!pip install transformers==5.1\nfrom transformers import Trainer\nTrainer(tokenizer=t)":
+    ["transformers-5"],
+    "!pip install transformers==4.53.0\nfrom transformers import AdamW": ["transformers-4"],
+    "!pip install 'tensorflow==2.15'\nm.fit_generator(d)": ["keras-2", "old-pin"],
+    # what a call was given
+    "from keras.callbacks import ModelCheckpoint as C\nC('best.hdf5', save_best_only=True)":
+    ["keras-files"],
+    "n = 'w.h5'\ntf.keras.callbacks.ModelCheckpoint(n, save_weights_only=True)": ["keras-files"],
+    "net = tf.keras.Model(a, b)\nnet.load_weights(os.path.join(d, 'cp-1'))": ["keras-files"],
+    "m = keras.models.load_model(f'{name}/net')": ["keras-files"],
+    "m.compile('sgd', 'mse', metrics='mae')": ["keras-files"],
+    "from keras.layers import RandomWidth": ["keras-alone"],
+    "tf.keras.utils.OrderedEnqueuer(s)": ["keras-2"],
+    "from datasets import load_dataset\nx = load_dataset('c4', trust_remote_code=True)": ["datasets-scripts"],
+    "!ls /usr/local/lib/python3.12/dist-packages/a": ["old-python-path"],
 }  # fmt: skip
 
 
@@ -98,6 +118,17 @@ CURRENT = [
     'def f():\n  """Needs\n  !pip install torch==1.4.0\n  """',
     "text = '''\n%tensorflow_version 1.x\n'''",
     "!ls\n%matplotlib inline\nx = !pwd",
+    "from unsloth import FastVisionModel as F\nF.from_pretrained(x, load_in_8bit=True)",
+    "from other import Trainer\nTrainer(tokenizer=t)\nfrom paddle.nn import Conv2D\nConv2D(init=1)",
+    "import unsloth\nfrom trl import SFTTrainer\nSFTTrainer(m, tokenizer=t, max_seq_length=9)",
+    "!uv pip install 'transformers<5'\nfrom transformers import Trainer, TFBertModel\nTrainer(tokenizer=t)",
+    "!pip install transformers==4.45.1\nfrom transformers import AdamW",
+    "%env TF_USE_LEGACY_KERAS=1\ntf.keras.optimizers.Adam(lr=1)\nm.fit_generator(d)\nm.save_weights('x')",
+    "os.environ.setdefault('TF_USE_LEGACY_KERAS', '1')\nfrom tensorflow.keras.layers import DenseFeatures",
+    "if False:\n  AutoModel.from_pretrained(x, load_in_4bit=True)",
+    "m = tf.keras.Model(a, b)\nm.save('a.keras')\nm.save_weights('a.weights.h5')\nim.save('folder')",
+    "tf.keras.callbacks.ModelCheckpoint(path)\nm.compile('sgd', 'mse', metrics=['mae'])",
+    "f = lambda x: g(x, *a, **b)(lambda: 1)",
     "",
 ]
 
@@ -105,6 +136,11 @@ CURRENT = [
 @pytest.mark.parametrize("source", CURRENT)
 def test_what_is_current_guarded_or_no_code_is_left_alone(source):
     assert ids(source) == []
+
+
+def test_keras_2_switched_on_is_not_keras_alone():
+    code = "%env TF_USE_LEGACY_KERAS=1\nfrom keras.layers import DenseFeatures"
+    assert ids(code) == ["keras-2"] and ids("# TF_USE_LEGACY_KERAS=1\nm.fit_generator(d)")
 
 
 def test_a_name_is_told_once_with_its_cells_and_its_own_line():
@@ -238,7 +274,7 @@ def test_versions_are_told_with_the_first_that_fits():
     [finding] = colab_doctor.explain_notebook(
         notebook("!pip install tensorflow==1.15 numpy==1.16.4 x==1")
     )
-    assert "tensorflow: the first with a build for Python 3.13 is 2.20.0" in finding.fix
+    assert "tensorflow: the first for Python 3.13 is 2.20.0" in finding.fix
     assert "numpy: the first" in finding.fix and "x: " not in finding.fix
 
 
