@@ -128,8 +128,9 @@ def _known(text: str) -> list[tuple[Problem, str]]:
     else:
         places = messages
     known = _without_superseded(match for place in places for match in _matches(place))
-    if not known:
-        return []
+    if not known:  # some show in the functions that an error came through
+        each = known_problems().values()
+        return [(p, "") for p in each if any(re.search(one, text.lower()) for one in p.in_frames)]
     hidden = _matches(text, [known_problems()[id] for id in known[0][0].in_log])[:1]
     found = [problem for problem, _ in hidden]
     return [*hidden, *(row for row in known if row[0] not in found)]

@@ -12,6 +12,7 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     errors          patterns of error texts, lower case, every repeat with an upper bound
     superseded_by   problems that are named instead where they are met too; ["*"]: any other
     in_log          problems that are the true cause where the log above the error shows them
+    in_frames       patterns of the whole traceback, for where its message alone says nothing
     facts           dated facts (dated_facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
     seen, review    when it was last checked, and when to check again
@@ -76,6 +77,7 @@ class Problem(Dated):
     errors: tuple[str, ...] = ()
     superseded_by: tuple[str, ...] = ()
     in_log: tuple[str, ...] = ()
+    in_frames: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     on_lesson_card: bool = True

@@ -63,6 +63,7 @@ def numbers(text: str) -> Numbers | None:
     >>> numbers(said + "1.00 GiB free; 10.00 GiB reserved in total by PyTorch)").unused == 0.5 * 2**30
     True
     """
+    text = re.sub(r"\s*\n[│|> ]*", " ", text)  # rich and Colab wrap long lines
     found = {name: re.search(pattern, text) for name, pattern in _NUMBERS.items()}
     sizes = {name: _bytes(match) for name, match in found.items() if match}
     if "reserved" in sizes and "allocated" in sizes:

@@ -203,3 +203,14 @@ def test_the_paths_in_a_text_say_where_it_was_raised():
 def test_colors_are_taken_out_and_long_texts_cut():
     assert pasted_log.plain("\x1b[31mRuntimeError\x1b[39m: no") == "RuntimeError: no"
     assert len(pasted_log.plain("\x1b[0m" * 400_000)) <= 70_000
+
+
+@pytest.mark.parametrize("edge", ["", "│ ", "> "])
+def test_numbers_of_a_message_that_was_wrapped_are_read(edge):
+    said = (
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 40.00 MiB (GPU 0; 15.77\n"
+        "GiB total capacity; 9.10 GiB already allocated; 12.00 MiB free;\n"
+        "14.90 GiB reserved in total by PyTorch)"
+    )
+    found = colab_doctor.explain_error(said.replace("\n", f" \n{edge}"))
+    assert found.id == "out-of-memory" and "5.8 GiB unused" in found.meaning
