@@ -588,4 +588,4 @@ reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else 
 # | `TPUClusterResolver()`, `initialize_tpu_system(tpu)` | connected TensorFlow to it | JAX, or Keras on JAX. Colab's TPU machine has no TensorFlow |
 # | `jax.tools.colab_tpu.setup_tpu()` | connected JAX to it | nothing |
 # | "8 cores" | a v2-8, retired in 2025 | `len(jax.devices())` |
-# | `import torch_xla` | PyTorch on a TPU | still there. Its README says since April 2026 that *TorchTPU* will replace it |
+# | `import torch_xla` | PyTorch on a TPU | still there, but ending: its last release is 2.9.0, and *TorchTPU* (`torch-tpu` 0.2.0) is replacing it |
