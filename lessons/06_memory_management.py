@@ -383,7 +383,7 @@ print(f"{how}: {held // MIB} MiB held, 0 in use{guessed(mib_held, ' MiB')}")
 # %% [markdown]
 # Each batch was a little too large for every segment so far, so each got a new one. That's why `nvidia-smi` shows more than your tensors need. When the card is full, PyTorch gives free segments back and
 # tries again, which costs time. It becomes an error when each segment still holds something small. That's called *fragmentation*, and PyTorch's message tells you the cure,
-# `PYTORCH_ALLOC_CONF=expandable_segments:True`. Texts of growing length do this. Start with the longest.
+# `PYTORCH_ALLOC_CONF=expandable_segments:True` (`PYTORCH_CUDA_ALLOC_CONF` before PyTorch 2.10). It's read at the first allocation, so set it in the first cell, or restart before you do. Sequences of growing length cause this. Start with the longest.
 
 # %% [markdown] tags=["minutes-8", "short-0"]
 # ## Ways out, and their price

@@ -99,7 +99,7 @@ figures.bit_layout(
 )
 
 # %% [markdown]
-# Too large a number becomes infinity, and too small a number becomes 0. In between, each sum is rounded to the nearest number that the format has. bf16 has 7 bits of mantissa, so from 256 to 512 its
+# Too large a number becomes infinity (in e4m3, which has none, it becomes the largest number or NaN), and too small a number becomes 0. In between, each sum is rounded to the nearest number that the format has. bf16 has 7 bits of mantissa, so from 256 to 512 its
 # numbers are 2 apart. 257 is exactly in the middle, and then the even neighbor wins.
 #
 # **Predict.** What is 256 + 1 in bf16?
@@ -187,7 +187,7 @@ for texts in BATCHES:
 # %% [markdown] tags=["minutes-13", "short-12"]
 # ## Does it need a scaler?
 #
-# In fp16 there's one more danger. The smallest number it can hold is 6 · 10⁻⁸. Gradients travel back through the layers in 16 bits, and they can be smaller than that. Then they become 0, and nothing learns.
+# In fp16 there's one more danger. The smallest number it can hold is 6 · 10⁻⁸. Gradients travel back through the layers in 16 bits, and they can be smaller than that. Then many of them become 0, and what's left is too coarse to learn from.
 #
 # Whether that happens depends on the network. Here are three that tell ten digits apart. One has 18 layers as PyTorch initializes them. One has the same layers with He's initialization, which keeps gradients
 # from shrinking. One is a small transformer.
@@ -281,9 +281,9 @@ figures.panels(
 )
 
 # %% [markdown]
-# Follow the line of fp16 in each panel. The 18 layers never get below guessing, and can end far above it. The other two learn, as long as the loss isn't much smaller, and then they fall off as well. Each network has its cliff, and you don't know where yours is.
+# Follow the line of fp16 in each panel. The median of the 18 layers never gets below guessing, and on the right it lies above it: such a network doesn't stand still, it diverges. The other two learn, as long as the loss isn't much smaller, and then they fall off as well. Each network has its cliff, and you don't know where yours is.
 #
-# The scaler begins sixteen powers of two away from it. That saves the second and third network even at the right end. The first needs it from the start. So whenever you train in fp16, use one. It costs next to nothing.
+# The scaler multiplies the loss by 2¹⁶ before the backward pass, so its curve is the one of fp16, moved sixteen powers of two to the right. That saves the second and third network even at the right end. The first needs it from the start, and at the right end even the scaler doesn't save it. If you train in fp16 and don't know where your network's cliff is, use one.
 #
 # And look at bf16. Its range is that of float32, so it has no cliff. On a chip with units for bf16, you need no scaler at all.
 

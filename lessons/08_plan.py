@@ -99,7 +99,7 @@ def rehearse(make, batch_size, tokens=1024, loss_of=plain, half=True, **options)
 
 
 # %% [markdown]
-# Take GPT-2 with its 124 million parameters, and a batch of 16 sequences of 1,024 tokens. At 16 bytes for each parameter that's 2 GB, and then there are the activations. A T4 has 15.5 GB for your tensors.
+# Take GPT-2 with its 124 million parameters, and a batch of 16 sequences of 1,024 tokens. Parameters, gradients and AdamW's moments take 2 GB, and then there are the activations. A T4 has 15.5 GB for your tensors.
 #
 # **Predict.** How many GB does this step take at its peak?
 
@@ -352,7 +352,7 @@ for offer in offers.values():
 print("Source:", menu.origin.source)
 
 # %% [markdown]
-# A T4 holds 16 sequences only with the loss in pieces, or in two halves whose gradients are added up. Either takes about as long.
+# A T4 holds 16 sequences only with the loss in pieces, or in two halves whose gradients are added up. Both cost some time; lesson 06 measured how much on its own model.
 #
 # **Predict.** Which machine does the job for the least money, within 12 hours?
 
@@ -382,7 +382,7 @@ print(f"With the same factor on both, the A100 is {100 * (1 - a100_step / l4_ste
 figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, even at its slow end: {best}{guessed(your_choice)}")
 
 # %% [markdown]
-# Each line runs from the quick end to the slow end, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than three times an hour on the L4. But the job costs less, because it's done
+# Each line runs from the quick end to the slow end, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than three times an hour on the L4. But the job probably costs less, because it's done
 # so much sooner. Compare the price of jobs, not of hours.
 #
 # What would change the answer? Patience would. With no deadline, the free T4 does it for nothing, if you get one often enough. Lesson 09 shows how to go on after each session. A measurement would, too. The L4's line is a guess from other chips' runs, since we found none on
@@ -404,7 +404,7 @@ print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters 
 print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.usable_memory / 1e9:.0f} GB.")
 
 # %% [markdown]
-# Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. You know an A100's rate from above.
+# Parameters, gradients and averages are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. So what does it take on cards that are larger, or many? Meta trained Llama 2 7B on two trillion tokens, on many A100s at once. The field calls the share of the peak that such a run reaches its *model FLOPs utilization*, or MFU.
 #
 # **Predict.** How many years of a single A100 was that?
 

@@ -435,7 +435,7 @@ went_on_from, _ = newest(bits)
 print(f"our function goes on from step {went_on_from}")
 
 # %% [markdown]
-# We chose a bit that hurts, and most of the 32 do less. But one weight like that ruins the model in a single step, and nobody tells you. So `save` puts a hash into each file's name, and keeps the file before it.
+# We chose a bit that hurts, and most of the 32 do less. But one weight like that ruins the model in a single step, and a smaller change would be worse, because no NaN gives it away. So `save` puts a hash into each file's name, and keeps the file before it.
 #
 # `weights_only=True`, the default of `torch.load`, has another reason. In a `.pt` file there's a pickle, and a pickle can run any code. Leave it on.
 
@@ -529,7 +529,7 @@ f"{cost:.2f} s for a checkpoint of {MEGABYTES} MiB"
 #
 # But a file may reach Drive ten minutes late. What's on its way when the session ends is lost, too.
 #
-# **Predict.** Because of those ten minutes, should you save more often, less often, or as often as before?
+# **Predict.** Add those ten minutes to the sum. Does its minimum say to save more often, less often, or as often as before?
 
 # %%
 with_lag = None  # @param ["more often", "less often", "as often as before"]
@@ -563,7 +563,7 @@ figures.lines(
 # %% [markdown]
 # You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It's also shallow: from two minutes to eight, you lose less than one percent more.
 #
-# That's good news, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files take turns, so each rests for twice the interval. With ten minutes of lag, copy every five minutes or more. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as often as you like, which helps when only the program dies.
+# The formula isn't the whole answer, though, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files take turns, so each rests for twice the interval. With ten minutes of lag, copy every five minutes or more, even where the formula says less; the flat valley makes that cheap. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as often as you like, which helps when only the program dies.
 #
 # You don't have to write this yourself. Here's what the libraries keep, and what they leave to you.
 #

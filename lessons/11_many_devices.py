@@ -47,7 +47,7 @@ print(f"The workers of this lesson: {where}")
 # %% [markdown] tags=["minutes-10", "short-9"]
 # ## Two workers, one training
 #
-# Colab lends you one GPU, so most people meet this on Kaggle's two T4s or on a rented machine. But nothing in it needs a GPU. Two Python processes with one CPU core each face the same problem, and communicate through the same PyTorch calls. One process could use both cores by itself, of course. We don't let it, since a GPU can't borrow another one's cores either.
+# Colab lends you one GPU, so most people meet this on Kaggle's two T4s or on a rented machine. But nothing in it needs a GPU. Two Python processes with one CPU core each have the same work to share, and communicate through the same PyTorch calls. One process could use both cores by itself, of course. We don't let it, since a GPU can't borrow another one's cores either.
 #
 # Here's the training step that they share. Each worker has a copy of the network and takes half of the batch. `DistributedDataParallel` averages their gradients before the optimizer steps, so both copies stay equal.
 
@@ -288,7 +288,7 @@ figures.lines(
 )
 
 # %% [markdown]
-# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It leaves out that DDP copies gradients into its buckets, and that messages and computing share two cores. So it's mostly a little low.
+# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It leaves three things out. DDP copies gradients into its buckets, and the two processes compete for this machine's memory; both make the prediction too low. Messages that start while the backward pass still computes make it too high. The cell above says how far off it was.
 #
 # A gradient is as large for 2 rows as for 2,000. So the message stays the same, and only the work per message grows with the batch. Two workers pay off when there's enough to compute between two messages.
 #
@@ -323,7 +323,7 @@ figures.lines(
 # %% [markdown] tags=["minutes-6", "short-5"]
 # ## Is it still the same training?
 #
-# A mean over 64 rows is the mean of two means over 32 rows. So two workers should get the network that one gets with the whole batch. Let's take 50 steps and compare every weight. Then do it with shares of 48 and 16 rows. And then let both workers read the same 32 rows, as they do when you forget the `DistributedSampler` and don't shuffle.
+# A mean over 64 rows is the mean of two means over 32 rows. So two workers should get the network that one gets with the whole batch. Let's take 50 steps and compare every weight. Then do it with shares of 48 and 16 rows. And then let both workers read the same 32 rows of every batch, so that half of the data is never seen.
 #
 # **Predict.** Which of the three get the same network as one worker alone?
 

@@ -69,7 +69,7 @@ for access in out.outside:
 figures.writers(out, title="Ten cells, twelve threads: two write past the end")
 
 # %% [markdown]
-# Each color is a block, and the number is the thread in it. Three blocks of four are twelve threads, and the array has ten cells. The red ones write past its end. The simulator stops them and tells you. A GPU doesn't: it overwrites whatever lies there, or ends the program some time later with `illegal memory access`. So nearly every kernel begins with a guard.
+# Each color is a block, and the number is the thread in it. Three blocks of four are twelve threads, and the array has ten cells. The red ones write past its end. The cell catches and lists them, where numba's simulator alone would stop with an `IndexError`. A GPU does neither: it overwrites whatever lies there, or ends the program some time later with `illegal memory access`. So nearly every kernel begins with a guard.
 
 # %%
 # needs: numba
@@ -130,7 +130,7 @@ guess = f" (you said {sectors_for_a_column})" if sectors_for_a_column else ""
 figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but the column takes {needed['a column']} sectors{guess}")
 
 # %% [markdown]
-# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU that waits for memory is then up to eight times slower. Which thread reads which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that *coalesced*.
+# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU that waits for memory then takes up to eight times as long, if nobody uses the light numbers while a cache still holds them. Which thread reads which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that *coalesced*.
 
 # %% [markdown] tags=["minutes-10", "short-8"]
 # ## Wait for each other
@@ -282,7 +282,7 @@ guess = f" (you said {fewer_bytes:g})" if fewer_bytes else ""
 print(f"tiles: {fewer:.0f} times fewer{guess}")
 
 # %% [markdown]
-# Swapping two letters is a factor of nearly seven, and tiles are another twenty. The multiplications are the same. How much faster is that on a GPU? [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, with the same 32 × 32 threads, on an A6000.
+# Swapping two letters is a factor of nearly seven, and tiles ask global memory for about twenty times less again (what they read from shared memory isn't counted). The multiplications are the same. How much faster is that on a GPU? [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, with the same 32 × 32 threads, on an A6000.
 
 # %%
 # @title What others measured { display-mode: "form" }
@@ -297,7 +297,7 @@ for name, speed in zip(("across", "along", "tiled"), boehm.y):
     print(f"{name:>7}: {1e3 * seconds:3.0f} ms, and asks for {per_step[name] * 4092**3 / seconds / 1e12:.1f} TB in a second")
 
 # %% [markdown]
-# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. The last lines say why: both get 5 TB/s. An A6000's memory delivers 0.77 by its data sheet, so caches answered most requests. How fast they answer was the limit of both.
+# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. Two explanations fit. In the first, both are fed by caches at the 5 TB/s of the last lines (an A6000's memory delivers 0.77 by its data sheet), and that was the limit. In the second, it's the number of loads per multiplication, which is the same for both. A profiler's counters on that card could tell them apart.
 #
 # From `along` to `tiled` we count twenty times fewer, and he measured 1.5 times the speed. So requests aren't the limit of `tiled`. Each multiplication still reads two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
 

@@ -129,7 +129,7 @@ figures.lifetimes(
 print("the job with setsid:", Path("setsid error").read_text() if Path("setsid error").exists() else "no error")
 
 # %% [markdown]
-# When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. That ends the first two jobs. `nohup` ignores the signal, and writes what's printed into nohup.out.
+# When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. That ends the first two jobs. `nohup` ignores the signal, and writes what's printed into nohup.out. Typing `exit` is different: an interactive bash then sends no signal to background jobs, unless `huponexit` is set. And `disown` takes a job off the list of those that get one.
 #
 # `setsid` gives the job a *session* of its own, so the signal doesn't reach it. It still dies, at its next `print`: the terminal is gone. Give it a file to print to, and it survives. `tmux` is a terminal that stays on the machine, and `tmux attach` takes you back to it. Some labs end everything when you log out, whatever you do. There, use their queue.
 #
@@ -346,7 +346,7 @@ for name, seen in before.items():
 print(f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is not None else ''}, then {sum(after.values())}")
 
 # %% [markdown]
-# Command lines are public on most systems, and `ps` shows them. Other users can't read your environment, so that's where a token belongs. A token that was visible is known, so closing the door doesn't help: revoke it, and make a new one. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
+# Command lines are public on most systems, and `ps` shows them. Other users can't read your environment, but all of your own processes can, and crash reports print it. A token belongs in a file that only you may read (mode 600), or in a secret store. A token that was visible is known, so closing the door doesn't help: revoke it, and make a new one. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
 
 # %% [markdown] tags=["minutes-4"]
 # ## Did all of it arrive?
@@ -379,7 +379,7 @@ print(f"unpacked without an error, and the sizes are {before_and_after}")
 print(f"the checksums are {'the same' if same else 'different'}")
 
 # %% [markdown]
-# The archive opens, and the size is right. Only the checksum knows. `scp` and `rsync` protect what's on the wire, and their exit code says whether they came to the end. They can't tell you that the file was damaged on a disk, or that you copied last week's. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
+# The archive opens, and the size is right. A plain `.tar` has no checksum of its files (`.zip` and `.tar.gz` do), so only yours can tell. `scp` and `rsync` protect what's on the wire, and their exit code says whether they came to the end. They can't tell you that the file was damaged on a disk, or that you copied last week's. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
 
 # %% [markdown] tags=["minutes-4"]
 # ## Where to go
