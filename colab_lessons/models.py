@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -109,6 +110,22 @@ class GPT(nn.Module):
     def parameter_count(self) -> int:
         """Number of trainable parameters."""
         return sum(p.numel() for p in self.parameters())
+
+
+def trained(path: str | Path | None = None) -> GPT:
+    """Return the GPT that the course trained for 1,000 steps; `trained/README.md` describes it.
+
+    Its weights ship with 8 bits each and are multiplied back to float32. `path` is a file of your own
+    instead: a state dict from `torch.save`, or safetensors.
+
+    >>> trained().parameter_count
+    10773504
+    """
+    from colab_lessons import weights  # the only use of safetensors
+
+    model = GPT()
+    model.load_state_dict(weights.load(Path(path) if path else weights.SHIPPED))
+    return model.eval()
 
 
 def gpt2(dtype: torch.dtype, fused_layers: bool, fused_attention: bool, n_layer: int = 12) -> GPT:

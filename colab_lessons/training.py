@@ -210,11 +210,9 @@ def main() -> None:
     torch.save(run.model.state_dict(), options.folder / "weights.pt")
     about = {
         "date": date.today().isoformat(),
-        "device": str(
-            hardware.list_devices().main
-            if options.device.type != "cpu"
-            else hardware.list_devices().cpu
-        ),
+        "device": getattr(
+            hardware.list_devices(), "cpu" if options.device.type == "cpu" else "main"
+        ).short_name,
         "threads": torch.get_num_threads(),
         "torch": str(torch.__version__),
         "test_bits": bits_per_character(run.model, run.texts["test"]),
