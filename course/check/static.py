@@ -15,7 +15,7 @@ import statistics
 from nbformat import NotebookNode
 
 from colab_doctor.notebook import cells, removed_apis
-from colab_lessons import replay
+from colab_lessons import claims, replay
 from course.config import Course, CourseError, Lesson
 from course.run import execute
 from course.write import assemble, lesson_parts
@@ -39,6 +39,7 @@ MISLEADING = {
 }
 _NOT_TO_BE_STORED = {
     r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's log",
+    rf"(?m)^{claims.MARK}": "a sentence that this run contradicts",
     rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
 }
 #: What only a program in an output has; Colab would run it in the reader's page.
