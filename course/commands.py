@@ -108,7 +108,7 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
     ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
     for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
-    pages.write_picture(course, course.root / "docs" / "images" / "race.png")
+    pages.write_picture(course.root / "docs" / "images" / "job.png")
     pages.write(course)
     return _code(ran.ok, ran.stopped)
 

@@ -98,7 +98,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         ),
         "README.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"
-            for name in ("site", "lessons", "fork", "own")
+            for name in ("job", "site", "lessons", "fork", "own")
         ),
     }.items():
         path = root / name

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files, chip_rates
-from colab_lessons import figures, reference
+from colab_helpers import _files
+from colab_lessons import scoreboard
 from course.config import Course, CourseError
 from course.site import chips, glossary, lesson_pages, problems, table_pages
 from course.write import assemble
@@ -38,29 +38,9 @@ def stage(course: Course, folder: Path) -> Path:
         notebook = lesson_pages.page(course, lesson)
         _files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
     shutil.copytree(course.root / "docs" / "images", folder / "images")
-    for name, inches in {"wide": (7.6, 4.1), "phone": (4.2, 4.2)}.items():
-        _files.write(folder / "images" / f"race-{name}.png", _race(inches))
+    for name, inches in {"wide": (7.6, 3.4), "phone": (4.2, 3.6)}.items():
+        _files.write(folder / "images" / f"job-{name}.png", scoreboard.picture(inches).png)
     return folder
-
-
-def _race(inches: tuple[float, float]) -> bytes:
-    """Lesson 01's race from its newest record, as wide and as high as it can be read."""
-    newest = max(reference.load("01_enable_gpu"), key=lambda record: record.date)
-    sizes, mine = newest.series["race"].x, newest.series["race"].y
-    t4 = chip_rates.rates("T4")
-    speed, bandwidth, launch = t4["fp32"].value, t4["memory"].value, t4["launch"]
-    band = [
-        [start + max(2 * n**3 / speed, 3 * 4 * n**2 / bandwidth) for n in sizes]
-        for start in (launch.low, launch.high)
-    ]
-    ends = [newest.values[f"crossing_{end}"].number for end in ("low", "high")]
-    between = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in ends))
-    picture = figures.race(
-        sizes, {"one core": mine}, bands={"T4, expected": (band[0], band[1])}, shade=ends,
-        xlabel="matrix size n", ylabel="time for one product",
-        title=f"A T4 overtakes one core\nat n = {between}", inches=inches,
-    )  # fmt: skip
-    return picture.png
 
 
 def _own(course: Course) -> dict[str, str]:
@@ -124,7 +104,7 @@ def _places(course: Course) -> Mapping[str, str]:
         **{file: page for page, file in _pages(course).items()},
         **{f"notebooks/{one.slug}.ipynb": f"lessons/{one.slug}.ipynb" for one in course.lessons},
         "README.md": "index.md",
-        "docs/images/race.png": "images/race.png",
+        "docs/images/job.png": "images/job.png",
         "docs/teaching/": "teaching/index.md",
     }
 

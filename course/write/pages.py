@@ -6,7 +6,6 @@ and the records: edit those, not the page.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -15,9 +14,9 @@ from datetime import date
 from pathlib import Path
 
 from colab_helpers import _files, hardware
-from colab_lessons import reference
+from colab_lessons import reference, scoreboard
 from course.config import Course, CourseError, Lesson
-from course.write import assemble, lesson_parts, output_digests, planner_tables
+from course.write import assemble, lesson_parts, planner_tables
 from course.write.tables import table
 
 
@@ -67,6 +66,7 @@ def render(course: Course) -> dict[Path, str]:
     course = course.published
     pages = {
         course.root / "README.md": {
+            "job": job_lines(),
             "site": site_line(course),
             "lessons": lesson_table(course),
             "fork": fork_lines(course),
@@ -111,17 +111,27 @@ def write(course: Course) -> list[Path]:
     return changed
 
 
-def write_picture(course: Course, path: Path) -> Path | None:
-    """Write the first race plot of the stored notebooks to `path`: the README's picture."""
-    stored = [course.notebook(lesson) for lesson in course.lessons]
-    for notebook in (notebook for notebook in stored if notebook.exists()):
-        cells = assemble.read(notebook).cells
-        for png, alt in output_digests.pictures(
-            o for cell in cells for o in cell.get("outputs", [])
-        ):
-            if alt.startswith("Log-log plot"):
-                return _files.write(path, base64.b64decode(png))
-    return None
+def write_picture(path: Path) -> Path:
+    """Draw the job on several machines to `path`: the README's picture."""
+    return _files.write(path, scoreboard.picture().png)
+
+
+def job_lines(lines: int = 8) -> str:
+    """The course's job on several machines, and the first lines that the model writes after it."""
+    board = scoreboard.show("01")
+    told = "; ".join(f"{row.what}: {row.number}" for row in board.rows)
+    written = scoreboard.job_record("amd-epyc-2-cores")["samples"]["1000"].split("\n")[:lines]
+    return "\n".join(
+        [
+            f"![{board.title}, a log axis of time. {told}.](docs/images/job.png)",
+            "",
+            f"The job is to train a small GPT on Shakespeare. After {scoreboard.STEPS:,} steps it writes:",
+            "",
+            "```text",
+            *(line.rstrip() for line in written),
+            "```",
+        ]
+    )
 
 
 def lesson_table(course: Course) -> str:
