@@ -26,7 +26,6 @@ from colab_lessons.figures.quantization_levels import quantization_levels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.roofline import roofline
-from colab_lessons.figures.simd_lanes import simd_lanes
 from colab_lessons.figures.stacked import stacked
 from colab_lessons.figures.stacked_bars import parts
 
@@ -53,7 +52,6 @@ __all__ = [
     "ring",
     "roofline",
     "sectors",
-    "simd_lanes",
     "stacked",
     "systolic",
     "timeline",

@@ -79,19 +79,22 @@ def contenders(
     unit: str,
     xlabel: str,
     credit: Sequence[Published] = (),
+    inches: tuple[float, float] | None = None,
 ) -> Picture:
     """Plot one value or one range a row on a log axis, each with its number beside it.
 
     `rows` maps a name to a number in `unit`, or to (low, high). What is measured has "measured" in its
-    name and is filled; what is published is a hollow square, all else a hollow diamond. `xlabel` says
-    what it is, `title` holds the finding; `credit` names who published what is drawn.
+    name and is filled; what is published or recorded is a hollow square, all else a hollow diamond.
+    `xlabel` says what it is, `title` holds the finding; `credit` names who published what is drawn,
+    `inches` are the figure's width and height.
     """
-    with canvas(7.6, 1.5 + 0.45 * len(rows)) as (figure, axes):
+    with canvas(*(inches or (7.6, 1.5 + 0.45 * len(rows)))) as (figure, axes):
         ends = []
         for i, (name, value) in enumerate(rows.items()):
             low, high = value if isinstance(value, tuple) else (value, value)
             ends += [low, high]
-            own, theirs = "measured" in name, "published" in name
+            own = "measured" in name
+            theirs = "published" in name or "recorded" in name
             color = COLORS[0] if own else COLORS[2] if theirs else COLORS[1]
             face, mark = (color if own else "white"), ("o" if own else "s" if theirs else "D")
             axes.plot([low, high], [i, i], color=color, lw=7 if high > low else 0, alpha=0.35)
