@@ -254,7 +254,7 @@ figures.grouped(
 )
 
 # %% [markdown]
-# Either way, it learns to subtract. And while the adapter is plugged in, addition is gone, too. But look at the last two rows. Unplugged, the model adds as before, because its frozen weights never changed. With all weights trained there's nothing to unplug.
+# Either way, it learns to subtract. And while the adapter is plugged in, addition is gone, too. But look at the last two rows. Unplugged, the model adds as before, because its frozen weights never changed. Had you trained all weights, going back would take a second copy of the whole model.
 #
 # So the new skill is a file of its own. You can have ten of them for one base, and send somebody only the adapter.
 
@@ -397,7 +397,7 @@ trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
 print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
 
 # %% [markdown]
-# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Our `adapt` would first need them in 16 bits. bitsandbytes packs them while it loads. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and we have no run on a T4. Steps may take half as long again there, since PyTorch has no fast attention for Qwen3's grouped heads on this chip. Leave a tenth of the memory free.
+# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Our `adapt` would first need them in 16 bits. bitsandbytes packs them while it loads. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and we have no run on a T4. Steps may take half as long again as planned there, since PyTorch has no fast attention for Qwen3's grouped heads on this chip, so the hours above are a best case. Leave a tenth of the memory free.
 
 # %% [markdown] tags=["minutes-13", "short-8"]
 # ## The same with the libraries

@@ -6,45 +6,24 @@ from collections.abc import Callable
 
 from colab_lessons.exercises import NotYet, close, exercise, half_the_time, number
 
-#: PyTorch calls in the hundred steps of the crowd: a product, a difference, a scaling.
-_CALLS = 300
-
-
-@exercise(
-    "01.call",
-    hint="alone is in seconds. Divide by the number of calls, and turn seconds into microseconds.",
-)
-def call(answer: float, alone: float) -> str:
-    """Microseconds of one call, from the `alone` seconds of all of them."""
-    given, right = number(answer), 1e6 * alone / _CALLS
-    if close(given, right):
-        return f"{right:.1f} µs a call. A T4's takes 6 to 20, so one lonely number loses there by more."
-    if close(given, 1e6 * alone):
-        raise NotYet("That is all 300 calls. Divide by their number.")
-    if close(given, right / 1e6) or close(given, right / 1e3):
-        raise NotYet("That is in another unit. One second is 10⁶ microseconds.")
-    if close(given, 3 * right):
-        raise NotYet("That is a whole step. Each of the 100 steps makes three calls.")
-    raise NotYet("300 calls take that many seconds. How long does one take?")
-
 
 @exercise(
     "01.crossover",
-    hint="Write down how long each contender takes for a product of size n. They are level where the "
+    hint="Write down how long each contender takes for a matmul of size n. They are level where the "
     "two times are equal.",
 )
 def crossover(answer: float, launch: float, slow: float, fast: float) -> str:
-    """The size where a launch is repaid. Seconds, and FLOP/s for both rates."""
+    """The size at which a launch is repaid. Seconds, and FLOP/s for both rates."""
     gain = 1 / slow - 1 / fast
     n, given = (launch / (2 * gain)) ** (1 / 3), number(answer)
     if close(given, n):
-        return f"From n = {n:.0f} on, the hand-over is repaid. Try it with your own three numbers."
+        return f"From n = {n:.0f} on, the overhead is repaid. Try it with your own three numbers."
     if close(given, (launch / gain) ** (1 / 3)):
-        raise NotYet("A product of two n × n matrices is 2n³ operations, not n³.")
+        raise NotYet("A matmul of two n × n matrices is 2n³ operations, not n³.")
     if close(given, launch / (2 * gain)):
         raise NotYet("That is n³. Take the third root.")
     if close(given, (launch * slow / 2) ** (1 / 3)):
-        raise NotYet("The fast side needs time for the product too: compare both, not one with 0.")
+        raise NotYet("The fast side needs time for the matmul too: compare both, not one with 0.")
     raise NotYet("Write down: launch + 2n³/fast = 2n³/slow. Then solve for n.")
 
 
@@ -60,7 +39,7 @@ def plan(answer: tuple[float, float], here: float, t4: float) -> str:
         raise NotYet("Two numbers are wanted: hours here, and hours on a T4.")
     given = number(answer[0]), number(answer[1])
     if all(close(a, b) for a, b in zip(given, right, strict=True)):
-        return f"{right[0]:,.0f} hours here, {right[1]:.1f} on a T4, at best. Expect a half more."
+        return f"{right[0]:,.0f} hours here, {right[1]:.1f} on a T4, at best."
     if all(close(a, 3600 * b) for a, b in zip(given, right, strict=True)):
         raise NotYet("Those are seconds. Divide by 3,600.")
     if all(close(a, b / 3) for a, b in zip(given, right, strict=True)):

@@ -253,11 +253,6 @@ def all_gather(parts, rank, n, first=None, last=0):
 
 
 CASES = {
-    "01.call": (
-        {"alone": 6e-4}, ..., 2.0,
-        [(600, "all 300 calls"), (2e-6, "another unit"), (2e-3, "another unit"), (6.0, "three calls"),
-         (50, "How long does one"), ("fast", "A number is wanted")],
-    ),
     "01.crossover": (
         CROSSING, ..., 149.4,
         [(188.2, "2n³ operations"), (3.33e6, "third root"), (135.7, "compare both"), (7, "solve for n")],
