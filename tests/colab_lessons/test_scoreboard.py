@@ -1,5 +1,6 @@
 """The scoreboard: each line from its record, and the reader's numbers in place."""
 
+import gzip
 import json
 import tomllib
 from pathlib import Path
@@ -63,3 +64,16 @@ def test_the_readers_numbers_stand_in_their_lines():
 )
 def test_times_are_told_in_the_unit_of_the_longer(ends, text):
     assert scoreboard.Row("01", "", "s", *ends, "").number == text
+
+
+def test_matmuls_are_little_more_than_half_of_an_h100s_step():
+    """Lesson 01 says so, of the profile that comes with the course."""
+    profile = FOLDER / "job_records" / "nvidia-h100-three-steps.json.gz"
+    events = json.loads(gzip.decompress(profile.read_bytes()))["traceEvents"]
+    kernels = [each for each in events if each.get("cat") == "kernel"]
+    matmuls = [each for each in kernels if "gemm" in each["name"]]
+    step = scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
+    assert 0.5 < sum(each["dur"] for each in matmuls) / 3e6 / step < 0.6
+    assert (
+        sum(each["dur"] for each in kernels) / 3e6 / step < 0.8
+    )  # the rest of it waits for Python
