@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from colab_lessons.exercises import NotYet, close, exercise, half_the_time, number
 
+_SETUP, _WORK = 0.05, 0.01  # seconds
+
+
+class _Queue:
+    """Work that is done while somebody waits for it; the first call costs more."""
+
+    def __init__(self) -> None:
+        self.pending, self.cost = 0.0, _SETUP
+
+    def launch(self) -> None:
+        self.pending += self.cost
+        self.cost = _WORK
+
+    def wait(self) -> None:
+        time.sleep(self.pending)
+        self.pending = 0.0
+
 
 @exercise(
-    "01.crossover",
-    hint="Write down how long each contender takes for a matmul of size n. They are level where the "
-    "two times are equal.",
+    "01.clock",
+    hint="Replace the dots. What has to happen before you start the clock, and what before you stop it?",
 )
-def crossover(answer: float, launch: float, slow: float, fast: float) -> str:
-    """The size at which a launch is repaid. Seconds, and FLOP/s for both rates."""
-    gain = 1 / slow - 1 / fast
-    n, given = (launch / (2 * gain)) ** (1 / 3), number(answer)
-    if close(given, n):
-        return f"From n = {n:.0f} on, the overhead is repaid. Try it with your own three numbers."
-    if close(given, (launch / gain) ** (1 / 3)):
-        raise NotYet("A matmul of two n × n matrices is 2n³ operations, not n³.")
-    if close(given, launch / (2 * gain)):
-        raise NotYet("That is n³. Take the third root.")
-    if close(given, (launch * slow / 2) ** (1 / 3)):
-        raise NotYet("The fast side needs time for the matmul too: compare both, not one with 0.")
-    raise NotYet("Write down: launch + 2n³/fast = 2n³/slow. Then solve for n.")
+def clock(answer: Callable) -> str:
+    """Whether a timer waits for the work, and leaves the first call out."""
+    queue = _Queue()
+    taken = answer(queue.launch, queue.wait)
+    if taken is ...:
+        raise NotYet("timed returns the dots. Replace them.")
+    taken = number(taken)
+    if taken < 0.9 * _WORK:
+        raise NotYet("Too short: the clock stopped before the work was done. Wait first.")
+    if taken > _SETUP:
+        raise NotYet(
+            "Too long: that includes the setup. Launch once, and wait, before you start the clock."
+        )
+    return f"{1000 * taken:.0f} ms, and the work takes {1000 * _WORK:.0f}."
 
 
 @exercise(

@@ -137,9 +137,10 @@ def _name(axes: Axes, x: float, y: float, text: str, color: str) -> None:
 
 def _ticks(axes: Axes, sizes: Sequence[float]) -> None:
     """The sizes themselves, or powers of ten where they are those."""
-    if all(math.log10(size).is_integer() for size in sizes):
+    powers = [size for size in sizes if math.log10(size).is_integer()]
+    if len(powers) > 2:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.set_xticks([size for size in sizes if round(math.log10(size)) % 2 == 0 or size < 10])
+        axes.set_xticks([size for size in powers if round(math.log10(size)) % 2 == 0 or size < 10])
         axes.xaxis.set_minor_locator(NullLocator())
         return
     size_ticks(axes, sizes)

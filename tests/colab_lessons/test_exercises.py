@@ -20,7 +20,6 @@ from tests import slow
 from tests.colab_lessons import adapters, puzzles
 from tests.colab_lessons.odd_answers import inside, values
 
-CROSSING = {"launch": 50e-6, "slow": 100e9, "fast": 400e9}
 LIMITS = {"a + b": "bandwidth", "A @ B, n = 128": "launch", "A @ B, n = 4096": "compute"}
 STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 SUM = {"T4": 0.5, "faster multiplier": 0.275}
@@ -252,10 +251,24 @@ def all_gather(parts, rank, n, first=None, last=0):
         parts[take].copy_(inbox if step >= n - 1 else parts[take] + inbox)
 
 
+def timed(launch, wait):
+    launch()
+    wait()
+    return timed_cold(launch, wait)
+
+
+def timed_cold(launch, wait):
+    start = time.perf_counter()
+    launch()
+    wait()
+    return time.perf_counter() - start
+
+
 CASES = {
-    "01.crossover": (
-        CROSSING, ..., 149.4,
-        [(188.2, "2n³ operations"), (3.33e6, "third root"), (135.7, "compare both"), (7, "solve for n")],
+    "01.clock": (
+        {}, not_yet, timed,
+        [(lambda launch, wait: launch() or 1e-5, "Wait first"), (timed_cold, "before you start the clock"),
+         ("fast", "raised an error"), (lambda launch, wait: None, "A number is wanted")],
     ),
     "01.plan": (
         {"here": 1e11, "t4": 4.17e12}, (..., ...), (206.7, 4.956),
