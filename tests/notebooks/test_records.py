@@ -52,8 +52,6 @@ def test_two_devices_and_one_give_the_same_gradient(device):
 
 @devices
 def test_effects_of_the_first_lessons_are_large(device):
-    assert value(device, "01_enable_gpu", "thousand") < 1.5  # against one
-    assert 30 < value(device, "01_enable_gpu", "gpt_share") < 100
     assert value(device, "02_check_hardware", "eight") < 2
     assert value(device, "02_check_hardware", "stairs") > 2
     assert value(device, "02_check_hardware", "added") < 5
@@ -72,8 +70,12 @@ SAME = {"peak": ("01_enable_gpu", "02_check_hardware", "03_pytorch_on_gpu")}
 @devices
 @pytest.mark.parametrize("name", SAME)
 def test_what_several_lessons_measure_is_the_same(device, name):
-    found = [value(device, lesson, name) for lesson in SAME[name]]
-    assert max(found) <= 1.15 * min(found), dict(zip(SAME[name], found, strict=True))
+    by_chip: dict = {}  # two chips may go by one name: what they can do tells them apart
+    for lesson in SAME[name]:
+        features = BY_DEVICE[device][lesson].details.get("features")
+        by_chip.setdefault(str(features), {})[lesson] = value(device, lesson, name)
+    for found in by_chip.values():
+        assert max(found.values()) <= 1.15 * min(found.values()), found
 
 
 def test_every_quantity_of_two_lessons_is_compared():
