@@ -51,7 +51,7 @@ class Row:
         """The number or the range, with its unit.
 
         >>> Row("01", "", "s", 120, 270, "").number
-        '2.0 to 4.5 min'
+        '2 to 4.5 min'
         """
         if self.unit == "s":
             return _minutes(self.low, self.high)
