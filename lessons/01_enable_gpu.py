@@ -507,7 +507,7 @@ takeaways = {
     "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training reaches {share[last]:.0%} of matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
-print("What a GPU would save you:", "; ".join(f"{row.number} on {row.what.partition(',')[0]}" for row in board.rows[1:]))
+print("1,000 steps take", ", ".join(f"{row.number} on {row.what.partition(',')[0]}" for row in board.rows[1:]))
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
