@@ -30,8 +30,6 @@ _FOLDER = Path(__file__).parent
 PARAMETERS, STEPS, SEQUENCES, TOKENS = 10_773_504, 1_000, 32, 256
 #: FLOPs of the job by the rule of six: per parameter and token two forward, four backward.
 FLOPS = 6 * PARAMETERS * STEPS * SEQUENCES * TOKENS
-_H100 = {"record": "job_records/nvidia-h100.json", "times": STEPS}
-_H100 |= {"value": ["steps", "as written", "seconds_waiting_each_step"]}
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,8 @@ def _expected(chip: str) -> tuple[float, float]:
 
 
 def _share_of_h100() -> float:
-    return FLOPS / chip_rates.rates("H100")["fp32"].value / _recorded(_H100)
+    step = job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
+    return FLOPS / chip_rates.rates("H100")["fp32"].value / (STEPS * step)
 
 
 def job_record(name: str) -> dict:

@@ -116,11 +116,11 @@ def write_picture(path: Path) -> Path:
     return _files.write(path, scoreboard.picture().png)
 
 
-def job_lines(lines: int = 8) -> str:
+def job_lines() -> str:
     """The course's job on several machines, and the first lines that the model writes after it."""
     board = scoreboard.show("01")
     told = "; ".join(f"{row.what}: {row.number}" for row in board.rows)
-    written = scoreboard.job_record("amd-epyc-2-cores")["samples"]["1000"].split("\n")[:lines]
+    written = scoreboard.job_record("amd-epyc-2-cores")["samples"]["1000"].split("\n")[:8]
     return "\n".join(
         [
             f"![{board.title}, a log axis of time. {told}.](docs/images/job.png)",
