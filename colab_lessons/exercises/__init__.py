@@ -6,6 +6,7 @@ gets the misconception behind it, and Run all always reaches the end.
 
 from __future__ import annotations
 
+import dis
 import html
 import importlib
 import inspect
@@ -258,6 +259,10 @@ def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, 
             raise NotYet(why)
 
 
+#: What Python puts before a function's first own instruction.
+_NO_STEP = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "CACHE"}
+
+
 def _untouched(answer: Any) -> bool:
     if isinstance(answer, dict):
         return bool(answer) and all(value is ... for value in answer.values())
@@ -269,6 +274,6 @@ def _untouched(answer: Any) -> bool:
 
 
 def _returns_dots(function: Callable) -> bool:
-    """A stub `def f(…): return ...` that nobody has filled in."""
-    code = function.__code__
-    return ... in code.co_consts and len(set(code.co_names)) == 0
+    """A stub `def f(…): return ...` that nobody has filled in: whatever it does, it only returns dots."""
+    steps = [step for step in dis.get_instructions(function) if step.opname not in _NO_STEP]
+    return len(steps) <= 2 and steps[0].argval is ...

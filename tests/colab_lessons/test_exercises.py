@@ -639,6 +639,17 @@ def test_untouched_stub_gets_the_hint(id):
     assert (verdict.status, verdict.message) == ("open", exercises.get(id).hint)
 
 
+def test_an_answer_that_has_dots_in_it_is_an_answer():
+    def doubled(x, out):
+        out[...] = x * 2
+
+    def every(x):
+        return x[..., 0]
+
+    for answer in (doubled, every):
+        assert exercises.check("01.clock", answer).status != "open"
+
+
 @pytest.mark.parametrize("id", CASES)
 def test_solution_is_right(id):
     context, _, solution, _ = CASES[id]
