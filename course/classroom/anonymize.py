@@ -23,6 +23,8 @@ from course.classroom.submissions import CellError, Submission, mask
 _PROCESSOR = re.compile(
     r"(AMD|Intel|Apple|Arm|ARM|Google|Ampere|AWS)( [A-Z][\w-]{1,12}){1,3}(, \d+ cores?)?"
 )
+#: In a judge's words: what the learner's own code raised, whose text may quote a path or a name.
+_RAISED = re.compile(r"\((\w{1,60}): .*\)", re.DOTALL)
 _ERROR = re.compile(r"[A-Za-z_][\w.]{0,60}(?=:|$)")
 
 
@@ -78,7 +80,9 @@ def _without_words(
 def _shared(one: Submission, id: str, tried: Tried, said: Mapping[tuple, int]) -> str:
     """The judge's words, if more than one student got them; what one alone got may quote them."""
     words = mask(tried.message)
-    return words if said[one.lesson, id, words] > 1 else "what nobody else was told"
+    if said[one.lesson, id, words] < 2:
+        return "what nobody else was told"
+    return _RAISED.sub(r"(\1)", words)  # two who sit together read the same file
 
 
 def _prediction(one: Prediction, choices: set[str]) -> Prediction:

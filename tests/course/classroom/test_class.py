@@ -298,6 +298,20 @@ def test_what_several_were_told_is_shown(tmp_path):
     assert "It adds." in shown and "alone" not in shown
 
 
+def test_what_their_code_raised_is_not_shown_to_others_though_two_got_it(tmp_path):
+    for name in ("a", "b"):
+        notebook = json.loads(made.submission(name).content)
+        for _, handed in made.handed(notebook, "exercise"):
+            told = "Your answer raised an error (KeyError: 'Quux (Zelda)'). Count again."
+            handed.update(status="wrong", message=told)
+        record_of(notebook)["run"]["id"] = name * 8
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
+    handed = submissions.read_folder(COURSE, tmp_path)
+    work = class_summary.summarize(COURSE, handed)
+    shown = class_page.page(work, handed) + class_page.table(work)
+    assert "raised an error (KeyError). Count again." in shown and "Zelda" not in shown
+
+
 def test_both_sides_of_a_copy_are_flagged(tmp_path):
     notebook = json.loads(made.submission("a").content)
     for name in ("anna", "bob", "carla"):
