@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_helpers import _files, colab_images
+from colab_lessons import traces
 
 FOLDER = Path(__file__).parent / "reference" / "outputs"
 #: How the words begin that a replayed cell shows.
@@ -120,6 +121,8 @@ def record_outputs(
 
 def _lacking(name: str) -> str:
     """What to call a need that is not met; empty where it is."""
+    if name in traces.table():
+        return "" if traces.find(name) else f"the file {name}"
     if find_spec(name) is None:
         return name
     # With JAX 0.7.2 and its libtpu, compiling for a chip that is not there ends the process.
