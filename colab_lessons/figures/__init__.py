@@ -13,6 +13,7 @@ from colab_helpers.figures import (
     timeline,
 )
 from colab_lessons.figures.activity import activity
+from colab_lessons.figures.device_rows import device_rows
 from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped import grouped
 from colab_lessons.figures.kernels import sectors, writers
@@ -21,7 +22,6 @@ from colab_lessons.figures.lifetimes import lifetimes
 from colab_lessons.figures.number_formats import bit_layout
 from colab_lessons.figures.panel_grid import panels
 from colab_lessons.figures.prices import prices
-from colab_lessons.figures.profiler_trace import trace
 from colab_lessons.figures.quantization_levels import quantization_levels
 from colab_lessons.figures.race import contenders, race
 from colab_lessons.figures.ratios import ratios
@@ -38,6 +38,7 @@ __all__ = [
     "bit_layout",
     "canvas",
     "contenders",
+    "device_rows",
     "finish",
     "grouped",
     "killed_run",
@@ -55,6 +56,5 @@ __all__ = [
     "stacked",
     "systolic",
     "timeline",
-    "trace",
     "writers",
 ]

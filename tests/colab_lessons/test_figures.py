@@ -4,7 +4,6 @@ import math
 import matplotlib
 import matplotlib.image
 import pytest
-import torch
 
 from colab_helpers import published_results
 from colab_lessons import figures
@@ -262,21 +261,13 @@ def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
     assert all(text.get_window_extent().x1 <= right for text in axes.texts)
 
 
-def test_a_trace_has_a_lane_for_each_depth_and_names_what_takes_most_time(axes_of):
-    def step():
-        with torch.profiler.record_function("forward"):
-            a = torch.rand(200, 200)
-            return a @ a
-
-    step()
-    cpu = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=cpu, acc_events=True) as profile:
-        step()
-    [axes] = axes_of(figures.trace, profile.events(), title="T")
-    lanes = [label.get_text() for label in axes.get_yticklabels()]
-    assert lanes[0] == "Python" and 2 <= len(lanes) <= 4 and set(lanes[1:]) == {""}
-    assert "aten::mm" in figures.trace(profile.events(), title="T").alt
-    assert "aten::mm" in [text.get_text() for text in axes.get_legend().get_texts()]
+def test_device_rows_show_even_the_shortest_event(axes_of):
+    rows = {"kernels": [(0.0, 0.01), (0.05, 1e-9)], "copies": []}
+    [axes] = axes_of(figures.device_rows, rows, 0.1, title="T")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["kernels", "copies"]
+    widths = [path.get_extents().width for path in axes.collections[0].get_paths()]
+    assert min(widths) > 1e-5 and max(widths) == pytest.approx(0.01)
+    assert "kernels: 2 events" in figures.device_rows(rows, 0.1, title="T").alt
 
 
 @pytest.mark.filterwarnings("error")
