@@ -41,7 +41,7 @@ total
 # %% tags=["nbval-check-output"]
 "the same everywhere"
 
-# %% [markdown] tags=["minutes-1"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercise
 
 # %% tags=["exercise"]
@@ -64,7 +64,7 @@ title = "A toy"
 accelerator = "GPU"
 gpu_type = "T4"
 chip = "T4"
-minutes = 1
+minutes = 7
 packages = ["matplotlib"]
 objectives = ["Fail in one way."]
 measures = "nothing"

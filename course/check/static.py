@@ -18,8 +18,9 @@ from colab_doctor.notebook import cells, removed_apis
 from colab_lessons import claims, replay
 from course.config import Course, CourseError, Lesson
 from course.run import execute
-from course.write import assemble, lesson_parts
+from course.write import assemble, lesson_parts, pages
 
+FARTHEST_MINUTES = 4  # what course.toml says from what the formula does
 MOST_LINES = 30  # a code cell
 MOST_LINES_USUALLY = 20  # nine of ten
 CODE_CELLS = range(20, 62)  # with the three that every lesson has
@@ -307,9 +308,13 @@ def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     except CourseError as error:
         return [str(error)]
     titles = {part.title for part in divided}
+    run = pages.read_timings(course).get(lesson.slug)
+    needed = lesson_parts.estimate(divided, run.seconds if run else 0.0)
+    far = abs(lesson.minutes - needed) > FARTHEST_MINUTES
     lost = {note.part for note in lesson_parts.notes(course, lesson)} - titles
     return [
         *lesson_parts.problems(lesson, divided),
+        *([f"course.toml says {lesson.minutes} minutes, the formula {needed:.0f}."] if far else []),
         *lesson_parts.unmatched_questions(course, lesson),
         *(
             f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."

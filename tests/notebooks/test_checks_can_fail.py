@@ -304,9 +304,9 @@ def test_cell_that_holds_more_than_the_lesson(source, seen):
 @pytest.mark.parametrize(
     ("old", "new", "seen"),
     [
-        ('tags=["minutes-1"]', "", "the part 'Exercise' has no minutes"),
-        ("minutes-1", "minutes-2", "its parts have 2 minutes, and course.toml says 1"),
-        ('"minutes-1"', '"minutes-1", "short-0"', "the short cut has 0 minutes instead of 1"),
+        ('tags=["minutes-7"]', "", "the part 'Exercise' has no minutes"),
+        ("minutes-7", "minutes-2", "its parts have 2 minutes, and course.toml says 7"),
+        ('"minutes-7"', '"minutes-7", "short-0"', "the short cut has 0 minutes instead of 7"),
         ('"minutes-0"', '"minutes-0", "short-1"', "'A figure' is longer in the short cut"),
     ],
 )

@@ -47,7 +47,7 @@ def test_title_has_badge_objectives_and_minutes(toy_course):
     [title] = tagged(toy_course, "title")
     assert title.source.startswith("# 01 · A toy\n\n[![Open in Colab](")
     assert (
-        "Fail in one way." in title.source and "**1 minutes.** Best with: GPU (T4)" in title.source
+        "Fail in one way." in title.source and "**7 minutes.** Best with: GPU (T4)" in title.source
     )
 
 
