@@ -127,9 +127,8 @@ def rows() -> tuple[Row, ...]:
 def _row(line: Mapping[str, Any]) -> Row:
     if "expected" in line:
         low, high = _expected(line["expected"])
-        source = (
-            f"estimated: its fp32 matmul speed, and {_share_of_h100():.0%} of it, as on the H100"
-        )
+        share = _share_of_h100()
+        source = f"estimated: its fp32 matmul speed, and the {share:.0%} of it that the H100 reached"
     else:
         low = high = _recorded(line)
         record = _read(line["record"])
