@@ -34,7 +34,7 @@ SEQUENCES = SEQUENCES or (2 if FAST else 32)  # in a batch
 REPEATS = REPEATS or (1 if FAST else 3)  # timed training steps
 CHARACTERS = CHARACTERS or (30 if FAST else 300)  # that the trained model writes
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-2"]
 # ## Is there a GPU?
 #
 # Colab lends you a machine to run your notebook on, and most of its machines have no GPU. This notebook requests a machine with a T4, a small NVIDIA
@@ -139,7 +139,7 @@ holds(right, 0.75, 1, "Most of the words are real.", fast=FAST)
 # %%
 minutes_on_one_core = None  # @param {type:"number"}
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-7"]
 # ## The wrong clock, and the right one
 #
 # Before you time a model, time something you can check. When you multiply two n × n matrices, each of the n² elements of the result takes n
@@ -214,7 +214,7 @@ if minutes_on_one_core is not None:
 # %% [markdown]
 # The rest of this lesson asks where the time goes, and how much of it a GPU would save.
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-6"]
 # ## When does a GPU win?
 #
 # Nearly all the arithmetic in that step is matrix multiplication, *matmul* for short, and the elements of a matmul's result don't depend on one
@@ -290,7 +290,7 @@ holds(found[-1] if found else math.nan, 30, 1000, "The GPU overtakes one core be
 # If a GPU ever disappoints you, ask which side of the crossover you're on. A small network with a small batch is on the left, and what helps is more
 # work per launch: a larger batch, for instance.
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-5"]
 # ## How much is enough?
 #
 # A matmul is ideal work for a GPU. Now take something less convenient: a chain of a hundred steps, each of which needs the result of the one before.
@@ -419,7 +419,7 @@ if train_all_steps:
     print(f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes")  # .item() waits
     print(training.sample(model, count=CHARACTERS))
 
-# %% [markdown] tags=["minutes-5", "short-0"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
 # ### 1 · Repair a clock
@@ -489,7 +489,7 @@ def quickly(starts):
 ### END SOLUTION
 exercises.check("01.quickly", quickly, slowly=slowly)
 
-# %% [markdown] tags=["minutes-1"]
+# %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
 # Here is the job as it stands, with your own numbers where you measured them. Nobody has run it on a T4 for us. At its full matmul speed it would
