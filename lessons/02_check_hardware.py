@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from colab_helpers import benchmark, chip_rates, dated_facts, hardware, published_results
+from colab_helpers import chip_rates, dated_facts, hardware, published_results
 
 from colab_lessons import exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
@@ -26,18 +26,19 @@ CHAINS = None
 NUMBERS = NUMBERS or 2 ** (22 if FAST else 26)  # so many that no cache holds them
 SIZE = SIZE or (512 if FAST else 2048)  # of the matrices
 LARGEST = LARGEST or (24 if FAST else 29)  # the largest sum has two to this power bytes
-CHAINS = CHAINS or ([1, 8, 16] if FAST else [1, 2, 4, 8, 16])  # multiply-adds for each number
+CHAINS = CHAINS or ([1, 8, 16] if FAST else [1, 2, 4, 8, 16])  # multiply-adds per element
 CHAINS += [] if FAST or not torch.cuda.is_available() else [32, 64, 128, 256]  # a GPU's ridge lies further right
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-6"]
 # ## Two speed limits
 #
 # A chip can only work on numbers that have arrived. So it has two speed limits, one for computing and one for moving bytes. Measure both.
 #
-# A job takes at least the longer of operations ÷ FLOP/s and bytes ÷ bytes/s.
+# A job takes at least the longer of operations ÷ FLOP/s and bytes ÷ (bytes per second).
 #
-# A product of two n × n matrices takes n multiplications and n additions for each of n² results, so 2n³ operations. A floating-point
-# operation per second is one FLOP/s. A copy reads each byte and writes it, so it moves twice the bytes of the array.
+# A *matmul*, the product of two n × n matrices, takes n multiplications and n additions for each of its n² results, so 2n³ operations. One
+# floating-point operation per second is one FLOP/s. Flipping the sign of every element in place reads each byte and writes it back, so it moves
+# twice the bytes of the array.
 
 # %%
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
@@ -61,35 +62,48 @@ x, y = torch.rand(2, NUMBERS, device=device) / 2
 out = torch.empty_like(x)
 
 peak = 2 * SIZE**3 / min(seconds(lambda: a @ b, repeats=10))
-bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))  # read and written
+bandwidth = 2 * x.nbytes / min(seconds(x.neg_, repeats=10))  # in place: read, and written back
 print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s")
 
 # %%
 added = NUMBERS / min(seconds(lambda: torch.add(x, y, out=out)))
-print(f"adding two lists: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the product's speed")
+print(f"adding two vectors: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of the matmul's speed")
 
 # %% [markdown]
-# There's nothing wrong with the addition. It moves 12 bytes for a single operation, two numbers in and one out, and moving sets its pace. The
-# product reuses each number about 2,000 times once it has arrived.
+# There's nothing wrong with the addition. It moves 12 bytes for a single operation, two elements in and one out, so the memory sets its pace, while
+# the matmul reuses each element about 2,000 times once it has arrived.
 #
-# So what matters is how many operations you do for each byte. That's called the *arithmetic intensity*. The addition does 1/12. The product does 2n³ for
-# 3 · 4n² bytes, which is n/6, or 341 for n = 2048.
+# What matters is therefore how many operations you do per byte, which is called the *arithmetic intensity*. The addition does 1/12. The matmul does
+# 2n³ operations on 3 · 4n² bytes, which is n/6, or 341 for n = 2048.
 
-# %% [markdown] tags=["minutes-12"]
+# %% [markdown]
+# ### What a write costs
+#
+# A copy, too, reads an array and writes one, but into different memory. Most CPUs read a line of memory before they overwrite it, even if nobody
+# needs what was there, so a copy may really move three arrays. The in-place pass shows which count is right on your machine: it has no such hidden
+# read.
+
+# %%
+copied = x.nbytes / min(seconds(lambda: out.copy_(x), repeats=10))  # bytes of one array, per second
+for arrays in (2, 3):
+    print(f"the copy counted as {arrays} arrays: {arrays * copied / 1e9:,.1f} GB/s, {arrays * copied / bandwidth:.0%} of the pass in place")
+
+# %% [markdown] tags=["minutes-9"]
 # ## Trace the roof
 #
-# Next, raise the intensity step by step. This function does k multiply-adds on every number before it writes the number back. Each number costs
+# Next, raise the intensity step by step. This function does k multiply-adds on every element before it writes it back, in place. Each element costs
 # 8 bytes, 4 to read and 4 to write, and 2k operations.
 #
-# `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds for each k.
+# `torch.compile` turns it into one loop, so that nothing is written in between. It takes a few seconds for each k. On a CPU we also allow it to
+# merge a multiplication and the addition after it into the one instruction that the chip has for both, as the library's matmul does.
 
 
 # %%
-def chain(x, out, k):
+def chain(x, k):
     y = x
     for _ in range(k):
         y = y * x + 0.1
-    out.copy_(y)
+    x.copy_(y)
 
 
 fused = torch.compile(chain, dynamic=False)
@@ -97,14 +111,18 @@ fused = torch.compile(chain, dynamic=False)
 # %%
 # @title Is there a compiler? { display-mode: "form" }
 torch._dynamo.config.recompile_limit = 64
+x.uniform_(0, 0.5)
 try:
-    fused(x[:64], out[:64], 1)
+    from torch._inductor.config import cpp
+
+    cpp.enable_floating_point_contract_flag = "fast"  # multiply and add in one instruction
+    fused(x[:64].clone(), 1)
 except Exception as error:  # no C++ compiler, or no Triton
     print(f"No compiler here ({type(error).__name__}): the chain runs operation by operation, and lies below its roof.")
     fused = chain
 
 # %% [markdown]
-# **Predict.** How much longer do eight multiply-adds on each number take than one?
+# **Predict.** How many times as long do eight multiply-adds per element take as one?
 
 # %%
 eight_take = None  # @param {type:"number"}
@@ -112,67 +130,69 @@ eight_take = None  # @param {type:"number"}
 # %%
 taken, points = {}, []
 for k in CHAINS:
-    taken[k] = seconds(lambda: fused(x, out, k))
-    points.append((2 * k / 8, 2 * k * NUMBERS / min(taken[k])))  # FLOP for each byte, FLOP for each second
+    taken[k] = seconds(lambda: fused(x, k))
+    points.append((2 * k / 8, 2 * k * NUMBERS / min(taken[k])))  # FLOP per byte, FLOP per second
 
 # %%
 # @title Draw the roof { display-mode: "form" }
-ratio, mine = benchmark.Ratio.of(taken[8], taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
+ratio, mine = min(taken[8]) / min(taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
 t4 = chip_rates.rates("T4")
 figures.roofline(
     {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
-    points=points, names={f"{SIZE}² product": (SIZE / 6, peak)},
-    title=f"Eight multiply-adds take {ratio} as long as one{guessed(eight_take, '×')}",
+    points=points, names={f"{SIZE}² matmul": (SIZE / 6, peak)},
+    title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
 )
 
 # %% [markdown]
-# Follow the points from the left. They climb the slope that your copy measured, because each number had to be fetched anyway. Eight multiply-adds on it cost
-# little more than one.
+# Follow the points from the left. They climb the slope that the pass in place measured, because each element has to be fetched anyway, and further
+# operations on it cost little until the arithmetic takes as long as the fetching. From there the points bend towards the flat part, which the
+# matmul drew.
 #
-# A roof is what's possible, not what you get. Where the points leave the slope, computing sets the pace, and for each number every operation waits for
-# the one before. A library's product gives the chip far more to do at once, so it gets all the way up.
+# A roof is what's possible, not what you get: this loop stays below the matmul, whose library was tuned for the chip by hand.
 #
-# Where the slope meets the flat part is the *ridge*. One division tells you where it is.
+# The slope meets the flat part at the *ridge*. One division tells you where it is.
 
 # %%
 ridge = peak / bandwidth
-print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.0f} FLOP for each byte")
+print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.1f} FLOP per byte")
 print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
-# Left of the ridge, code that reads main memory keeps near the slope. It's *memory-bound*, and fewer bytes help. Right of it code is *compute-bound*, and
-# better use of the chip helps.
+# Left of the ridge, code that streams through main memory can't get above the slope. It's *memory-bound*, and fewer bytes help. Right of it code is
+# *compute-bound*, and better use of the chip helps.
 #
-# So you can tell when something is wrong. Compare what you get with what's possible. Here's a list doubled in four ways. Which of them has
-# something to fix?
+# The roof also tells you when something is wrong, if you compare what you get with what's possible. Below, a vector is multiplied by a number in
+# five ways. Which of them have something to fix?
 
 # %%
 column = torch.rand(NUMBERS // 1024, 1024, device=device).T  # the same numbers, stored the other way round
 row, wide = torch.empty_like(column, memory_format=torch.contiguous_format), x.double()
 wider = torch.empty_like(wide)
-tasks = {  # name: (work, bytes in and out), one operation for each number
-    "doubled": (lambda: torch.mul(x, 2, out=out), 8 * NUMBERS),
+tasks = {  # name: (work, bytes in and out), one operation per element
+    "in place": (lambda: x.mul_(1), 8 * NUMBERS),
+    "into another vector": (lambda: torch.mul(x, 2, out=out), 8 * NUMBERS),
     "in 64 bits": (lambda: torch.mul(wide, 2, out=wider), 16 * NUMBERS),
-    "against the grain": (lambda: torch.mul(column, 2, out=row), 8 * NUMBERS),
-    "1,000 at a time": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, NUMBERS - 1000, 1000)], 8 * NUMBERS),
+    "transposed": (lambda: torch.mul(column, 2, out=row), 8 * NUMBERS),
+    "1,000 at a time, into another": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, NUMBERS - 1000, 1000)], 8 * NUMBERS),
 }
 for name, (work, moved) in tasks.items():
     taken_here = min(seconds(work))
-    print(f"{name:>17}: {moved / bandwidth / taken_here:4.0%} of what is possible")
+    print(f"{name:>29}: {moved / bandwidth / taken_here:4.0%} of what is possible")
 
 # %% [markdown]
-# The nearer to 100 %, the less there is to gain. The second takes longer than the first, because it has twice the bytes to move. The
-# third jumps through memory, uses a small part of what each fetch brings, and gets in the way of its own cache. The fourth spends its time on calls.
+# The nearer to 100%, the less there is to gain. Writing into another vector pays the hidden read, if your chip has one. In 64 bits the work takes
+# longer but wastes no more, because there are twice the bytes to move. The transposed one strides through memory and uses a small part of what each
+# fetch brings. The last one spends its time on calls.
 #
-# Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100 % when something always runs.
+# Utilization can't tell you any of this. A core that waits for memory counts as busy, and `GPU-Util` shows 100% while something, anything, runs.
 
-# %% [markdown] tags=["minutes-8"]
-# ## The stairs
+# %% [markdown] tags=["minutes-5"]
+# ## The memory hierarchy
 #
-# Between the cores and the large memory lie *caches*, which are small, fast memories. What fits in one can be read again quickly. So add up the same
-# numbers again and again, and make the list longer.
+# Between the cores and the main memory are *caches*, which are small, fast memories. What fits in one can be read again quickly. To see them, sum
+# the same vector again and again, and make it longer.
 #
-# **Predict.** How many times faster, per number, is the best list length than the longest?
+# **Predict.** How many times as fast, per element, is the best length as the longest?
 
 # %%
 times_faster = None  # @param {type:"number"}
@@ -184,21 +204,22 @@ for bits in range(19, LARGEST + 1):
     stairs[2**bits] = [taken / 2**bits for taken in seconds(numbers.sum, repeats=15)]  # seconds per byte
 
 # %%
-# @title Draw the stairs { display-mode: "form" }
-fastest = benchmark.Ratio.of(stairs[max(stairs)], min(stairs.values(), key=min))
+# @title Draw the memory hierarchy { display-mode: "form" }
+fastest = min(stairs[max(stairs)]) / min(map(min, stairs.values()))
 figures.lines(
     [*stairs], {"one CPU core": [1 / min(taken) for taken in stairs.values()]}, log=True, units=("B", "B/s"),
-    xlabel="size of the list", ylabel="bytes read per second", published=[published_results.get("stairs-a100")],
-    title=f"The fastest sum runs {fastest} faster than the largest{guessed(times_faster, '×')}",
+    xlabel="size of the vector", ylabel="bytes read per second", published=[published_results.get("stairs-a100")],
+    title=f"The fastest sum runs at {fastest:.1f}× the speed of the longest{guessed(times_faster, '×')}",
 )
 
 # %% [markdown]
-# The line falls where the list outgrows a cache. At the right end you see what one core gets from memory. The hollow curve is a whole A100, measured
-# by somebody else. It drops threefold around the 40 MB of its cache.
+# The line falls where the vector outgrows a cache. At the right end you see how fast one core *reads* main memory; the pass in place above also
+# wrote, which a core can do at the same time. The hollow curve is a whole A100, whose source is in the legend. It drops threefold around the 40 MB
+# of its cache.
 #
-# So a benchmark of 1 MB measures a cache. And work cut into cache-sized pieces runs faster, which exercise 4 tries.
+# A benchmark of 1 MB therefore measures a cache, and work cut into cache-sized pieces runs faster, which exercise 4 tries.
 #
-# How far away is a number? This is how long one of an A100's threads waits for it.
+# This is how long one thread of an A100 waits for an element.
 
 # %%
 waits = published_results.get("latency-a100")
@@ -207,13 +228,14 @@ for where, kib in {"its own cache": 30, "the whole chip's cache": 2016, "memory"
 print(f"[{waits.credit}]")
 
 # %% [markdown]
-# A GPU doesn't shorten that wait. While some threads wait, others run. So it needs thousands of them.
+# A GPU doesn't shorten that wait, which is called *latency*. It hides it: while some threads wait, others run, and that is why it needs thousands
+# of them.
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown] tags=["minutes-1"]
 # ## Five chips under one roof
 #
-# Here are five of Colab's chips in 16-bit formats, where a number takes two bytes. Solid lines are measurements, dashed ones the data sheets. The
-# memory speeds of the L4 and the v5e are estimates.
+# These are five of Colab's chips in 16-bit formats, where an element takes two bytes. Solid lines are measurements, dashed ones the data sheets.
+# The memory speeds of the L4 and the v5e are estimates.
 
 # %%
 # @title Draw the chips { display-mode: "form" }
@@ -223,21 +245,22 @@ names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofline(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
     dashed={names[key]: (sheets[key].peak[f], sheets[key].bandwidth) for key, f in formats.items()},
-    marks={"adding\ntwo lists": 1 / 6, "an LLM writes\none text": 1, "an LLM writes\n64 texts": 64, "training,\n2048² products": 2048 / 3},
-    title=f"H100 against T4: {rates['H100']['memory'].value / rates['T4']['memory'].value:.0f}× for one text, {rates['H100']['bf16'].value / rates['T4']['fp16'].value:.0f}× for training",
+    marks={"adding\ntwo vectors": 1 / 6, "an LLM writes\none sequence": 1, "an LLM writes\n64 sequences": 64, "2048²\nmatmuls": 2048 / 3},
+    title=f"H100 against T4: {rates['H100']['memory'].value / rates['T4']['memory'].value:.0f}× for one sequence, {rates['H100']['bf16'].value / rates['T4']['fp16'].value:.0f}× for large matmuls",
 )
 
 # %% [markdown]
-# Pick your work on the horizontal axis and go up. An LLM that writes one text reads every weight, two bytes, for a multiplication and an addition. That's
-# 1 FLOP for each byte, and only bandwidth counts. With 64 texts each weight is used 64 times. Training lies far to the right, where the peak counts.
+# Pick your work on the horizontal axis and go up. An LLM that writes one sequence reads every weight, two bytes, for a multiplication and an
+# addition. That's 1 FLOP per byte, where only bandwidth counts. With 64 sequences each weight is used 64 times. The large matmuls of a training
+# step are far to the right, where the peak counts, although lesson 01 showed that a whole step reaches only a part of it.
 #
-# Don't compare the peaks of two chips. Find your work on the axis, and compare the chips there.
+# Before you compare the peaks of two chips, find your work on the axis, and compare the chips there.
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-6"]
 # ## The printout that everybody pastes
 #
-# One thing is left to read. Ask for help anywhere, and you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no
-# GPU, you'll read one that a T4 on Colab printed.
+# If you ask for help anywhere, you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no GPU, you'll
+# read one that a T4 on Colab printed.
 #
 # A T4 is sold with 16 GB. **Predict.** How many MiB does `nvidia-smi` show for it?
 
@@ -256,28 +279,29 @@ print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if
 # |---|---|
 # | `Driver Version` | part of the machine. `pip` can't change it |
 # | `CUDA Version` | the newest CUDA that this *driver* supports, not what is installed |
-# | `Temp`, `Perf` | degrees Celsius, and the state of the chip. P0 is fastest, and at P8 it rests |
+# | `Temp`, `Perf` | degrees Celsius, and the state of the chip. P0 is the fastest, P8 is idle |
 # | `Pwr:Usage/Cap` | watts now, and watts allowed. At 70 watts a T4 lowers its clock |
 # | `Memory-Usage` | used and total, in MiB, which are 2²⁰ bytes |
-# | `Volatile Uncorr. ECC` | memory errors that *ECC*, the check bits, could not repair. It should be 0. `N/A` means that ECC is off or missing |
+# | `Volatile Uncorr. ECC` | memory errors that *ECC*, the check bits, could not repair. It should be 0. `Off` means that ECC is switched off, `N/A` that the chip has none |
 # | `GPU-Util` | the share of time in which *something* ran, however small |
 # | `Processes` | who holds memory. Inside a container it's often empty |
 
 # %%
 shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1])
-chips = 16 * 2**10  # the memory chips hold 16 GiB
-f"{chips:,} MiB of chips, {chips // 16:,} MiB for ECC's check bits: {shown:,} MiB are left{guessed(mib_shown)}"
+sold = 16 * 2**10  # the memory chips hold 16 GiB
+f"shown: {shown:,} MiB of {sold:,}; one part in {sold / (sold - shown):.0f} is missing{guessed(mib_shown)}"
 
 # %% [markdown]
-# One part in sixteen goes to check bits, so 15 GiB are left of 16. PyTorch shows 14.6, because the driver keeps a share for itself.
+# One part in sixteen is what ECC's check bits take on this memory, so 15 GiB are left of 16. PyTorch shows 14.6 to 14.75 GiB, because the driver
+# keeps a share for itself, and how much differs from driver to driver.
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
 # ### 1 · At least how long?
 #
-# A T4 copies 240 GB/s. At least how many milliseconds does it take to multiply a list of 50 million float32 numbers by 2 and write the result to
-# another list?
+# A T4 copies 240 GB/s. At least how many milliseconds does it take to multiply a vector of 50 million float32 elements by 2 and write the result to
+# another vector?
 
 # %% tags=["exercise"]
 milliseconds = ...
@@ -289,8 +313,9 @@ exercises.check("02.at_least", milliseconds)
 # %% [markdown]
 # ### 2 · What limits it on a T4?
 #
-# In float32 a T4 computes 4.2 TFLOP/s, moves 240 GB/s and needs about 10 µs to start a piece of work, a *kernel launch*. Which of the three takes longest for each line,
-# `"compute"`, `"bandwidth"` or `"launch"`? An n × n product does 2n³ operations on 12n² bytes. The lists have 10 million numbers.
+# In float32 a T4 computes 4.2 TFLOP/s, moves 240 GB/s and needs about 10 µs to start a piece of work, a *kernel launch*. Which of the three takes
+# longest for each line, `"compute"`, `"bandwidth"` or `"launch"`? An n × n matmul does 2n³ operations on 12n² bytes. The vectors have 10 million
+# elements.
 
 # %% tags=["exercise"]
 limit = {"a + b": ..., "A @ B, n = 128": ..., "A @ B, n = 4096": ...}
@@ -298,7 +323,7 @@ limit = {"a + b": ..., "A @ B, n = 128": ..., "A @ B, n = 4096": ...}
 limit = {
     "a + b": "bandwidth",  # 120 MB take 500 µs; 10 million additions 2.4
     "A @ B, n = 128": "launch",  # memory 0.8 µs, arithmetic 1.0, the launch 10
-    "A @ B, n = 4096": "compute",  # 683 FLOP for each byte, far right of the ridge at 17
+    "A @ B, n = 4096": "compute",  # 683 FLOP per byte, far right of the ridge at 17
 }
 ### END SOLUTION
 exercises.check("02.limits", limit)
@@ -306,14 +331,13 @@ exercises.check("02.limits", limit)
 # %% [markdown]
 # ### 3 · Read a stranger's machine
 #
-# Somebody asks for help, and pastes this.
+# A user asks for help, and pastes this.
 
 # %% tags=["nbval-check-output"]
 print(dated_facts.printout("nvidia-smi-stranger"))
 
 # %% [markdown]
-# How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`,
-# `"no"` or `"cannot tell"`?
+# How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`, `"no"` or `"cannot tell"`?
 
 # %% tags=["exercise"]
 reading = {"MiB not in use": ..., "PID": ..., "CUDA 13.0 toolkit": ...}
@@ -329,8 +353,8 @@ exercises.check("02.read_smi", reading)
 # %% [markdown]
 # ### 4 · Open task, make fewer passes over memory
 #
-# `many_passes` makes sixty passes over the array. Write `fewer_passes`, which returns the same numbers in half the time or less on the
-# CPU. There is more than one way.
+# `many_passes` makes sixty passes over the array. Write `fewer_passes`, which returns the same numbers in half the time or less on the CPU. There
+# is more than one way.
 
 # %% tags=["exercise"]
 numbers = torch.rand(2**22)
@@ -364,9 +388,9 @@ exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, number
 
 # %%
 takeaways = {
-    "Bytes cost more than operations": f"eight multiply-adds on a number took {ratio} as long as one.",
-    "A small benchmark measures a cache": f"the fastest sum ran {fastest} faster than the largest.",
-    "Peak ÷ bandwidth is the ridge": f"below {ridge:.0f} FLOP for each byte no code that reads memory reaches the peak of {mine}.",
+    "Bytes cost more than operations": f"eight multiply-adds per element took {ratio:.1f}× as long as one.",
+    "A small benchmark measures a cache": f"the fastest sum ran at {fastest:.1f}× the speed of the longest.",
+    "Peak ÷ bandwidth is the ridge": f"below {ridge:.1f} FLOP per byte no code that streams through memory reaches the peak of {mine}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -377,16 +401,17 @@ value, guess = reference.Value, reference.Prediction
 reference.record(
     "02_check_hardware", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
     predicted={
-        "eight_take": guess(eight_take, ratio.value, "×"),
-        "times_faster": guess(times_faster, fastest.value, "×"),
+        "eight_take": guess(eight_take, ratio, "×"),
+        "times_faster": guess(times_faster, fastest, "×"),
         "mib_shown": guess(mib_shown, shown, "MiB"),
     },
-    peak=value(peak, "FLOP/s", "best speed of a large product in fp32"),
-    bandwidth=value(bandwidth, "B/s", "copy of a large list, read and written"),
+    peak=value(peak, "FLOP/s", "best speed of a large matmul in fp32"),
+    bandwidth=value(bandwidth, "B/s", "large vector changed in place, read and written"),
+    copied=value(2 * copied, "B/s", "copy of a large vector, counted as two arrays"),
     ridge=value(ridge, "FLOP/byte", "the ridge"),
-    added=value(100 * added / peak, "%", "of the product's speed reached by an addition"),
-    eight=value(ratio.value, "×", "time of eight multiply-adds on each number, one being 1"),
-    stairs=value(fastest.value, "×", "speed of the CPU's fastest sum, its largest being 1"),
+    added=value(100 * added / peak, "%", "of the matmul's speed reached by an addition"),
+    eight=value(ratio, "×", "time of eight multiply-adds per element, one being 1"),
+    stairs=value(fastest, "×", "speed of the CPU's fastest sum, its longest being 1"),
     roof=reference.series([i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"),
 )
 
@@ -399,9 +424,8 @@ reference.record(
 #
 # a = torch.rand(2048, 2048, device=device)
 # x = torch.rand(2**26, device=device)
-# out = torch.empty_like(x)
 # peak = 2 * 2048**3 / min(seconds(lambda: a @ a))
-# bandwidth = 2 * x.nbytes / min(seconds(lambda: out.copy_(x)))
+# bandwidth = 2 * x.nbytes / min(seconds(x.neg_))  # in place: read, and written back
 #
 # def share_of_possible(work, operations, bytes_moved):
 #     possible = min(peak, operations / bytes_moved * bandwidth)
