@@ -24,11 +24,11 @@ PASSES = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-SECONDS = SECONDS or (0.1 if FAST else 1)  # for each way to run a step
+SECONDS = SECONDS or (0.1 if FAST else 1)  # per way to run a step
 PHOTOS = PHOTOS or (128 if FAST else 2048)  # in an epoch
-PASSES = PASSES or (1 if FAST else 2)  # timed epochs for each feed
+PASSES = PASSES or (1 if FAST else 2)  # timed epochs per pipeline
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-5"]
 # ## Where does it run?
 #
 # TensorFlow uses a GPU if it finds one, and the CPU if it doesn't. Either way your code runs, so ask.
@@ -44,13 +44,14 @@ tf.get_logger().setLevel("ERROR")
 gpus or "TensorFlow sees no GPU"
 
 # %% [markdown]
-# Does `nvidia-smi` show a GPU and TensorFlow none? Then you have a build for CPUs only, or one for another version of CUDA than your machine has. On Colab the second may happen to you.
+# If `nvidia-smi` shows a GPU and TensorFlow none, you have a build for CPUs only, or one for a different version of CUDA than your machine has. On
+# Colab the second may happen to you.
 
 # %% tags=["nbval-check-output"]
 dated_facts.quote("tensorflow-cuda")
 
 # %% [markdown]
-# Now choose a device yourself. `tf.device` does that, and here it asks for your eighth GPU.
+# You can choose a device yourself with `tf.device`. The next cell asks for an eighth GPU.
 
 # %%
 # @title Cut one device into four, which the last section needs { display-mode: "form" }
@@ -71,7 +72,8 @@ with tf.device("GPU:7"):
 print(f"no error, the sum is {astray:.0f}, and it was made on {astray.device.split('device:')[-1]}")
 
 # %% [markdown]
-# Nobody complained. It's called *soft placement*, and it's on by default. So a job can run on the CPU all night, and its results look the same. Turn it off, and you get an error.
+# There was no error, because of *soft placement*, which is on by default: where the device you name doesn't exist, TensorFlow chooses one that
+# does. A job can run on the CPU all night that way, with results that look the same. If you turn it off, you get an error.
 
 # %%
 # needs: tensorflow
@@ -84,17 +86,18 @@ except (RuntimeError, tf.errors.InvalidArgumentError) as error:
 tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
-# But a job that names no device still runs where it can. So say what you need in one line, `assert tf.config.list_physical_devices("GPU")`, and ask a weight where it is,
-# `model.weights[0].value.device`.
+# A job that names no device still runs where it can, so say what you need in one line, `assert tf.config.list_physical_devices("GPU")`, and ask a
+# weight where it is, `model.weights[0].value.device`.
 #
 # TensorFlow also takes nearly all of a GPU's memory as soon as it starts, and leaves little to PyTorch in the same notebook. Colab sets
 # `TF_FORCE_GPU_ALLOW_GROWTH`, so there it doesn't. Elsewhere, call `tf.config.experimental.set_memory_growth(gpu, True)` first.
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown] tags=["minutes-9"]
 # ## Is it the model, or is it Python?
 #
-# Here's a small network for the digits, and one training step. It can run in three ways. *Eager* means that Python calls each operation, one by one.
-# `tf.function` lets Python run once, keeps the operations as a *graph*, and runs that without Python. With `jit_compile=True`, the compiler *XLA* also merges operations.
+# This training step of a small network for digits can run in three ways. *Eager* means that Python calls each operation, one by one. `tf.function`
+# lets Python run once, keeps the operations as a *graph*, and runs that without Python. With `jit_compile=True`, the compiler *XLA* also merges
+# operations.
 
 
 # %%
@@ -128,7 +131,7 @@ steps = {
 }
 
 # %% [markdown]
-# **Predict.** With 64 images in a batch, how much faster is the graph than the eager step?
+# **Predict.** With 64 images in a batch, how many times as fast is the graph as the eager step?
 
 # %%
 graph_gains = None  # @param {type:"number"}
@@ -151,12 +154,13 @@ for batch_size in (64, 1024):
     times[batch_size] = benchmark.compare({way: lambda step=step: step(images, labels) for way, step in steps.items()}, budget=SECONDS)
 
 # %% [markdown]
-# And how long does the arithmetic alone take? Lesson 01's rule tells you, six operations for each parameter and image.
+# Lesson 01's rule, six operations per parameter and image, tells you how long the arithmetic alone would take at the speed of a 1,024² matmul on
+# all cores.
 
 # %%
 # needs: tensorflow
 square = tf.random.normal((1024, 1024))
-speed = 2 * 1024**3 / benchmark.measure(lambda: square @ square).best  # operations a second
+speed = 2 * 1024**3 / benchmark.measure(lambda: square @ square).best  # operations per second
 parameters = 64 * 256 + 256 * 256 + 256 * 10
 arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in times}
 
@@ -164,25 +168,28 @@ arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in 
 # @title Draw the three ways { display-mode: "form" }
 # needs: tensorflow
 rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
-rows |= {f"arithmetic alone, {n} images": taken for n, taken in arithmetic.items()}
+rows |= {f"arithmetic alone, at a large matmul's speed, {n} images": taken for n, taken in arithmetic.items()}
 rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value for n in times}
-gains = {n: benchmark.speedup(ways["eager"], ways["graph"]) for n, ways in times.items()}
+gains = {n: ways["eager"].best / ways["graph"].best for n, ways in times.items()}
 figures.contenders(
     {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
-    title=f"With 64 images the graph runs {gains[64]} faster than eager{guessed(graph_gains, '×')}",
+    title=f"With 64 images the graph runs at {gains[64]:.0f}× the speed of eager{guessed(graph_gains, '×')}",
 )
 
 # %% [markdown]
-# Look at the distance from eager to graph. Most of it is Python, which calls dozens of operations for each step. A T4 would do the arithmetic in microseconds,
-# and then wait for Python as long as your CPU does. No GPU shortens that part. XLA changes little here.
+# The distance from eager to graph is Python, which calls dozens of operations per step. A T4 would do the arithmetic in microseconds, and then wait
+# for Python as long as your CPU does, so no GPU shortens that part. From the graph to the arithmetic there is a second distance without any Python
+# in it: TensorFlow still schedules dozens of operations per step, Adam goes through all the weights, and matmuls as small as these run far below
+# the speed of a large one. On a GPU that distance would be launches.
 #
-# `fit` builds the graph for you, and on a single GPU it uses XLA, too, if every layer supports it. You lose this in two ways. One is `run_eagerly=True`, which people set to
-# find a bug and then forget. The other is a loop of your own without `tf.function`.
+# `fit` builds the graph for you, and on a single GPU it uses XLA, too, if every layer supports it. You lose this in two ways. One is
+# `run_eagerly=True`, which people set to find a bug and then forget. The other is a loop of your own without `tf.function`.
 
-# %% [markdown] tags=["minutes-4", "short-0"]
+# %% [markdown] tags=["minutes-4"]
 # ## A graph too many
 #
-# A graph can also be built again without your noticing. A list in the body of the function counts how often Python runs it. It does so only when TensorFlow builds a graph, which is called *tracing*.
+# A graph can also be built again without your noticing. In the next cell a list in the body of the function counts how often Python runs it, which
+# happens only when TensorFlow builds a graph. That is called *tracing*.
 #
 # **Predict.** How many graphs do five calls with five Python numbers build?
 
@@ -209,13 +216,14 @@ for n in range(5):
 print(f"{wrong_traces} graphs for five Python numbers{guessed(graphs_made)}, {len(traces)} for five tensors")
 
 # %% [markdown]
-# A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the
-# step's number as an argument, make it a tensor.
+# A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the step's
+# number as an argument, make it a tensor.
 
-# %% [markdown] tags=["minutes-14", "short-13"]
-# ## The feed
+# %% [markdown] tags=["minutes-12"]
+# ## The input pipeline
 #
-# Often neither the model nor Python is slow, but the feed. Here are photos as JPEG files, in memory so that no disk counts. `tf.data` decodes them, takes a random crop, and makes batches.
+# Often neither the model nor Python is slow, but the *input pipeline*, which reads, decodes and batches the data. The photos below are JPEG files,
+# in memory so that no disk counts. `tf.data` decodes them, takes a random crop, and makes batches.
 
 # %%
 # @title Make the JPEG files from scikit-learn's two photos { display-mode: "form" }
@@ -242,8 +250,8 @@ def crop(image, label):
 
 
 # %% [markdown]
-# Here are four ways to build the feed. `map` can run in parallel, `prefetch` makes the next batch while this one trains, and `cache` keeps what it has seen.
-# The first turns off what TensorFlow adds by itself.
+# The same pipeline can be built in four ways. `map` can run in parallel, `prefetch` makes the next batch while this one trains, and `cache` keeps
+# what it has seen. The first turns off what TensorFlow adds by itself.
 
 # %%
 # needs: tensorflow
@@ -257,7 +265,7 @@ feeds = {
     "decoded once": source.map(decode, auto).cache().map(crop, auto).batch(32).prefetch(auto),
 }
 batch = next(iter(feeds["TensorFlow's defaults"]))
-feeds["no feed: one batch, again and again"] = tf.data.Dataset.from_tensors(batch).repeat(PHOTOS // 32)
+feeds["one batch, repeated"] = tf.data.Dataset.from_tensors(batch).repeat(PHOTOS // 32)
 
 # %%
 # needs: tensorflow
@@ -271,7 +279,7 @@ network = keras.Sequential([
 network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
 # %% [markdown]
-# **Predict.** How much faster does `fit` run when each photo is decoded once, compared with TensorFlow's defaults?
+# **Predict.** How many times as fast does `fit` run when each photo is decoded once, compared with TensorFlow's defaults?
 
 # %%
 caching_gains = None  # @param {type:"number"}
@@ -280,7 +288,7 @@ caching_gains = None  # @param {type:"number"}
 # needs: tensorflow
 epochs = {name: [] for name in feeds}
 with runtime.capture_stderr():
-    for _ in range(1 + PASSES):  # in turns; the first pass compiles, and fills the caches
+    for _ in range(1 + PASSES):  # alternating; the first pass compiles, and fills the caches
         for name, feed in feeds.items():
             start = time.perf_counter()
             network.fit(feed, shuffle=False, verbose=0)
@@ -288,25 +296,27 @@ with runtime.capture_stderr():
             epochs[name].append(time.perf_counter() - start)
 
 # %%
-# @title Draw the feeds { display-mode: "form" }
+# @title Draw the pipelines { display-mode: "form" }
 # needs: tensorflow
 timed = {name: each[1:] for name, each in epochs.items()}
-gain = benchmark.Ratio.of(timed["TensorFlow's defaults"], timed["decoded once"])
+gain = min(timed["TensorFlow's defaults"]) / min(timed["decoded once"])
 figures.bars(
     {name: PHOTOS / min(each) for name, each in timed.items()}, unit="photos/s",
-    title=f"Decoding once makes the same fit {gain} faster than TensorFlow's defaults{guessed(caching_gains, '×')}",
+    title=f"Decoded once, the photos run through fit at {gain:.1f}× the speed of TensorFlow's defaults{guessed(caching_gains, '×')}",
 )
 
 # %% [markdown]
-# The second and third bars are about the same, because TensorFlow adds parallel decoding and prefetching by itself. With that, all cores are busy. They can't
-# decode any faster, so decode each photo only once.
+# The second and third bars are about the same, because TensorFlow adds parallel decoding and prefetching by itself. With that, all cores are busy.
+# They can't decode any faster, so decode each photo only once.
 #
-# The last bar is the ceiling, and it belongs to a tiny network. A large one on a T4 may want fewer photos a second than the defaults deliver, and then nothing starves. So measure both bars.
+# The bar of one repeated batch is the ceiling, since nothing is decoded there (on a GPU each step still copies that batch). It belongs to a tiny
+# network. A large one on a T4 may need fewer photos per second than the defaults deliver, and then the pipeline isn't the bottleneck, so measure
+# both bars.
 #
-# Put `cache` after the work that's the same each time, and before anything random. If the photos don't fit in memory, shrink them once and
-# store them shrunk.
+# Put `cache` after the work that's the same each time, and before anything random. If the photos don't fit in memory, shrink them once and store
+# them shrunk.
 #
-# How does this look from inside the training? Keep two clocks, as in lesson 03.
+# Lesson 03's two clocks show how this looks from inside the training.
 
 
 # %%
@@ -334,31 +344,32 @@ with runtime.capture_stderr():
 # %%
 # @title Draw who waits { display-mode: "form" }
 # needs: tensorflow
-def training(spans):
-    return sum(end - begin for begin, end, what in spans if what == "trains") / spans[-1][1]
+def training(name):  # share of fit's own time, from the bars above
+    return min(1.0, min(timed["one batch, repeated"]) / min(timed[name]))
 
 
-def steady(spans, steps):  # after the start of the feed, and the clock from zero
+def steady(spans, steps):  # after the start of the pipeline, and the clock from zero
     skipped = 2 * min(8, len(spans) // 8)
     chosen = spans[skipped : skipped + 2 * steps]
     return [(begin - chosen[0][0], end - chosen[0][0], what) for begin, end, what in chosen]
 
 
-starved, fed = (training(steady(watched[name], 24)) for name in ("one by one", "decoded once"))
+starved, fed = training("one by one"), training("decoded once")
 figures.activity(
     {name: {"": steady(spans, 4)} for name, spans in watched.items()},
-    title=f"Starved, the network trains {starved:.0%} of the time; fed, {fed:.0%}",
+    title=f"Training is {starved:.0%} of fit's time one by one, {fed:.0%} decoded once",
 )
 
 # %% [markdown]
-# Each lane shows four steps. In the upper one training is a sliver, and the rest is waiting. In the middle lane, decoding competes with training for the cores, so each step takes longer, and training
-# looks like a larger share than it is. `train_on_batch` also costs more than a step of `fit`, so the bars above show the smaller share. On a GPU the slivers get thinner and the gaps stay. That's what "GPU at 5 %" looks like, and a bigger GPU doesn't cure it.
+# The percentages come from the bars above: one repeated batch is all training. Each lane shows four steps of `train_on_batch`, so its shares differ
+# from those. In the middle lane, decoding competes with training for the cores, so each step takes longer. On a GPU the slivers get thinner and the
+# gaps stay. That's what "GPU at 5%" looks like, and a bigger GPU doesn't cure it.
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-7"]
 # ## Four devices, one batch
 #
-# With several devices, each takes its share of the batch, and the gradients are added up. In TensorFlow a *strategy* does that. At the start of this notebook one
-# device was cut into four. They share its speed, so nothing gets faster. But the sums are real.
+# With several devices, each takes its share of the batch, and the gradients are added up. In TensorFlow a *strategy* does that. At the start of
+# this notebook one device was cut into four. They share its speed, so nothing gets faster, but they compute the same sums as four real ones would.
 
 # %%
 # needs: tensorflow
@@ -373,7 +384,7 @@ images, labels = tf.random.uniform((128, 64)), tf.random.uniform((128,), 0, 10, 
 # %%
 # needs: tensorflow
 
-def share(tensor):  # 32 of the 128 rows for each device
+def share(tensor):  # 32 of the 128 rows per device
     return strategy.experimental_distribute_values_from_function(lambda context: tf.split(tensor, 4)[context.replica_id_in_sync_group])
 
 
@@ -406,31 +417,33 @@ with runtime.capture_stderr():
     right = on_four_devices(share(images), share(labels), tf.constant(128.0))  # RIGHT: the global batch
 factor = float(tf.norm(wrong) / tf.norm(alone))
 gap = float(tf.reduce_max(tf.abs(right - alone)) / tf.reduce_max(tf.abs(alone)))
-print(f"divided by 32, the gradient is {factor:.2f}× too large{guessed(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest number")
+print(f"divided by 32, the gradient is {factor:.2f}× too large{guessed(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest element")
 
 # %% [markdown]
-# Nothing fails when you divide by the wrong number. With plain gradient descent each step is four times too long. Adam hides it, because it divides by the gradient's size, until you clip gradients. Keras does it right: make and compile the model inside `strategy.scope()`, and call `fit`
-# with batches of the global size.
+# Nothing fails when you divide by the wrong number. With plain gradient descent each step is four times too long. Adam hides it, because it divides
+# by the gradient's size, until you clip gradients. Keras does it right: make and compile the model inside `strategy.scope()`, and call `fit` with
+# batches of the global size.
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
-# ### 1 · Who's slow?
+# ### 1 · What is slow?
 #
-# Your `fit` sees 900 images a second. With one batch again and again, it sees 6,000. What percentage of the time does it wait for its feed, if feed and training take turns?
+# Your `fit` sees 900 images per second. With one batch repeated, it sees 6,000. What percentage of the time does it wait for data, if loading and
+# training alternate?
 
 # %% tags=["exercise"]
 percent_waiting = ...
 ### BEGIN SOLUTION
-percent_waiting = 100 * (1 / 900 - 1 / 6000) / (1 / 900)  # seconds for each image
+percent_waiting = 100 * (1 / 900 - 1 / 6000) / (1 / 900)  # seconds per image
 ### END SOLUTION
 exercises.check("04.waits", percent_waiting)
 
 # %% [markdown]
 # ### 2 · Order a pipeline
 #
-# Put these in order: `"batch"`, `"cache"`, `"decode"`, `"prefetch"`, `"shuffle"`. Each epoch should see
-# the images one by one in a new order, and nothing should be decoded twice.
+# Put these in order: `"batch"`, `"cache"`, `"decode"`, `"prefetch"`, `"shuffle"`. Each epoch should see the images one by one in a new order, and
+# nothing should be decoded twice.
 
 # %% tags=["exercise"]
 order = ...  # a list of five words
@@ -442,8 +455,8 @@ exercises.check("04.pipeline", order)
 # %% [markdown]
 # ### 3 · Global batch
 #
-# Four replicas, 96 rows each, and plain SGD. The learning rate 0.1 was right for a batch of 128. Give the global batch, and the learning rate by the linear rule:
-# it grows in proportion to the batch.
+# Four replicas, 96 rows each, and plain SGD. The learning rate 0.1 was right for a batch of 128. Give the global batch, and the learning rate by
+# the linear rule: it grows in proportion to the batch.
 
 # %% tags=["exercise"]
 plan = {"global batch": ..., "learning rate": ...}
@@ -453,10 +466,10 @@ plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}  # three ti
 exercises.check("04.global_batch", plan)
 
 # %% [markdown]
-# ### 4 · Open task, halve the feed's time
+# ### 4 · Open task, halve the pipeline's time
 #
-# `slow_batches` decodes each file again in every pass. Write `quick_batches`: the same batches in the same order, in half the time or
-# less. The check goes over both several times.
+# `slow_batches` decodes each file again in every pass. Write `quick_batches`: the same batches in the same order, in half the time or less. The
+# check goes over both several times.
 
 # %% tags=["exercise"]
 # needs: tensorflow
@@ -485,9 +498,9 @@ exercises.check("04.quick_batches", quick_batches, slow_batches=slow_batches)
 # %%
 # needs: tensorflow
 takeaways = {
-    "Ask where it ran": "a GPU that isn't there was replaced by another device, and nothing said so.",
-    "Don't let Python sit between the operations": f"the graph was {gains[64]} faster with 64 images, {gains[1024]} with 1,024.",
-    "Decode once": f"the same fit was {gain} faster than with TensorFlow's defaults.",
+    "Ask where it ran": "a GPU that isn't there was replaced by one that is, or by the CPU, and nothing said so.",
+    "Don't let Python sit between the operations": f"the graph ran at {gains[64]:.0f}× the speed with 64 images, {gains[1024]:.1f}× with 1,024.",
+    "Decode once": f"with this tiny network, fit ran at {gain:.1f}× the speed of TensorFlow's defaults.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -497,17 +510,17 @@ value, guess, inventory = reference.Value, reference.Prediction, hardware.list_d
 predicted, measured = {}, {}
 if "gain" in globals():
     predicted = {
-        "graph_gains": guess(graph_gains, gains[64].value, "×"),
+        "graph_gains": guess(graph_gains, gains[64], "×"),
         "graphs_made": guess(graphs_made, wrong_traces),
-        "caching_gains": guess(caching_gains, gain.value, "×"),
+        "caching_gains": guess(caching_gains, gain, "×"),
         "too_large": guess(too_large, factor, "×"),
     }
     measured = {
-        "graph": value(gains[64].value, "×", "speed of a graph's step, eager being 1, 64 images"),
-        "graph_large": value(gains[1024].value, "×", "the same, 1,024 images"),
-        "decoded_once": value(gain.value, "×", "speed of fit when photos are decoded once, TensorFlow's defaults being 1"),
-        "starved": value(100 * starved, "%", "of the time a network trains when photos are decoded one by one"),
-        "fed": value(100 * fed, "%", "of the time it trains when they are decoded once"),
+        "graph": value(gains[64], "×", "speed of a graph's step, eager being 1, 64 images"),
+        "graph_large": value(gains[1024], "×", "the same, 1,024 images"),
+        "decoded_once": value(gain, "×", "speed of fit when photos are decoded once, TensorFlow's defaults being 1"),
+        "starved": value(100 * starved, "%", "of fit's time is training when photos are decoded one by one"),
+        "fed": value(100 * fed, "%", "of fit's time is training when they are decoded once"),
         "graphs": value(wrong_traces, "", "graphs for five Python numbers"),
         "loss_wrong": value(factor, "×", "size of a gradient whose losses are divided by a device's own rows"),
         "gradient_gap": value(gap, "", "largest gap between the gradients of four devices and of one"),
@@ -522,22 +535,26 @@ reference.record(
 # ```python
 # assert tf.config.list_physical_devices("GPU"), "no GPU"
 #
-# feed = (
+# photos = (
 #     tf.data.Dataset.from_tensor_slices((files, labels))
 #     .map(decode, tf.data.AUTOTUNE)  # yours: tf.io.read_file, tf.io.decode_jpeg, tf.image.resize
-#     .cache()  # after what is the same each time
+# )
+# one = photos.take(64).map(crop).batch(64).cache().repeat(len(photos) // 64)  # before shuffle fills its buffer
+# feed = (
+#     photos.cache()  # after what is the same each time
 #     .shuffle(10_000)
 #     .map(crop, tf.data.AUTOTUNE)  # random, so behind the cache
 #     .batch(64)
 #     .prefetch(tf.data.AUTOTUNE)
 # )
+#
 # def fit(batches, epochs):
 #     model = build()  # yours
 #     model.compile("adam", loss)  # no run_eagerly
 #     return model.fit(batches, epochs=epochs)
 #
-# fit(tf.data.Dataset.from_tensors(next(iter(feed))).repeat(len(feed)), epochs=3)
-# fit(feed, epochs=3)  # compare the last epochs: if the first one is much faster, it's the feed
+# fit(one, epochs=3)
+# fit(feed, epochs=3)  # compare the last epochs: if the first one is much faster, it's the pipeline
 # ```
 #
-# Lesson 05 meets the chip that wants its graphs whole, and its batches large: the TPU.
+# Lesson 05 is about a chip that needs whole graphs and large batches: the TPU.
