@@ -33,25 +33,26 @@ TOKENS = TOKENS or [2**k for k in ((17, 20) if FAST else (17, 18, 19, 20))]  # i
 CHIPS = CHIPS or ((1, 8) if FAST else (1, 2, 4, 8))  # that don't exist
 STEPS = STEPS or (20 if FAST else 200)  # of training
 
-# %% [markdown] tags=["minutes-14", "short-11"]
+# %% [markdown] tags=["minutes-8"]
 # ## An array of multipliers
 #
 # A TPU is built around one idea, the *systolic array*. It's a square of multipliers, and each of them holds one weight.
 #
-# A row of your data enters from the left. In each step a multiplier multiplies the number that arrives by its weight, adds the sum that comes from above, and
-# passes both on: the number to the right, the sum down. Each line of the array starts one step after the line above it, so its number arrives together with the sum.
-# Finished sums fall out at the bottom. Nobody fetches anything from memory in between.
+# A row of your data enters from the left. In each step a multiplier multiplies the number that arrives by its weight, adds the sum that comes from
+# above, and passes both on: the number to the right, the sum down. Each line of the array starts one step after the line above it, so its number
+# arrives together with the sum. Finished sums fall out at the bottom. Nothing is fetched from memory in between.
 
 # %%
 # @title Draw three rows of data in an array of 2 × 2 { display-mode: "form" }
 three_rows, weights = np.array([[1, 2], [3, 1], [2, 2]]), np.array([[1, 2], [3, 4]])
-figures.systolic(three_rows, weights, title="One color for each row of data. The sums that fall out are the product")
+figures.systolic(three_rows, weights, title="One color per row of data. The sums that fall out are the product")
 
 # %% [markdown]
-# The array fills along a diagonal and drains along one. Three rows keep it busy for 12 of 20 turns. With three thousand rows you wouldn't notice.
+# The array fills along a diagonal and drains along one. Three rows keep it busy for 12 of 20 multiplier-steps. With three thousand rows you
+# wouldn't notice.
 #
-# A v5e has four arrays of 128 × 128. What it can't hide is the time that weights take to arrive from memory. In bf16 a weight has two bytes. Each token of your
-# batch uses it for two operations, a multiplication and an addition. So a batch of n tokens does n operations for each byte.
+# A v5e has four arrays of 128 × 128. What it can't hide is the time that weights take to arrive from memory. In bf16 a weight has two bytes. Each
+# token of your batch uses it for two operations, a multiplication and an addition, so a batch of n tokens does n operations per byte.
 #
 # **Predict.** A v5e computes 197 TFLOP/s in bf16 and moves 819 GB/s. How many tokens must a batch have, before it can compute at full speed?
 
@@ -59,17 +60,19 @@ figures.systolic(three_rows, weights, title="One color for each row of data. The
 tokens_wanted = None  # @param {type:"integer"}
 
 # %%
-wanted = sheet.peak["bf16"] / sheet.bandwidth  # lesson 02's ridge: FLOP for each byte
+wanted = sheet.peak["bf16"] / sheet.bandwidth  # lesson 02's ridge: FLOP per byte
 print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} GB/s = {wanted:.0f} tokens{guessed(tokens_wanted)}, by the data sheet")
 
 # %% [markdown]
-# Training usually has that many tokens in a batch. A language model that writes one text has one, and leaves the array idle.
+# Training usually has that many tokens in a batch. A language model that writes one sequence has one, and leaves the array idle.
 #
-# A TPU plans ahead. Each number must be in place when the array needs it, so a compiler decides everything beforehand, and for that it must know every shape.
+# A TPU plans ahead. Each number must be in place when the array needs it, so a compiler decides everything beforehand, and for that it must know
+# every shape.
 #
 # ### How much was the call?
 #
-# JAX is Google's framework for TPUs. It has NumPy's names, and `jax.jit` compiles a function. Have you got a TPU? Ask. JAX calls a v5e "TPU v5 lite".
+# JAX is Google's framework for TPUs. It has NumPy's names, and `jax.jit` compiles a function. The next cell asks whether you have a TPU. JAX calls
+# a v5e "TPU v5 lite".
 
 # %%
 # needs: jax
@@ -81,8 +84,8 @@ with runtime.capture_stderr():  # a TPU's library talks while it starts
 chip.device_kind
 
 # %% [markdown]
-# Somebody multiplied two matrices of 1,024 × 1,024 on a v5e, and got 9 % of its speed. Is the array so slow? Time a product in two ways. First call it. Then let one
-# compiled program do a hundred of them. On a CPU take 32 × 32, so that the call isn't lost in the product.
+# JAX's own documentation multiplies two matrices of 1,024 × 1,024 on a v5e and reports 9% of its speed. To see what a call costs, time a matmul in
+# two ways: called on its own, and a hundred times in one compiled program. On a CPU take 32 × 32, so that the call isn't lost in the arithmetic.
 
 
 # %%
@@ -106,15 +109,16 @@ print(f"n = {n}: {1e6 * call:.1f} µs for a call, {1e6 * inside:.1f} µs inside 
 # %%
 v5e = published_results.get("matmul-v5e-bf16")
 took, could = (2 * 1024**3 / rate for rate in (v5e.points[1024], max(v5e.points.values())))
-print(f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest product [{v5e.credit}]")
+print(f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest matmul [{v5e.credit}]")
 
 # %% [markdown]
-# So nine tenths of that time was probably the call, not the array. Put the whole training step into one `jit`, or even many steps.
+# That measurement was timed on the host, call by call. If the array itself was as fast as in the largest matmul, nine tenths of the time was the
+# call. Put the whole training step into one `jit`, or even many steps.
 
 # %% [markdown] tags=["minutes-10"]
 # ## A new length is a new program
 #
-# A compiled program fits one shape. Another shape is compiled again. Here's a training step for sentences, and twelve lengths.
+# A compiled program fits one shape. A different shape is compiled again, as this training step for sentences shows with twelve lengths.
 
 # %%
 # needs: jax
@@ -133,7 +137,7 @@ def step(layers, x):
 
 
 # %% [markdown]
-# **Predict.** How much longer does the first step of a new length take than the next one of the same length?
+# **Predict.** How many times as long does the first step of a new length take as the next one of the same length?
 
 # %%
 times_longer = None  # @param {type:"number"}
@@ -161,15 +165,17 @@ longer = benchmark.Ratio.of(first, again)
 figures.lines(
     lengths, {"first call": first, "second call": again, "padded to 32": padded}, log_y=True, units=("", "s"),
     xlabel="length of the sentence, before padding", ylabel="time for one step",
-    title=f"A new length takes {longer} longer than a known one{guessed(times_longer, '×')}",
+    title=f"A new length takes {1000 * min(first):.0f} ms, {longer} as long as a known one{guessed(times_longer, '×')}",
 )
 
 # %% [markdown]
-# Each new length costs as much as a hundred steps or more. The padded sentences pay once, and then compute some rows for nothing.
+# Each new length pays for a compilation. The factor belongs to a tiny step: one that takes a second would hide it better, although the compilation
+# of a large model takes minutes. The padded sentences pay once, and then compute some rows for nothing.
 #
-# On a TPU the step gets shorter and the compiler doesn't, because it runs on the CPU. So pad to a few lengths, and drop the last, smaller batch of an epoch.
+# On a TPU the step gets shorter and the compiler doesn't, because it runs on the CPU. Pad to a few lengths, therefore, and drop the last, smaller
+# batch of an epoch.
 #
-# But padding must not count. Here's a classifier of digits, and a batch of 100 images filled up to 128 with zeros.
+# Padding must not count in the loss, however. Take a classifier of digits, and a batch of 100 images filled up to 128 with zeros.
 
 # %%
 # needs: jax
@@ -179,7 +185,7 @@ pixels = (pixels / 16).astype("float32")
 
 def losses(weights, x, y):
     matrix, bias = weights
-    return -jnp.take_along_axis(jax.nn.log_softmax(x @ matrix + bias), y[:, None], 1)[:, 0]  # one for each row
+    return -jnp.take_along_axis(jax.nn.log_softmax(x @ matrix + bias), y[:, None], 1)[:, 0]  # one per row
 
 
 @jax.jit
@@ -210,14 +216,15 @@ for name, (loss, (_, bias)) in results.items():
     print(f"{name:>28}: loss {loss:.3f}, gradient of the bias off by {off:.0%}")
 
 # %% [markdown]
-# The 28 rows of padding nearly tripled the loss, and they pull the bias toward the digit 0. Near the end of a training the true gradients are small, so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
+# The 28 rows of padding nearly tripled the loss, and they pull the bias toward the digit 0. Near the end of training the true gradients are small,
+# so that's a lot. Multiplying them by 0 isn't enough, since the mean still divides by
 # 128. Divide by the real rows.
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-9"]
 # ## A TPU's compiler, without a TPU
 #
-# Since the compiler plans everything, it also knows how much memory a program needs. And it doesn't need a TPU to know it. The package `libtpu` contains it, and runs on
-# any Linux computer with an x86 processor. Here are eight chips that aren't there.
+# Since the compiler plans everything, it also knows how much memory a program needs, and it doesn't need a TPU for that. The package `libtpu`
+# contains it, and runs on any Linux computer with an x86 processor. The next cell describes eight chips that aren't there.
 
 # %%
 # needs: jax, libtpu
@@ -228,7 +235,8 @@ with runtime.capture_stderr():
 print(len(absent), "×", absent[0].device_kind)
 
 # %% [markdown]
-# The program is a training step with Adam. Each layer widens its input four times and shrinks it again. `jax.tree.map` does something to every array of a list.
+# The program is a training step with Adam. Each layer widens its input four times and shrinks it again. `jax.tree.map` does something to every
+# array of a list.
 
 
 # %%
@@ -247,8 +255,9 @@ def adam_step(blocks, mean, square, x):  # without the bias correction
 
 
 # %% [markdown]
-# Now hand over shapes instead of data. A *mesh* gives a name to each axis along which chips lie. Here there's one, `data`. A `PartitionSpec`, `jax.P` for short, says how an array lies on it. `P()` gives each chip a copy.
-# `P("data")` deals out the rows. *Donating* the old weights lets the new ones take their place.
+# Now hand over shapes instead of data. A *mesh* gives a name to each axis along which chips are arranged; this one has a single axis, `data`. A
+# `PartitionSpec`, `jax.P` for short, says how an array is spread over it. `P()` gives each chip a copy. `P("data")` *shards* the rows: each chip
+# gets a part of them. *Donating* the old weights lets the new ones take their place.
 
 
 # %%
@@ -265,7 +274,8 @@ def compile_for(chips, width, depth, tokens, layout):
 
 
 # %% [markdown]
-# A v5e has 16 GiB of memory, of which a program may use 15.75. Four layers of width 1,024, with Adam's two averages, take 0.4 GB. Each token leaves at least 4,096 numbers of two bytes in each layer, for the backward pass.
+# A v5e has 16 GiB of memory, of which a program may use 15.75. Four layers of width 1,024, with Adam's two moments, take 0.4 GiB. Each token leaves
+# at least 4,096 values of two bytes in each layer, for the backward pass.
 #
 # **Predict.** Start with 131,072 tokens and keep doubling. What's the largest batch that fits?
 
@@ -281,22 +291,24 @@ for tokens in TOKENS:
             program = compile_for(1, 1024, 4, tokens, jax.P())
         peaks[tokens] = program.memory_analysis().peak_memory_in_bytes
         operations = program.cost_analysis()["flops"] / tokens
-        print(f"{tokens:>9,} tokens: {peaks[tokens] / 1e9:.1f} GB, {operations / 1e6:.0f} MFLOP for each token")
+        print(f"{tokens:>9,} tokens: {peaks[tokens] / 2**30:.1f} GiB, {operations / 1e6:.0f} MFLOP per token")
     except jax.errors.JaxRuntimeError as error:
         print(f"{tokens:>9,} tokens: {error}"[:175])
 most = max(peaks)
 print(f"the largest that fits: {most:,}{guessed(tokens_that_fit)}")
 
 # %% [markdown]
-# The refusal is the message you'd read on the day you run out of memory. You read it today, on a machine that has no TPU. Despite its wording, the total includes weights and averages.
+# The refusal is the message that you'd read on a TPU when you run out of memory; the compiler's "G" is GiB. Despite its wording, the total includes
+# weights and moments.
 #
-# And look at 524,288. Twice the tokens took hardly more memory, and more operations for each. The compiler saw that it wouldn't fit. So it
-# threw some results away and computes them again in the backward pass.
+# At 524,288, twice the tokens took hardly more memory, and more operations per token. A compiler that sees that a program won't fit can throw some
+# results away and compute them again in the backward pass, and these two numbers are what that looks like.
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown] tags=["minutes-6"]
 # ## Eight chips that aren't there
 #
-# Now a model that's too large, with 12 layers of width 4,096, which is 1.6 billion weights. With Adam's two averages they take 12 bytes each, so 19.3 GB. One chip can't hold that. So take eight.
+# The next model is too large for one chip: 12 layers of width 4,096 are 1.6 billion weights. With Adam's two moments they take 12 bytes each, so
+# 18.0 GiB. So take eight chips.
 #
 # **Predict.** You give each of the eight chips a copy of the weights, and an eighth of the tokens. Does it fit?
 
@@ -307,7 +319,7 @@ copies_fit = None  # @param ["yes", "no"]
 # needs: jax, libtpu
 wanted_bytes, refused = {}, []
 plans = {"1 chip": (1, jax.P()), "8 chips, 8 copies": (8, jax.P())}
-plans |= {f"{chips} chips, weights dealt out": (chips, jax.P(None, "data")) for chips in CHIPS if chips > 1}
+plans |= {f"{chips} chips, weights sharded": (chips, jax.P(None, "data")) for chips in CHIPS if chips > 1}
 for name, (chips, layout) in plans.items():
     try:
         with runtime.capture_stderr():
@@ -317,23 +329,25 @@ for name, (chips, layout) in plans.items():
         name += ": refused"
         wanted_bytes[name] = float(re.search(r"([\d.]+)G\)", str(error))[1]) * 2**30
         refused.append(name)
-    print(f"{name}, {wanted_bytes[name] / 1e9:.1f} GB for each chip")
+    print(f"{name}, {wanted_bytes[name] / 2**30:.1f} GiB per chip")
 
 # %%
 # @title Draw what a chip must hold { display-mode: "form" }
 # needs: jax, libtpu
 answer = "no" if "8 chips, 8 copies: refused" in wanted_bytes else "yes"
-dealt = wanted_bytes["8 chips, weights dealt out"]
+sharded = wanted_bytes["8 chips, weights sharded"]
 figures.bars(
-    wanted_bytes, unit="B", paper=refused, marks={"a v5e has": 15.75 * 2**30},
-    title=f"Eight copies don't fit. Dealt out, a chip holds {dealt / 1e9:.1f} GB{guessed(copies_fit)}",
+    {name: size / 2**30 for name, size in wanted_bytes.items()}, unit="GiB", paper=refused, marks={"a v5e has": 15.75},
+    title=f"Eight copies {'fit' if answer == 'yes' else 'do not fit'}. Sharded, a chip holds {sharded / 2**30:.1f} GiB{guessed(copies_fit)}",
 )
 
 # %% [markdown]
-# The hatched bars were refused, after the compiler had tried to squeeze them. Seven more chips saved hardly anything, because each still held all 19.3 GB, and dealing out the tokens doesn't touch those.
+# The hatched bars were refused. Seven more chips saved hardly anything, because each still held all 18.0 GiB of weights and moments, and sharding
+# the tokens doesn't touch those.
 #
-# One argument changed that. `P(None, "data")` deals out the columns of each weight. A chip then holds an eighth, which is 2.4 GB, and fetches the rest when it needs it. Fetched weights take room, too, and so do the tokens' results. That's called *fully sharded data
-# parallel*, FSDP for short. Look at what the compiler put into the program.
+# One argument changed that. `P(None, "data")` shards the columns of each weight. A chip then holds an eighth, which is 2.25 GiB, and fetches the
+# rest when it needs it. Fetched weights take room, too, and so do the tokens' results. That's called *fully sharded data parallel*, FSDP for short.
+# The next cell counts what the compiler put into the program.
 
 # %%
 # needs: jax, libtpu
@@ -342,16 +356,18 @@ found = {name: text.count(f" {name}(") + text.count(f" {name}-start(") for name 
 found
 
 # %% [markdown]
-# You wrote none of these. An *all-gather* collects a weight from all chips. The other half of FSDP, adding up the gradients and dealing them out, would be a *reduce-scatter*. On eight chips there is none by that name. Instead there are *permutes*, which send
-# from one chip to the next, so that sending and multiplying can go on at the same time.
+# You wrote none of these. An *all-gather* collects a weight from all chips. The other half of FSDP, adding up the gradients and giving each chip
+# its part of the sum, would be a *reduce-scatter*. On eight chips there is none by that name; instead there are *permutes*, which send from one
+# chip to the next. Counting words in the program tells you which operations are there. It doesn't tell you why the compiler chose them.
 
-# %% [markdown] tags=["minutes-10", "short-0"]
+# %% [markdown] tags=["minutes-4"]
 # ## One device and eight
 #
-# Does it compute the same? Compiling doesn't tell, so run it. XLA can split your CPU into eight devices. They share your cores, but they hold parts and exchange sums as chips do. One line asks for them,
-# before JAX starts: `jax.config.update("jax_num_cpu_devices", 8)`. The set-up of this notebook did it.
+# Whether it computes the same can't be told from compiling, so run it. XLA can split your CPU into eight devices. They share your cores, but they
+# hold parts and exchange sums as chips do. One line asks for them, before JAX starts: `jax.config.update("jax_num_cpu_devices", 8)`. The set-up of
+# this notebook did it.
 #
-# `train_step` from above doesn't know how many devices there are. Where its inputs lie decides that.
+# `train_step` from above doesn't know how many devices there are. That is decided by where its inputs are.
 
 # %%
 # needs: jax
@@ -371,9 +387,10 @@ def train(place_batch, place_weights, rows=128):
 
 
 # %% [markdown]
-# `Auto` lets XLA decide what you leave open. In newer versions of JAX `make_mesh` has another default, *explicit* mode, in which an array's type says how it lies.
+# `Auto` lets XLA decide what you leave open. In newer versions of JAX `make_mesh` has a different default, *explicit* mode, in which an array's
+# type says how it is sharded.
 #
-# Sums taken in another order rarely agree to the last bit. So you need a yardstick. Train once more and forget one row of the 128.
+# Sums taken in a different order rarely agree to the last bit, so you need a yardstick. Train once more and forget one row of the 128.
 
 # %%
 # needs: jax
@@ -400,13 +417,15 @@ all_reduces = [line.strip() for line in lines if " all-reduce(" in line or " all
 print(*(line.partition(", channel_id")[0] for line in all_reduces), sep="\n")
 
 # %% [markdown]
-# That's an *all-reduce*. It adds up the gradients of all devices, some of them transposed, and gives each device the sum. You didn't write it. XLA put it in, because the mean in your loss runs over rows on different devices.
+# That's an *all-reduce*. It adds up the gradients of all devices, some of them transposed, and gives each device the sum. XLA put it in, because
+# the mean in your loss runs over rows on different devices.
 
-# %% [markdown] tags=["minutes-6", "short-0"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## When is sending free?
 #
-# On real chips that sum must travel. In a ring each chip sends nearly twice the gradient's bytes. Here's the model, and it is a model. It assumes that all links of a v5e are busy, 200 GB/s in all, and that the
-# chip computes at its data sheet's speed.
+# On real chips that sum must travel. In a ring each chip sends nearly twice the gradient's bytes. The next cell is a model, not a measurement. It
+# assumes that the chip computes at its data sheet's speed and that all links of a v5e are busy, 200 GB/s in all. That needs a full pod of 16 × 16
+# chips, whose links close into rings in both directions; the eight chips above have no such rings, and would get about half or less.
 
 # %%
 parameters, chips = 5e8, 256  # half a billion, so 1 GB of gradient in bf16
@@ -414,16 +433,16 @@ peak, links = sheet.peak["bf16"], sheet.links["chips"]
 send = 2 * (chips - 1) / chips * 2 * parameters / links  # seconds
 
 
-def share_of_work(tokens):  # for each chip
+def share_of_work(tokens):  # per chip
     forward = 2 * parameters * tokens / peak
     backward = 2 * forward
-    in_turns = (forward + backward) / (forward + backward + send)
-    overlapped = (forward + backward) / (forward + max(backward, send))  # sent while the backward pass goes on
-    return 100 * in_turns, 100 * overlapped
+    alternating = (forward + backward) / (forward + backward + send)
+    overlapped = (forward + backward) / (forward + max(backward, send))  # sent during the backward pass
+    return 100 * alternating, 100 * overlapped
 
 
 # %% [markdown]
-# **Predict.** 256 chips, 1,000 tokens each. What percentage of the time do they compute, if they send while the backward pass goes on?
+# **Predict.** 256 chips, 1,000 tokens each. What percentage of the time do they compute, if they send during the backward pass?
 
 # %%
 percent_working = None  # @param {type:"number"}
@@ -433,15 +452,16 @@ percent_working = None  # @param {type:"number"}
 counts = [125 * 2**k for k in range(8)]
 figures.lines(
     counts, {}, ideal={"one after the other": [share_of_work(n)[0] for n in counts], "overlapped": [share_of_work(n)[1] for n in counts]},
-    doubling=True, xlabel="tokens for each chip", ylabel="% of the time spent computing",
-    title=f"A model: at 1,000 tokens {share_of_work(1000)[0]:.0f} %, and overlapped {share_of_work(1000)[1]:.0f} %{guessed(percent_working, ' %')}",
+    doubling=True, xlabel="tokens per chip", ylabel="% of the time spent computing",
+    title=f"A model: at 1,000 tokens {share_of_work(1000)[0]:.0f}%, and overlapped {share_of_work(1000)[1]:.0f}%{guessed(percent_working, '%')}",
 )
 
 # %% [markdown]
-# The upper line bends where sending takes as long as the backward pass. To the right of it the sending is hidden. Frameworks overlap, so that's the line to hope for. With gradients in float32 the bend
-# is at twice as many tokens.
+# The upper line bends where sending takes as long as the backward pass: 4 bytes per weight over the links, against 4 operations per weight and
+# token. That is at peak ÷ links tokens per chip, the ridge once more, this time between chips, and to the right of it the sending is hidden.
+# Frameworks overlap, so that's the line to hope for. With gradients in float32 the bend is at twice as many tokens.
 
-# %% [markdown] tags=["minutes-6", "short-5"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
 # ### 1 · Read an all-reduce
@@ -462,13 +482,13 @@ exercises.check("05.all_reduce", bytes_summed)
 # %% [markdown]
 # ### 2 · Choose a mesh
 #
-# Eight chips of 16 GB. Weights, gradients and Adam's averages take 48 GB, and intermediate results 3 GB on each chip. The batch is dealt out along `data`, and the weights along `model` only.
-# How long do the two axes have to be, if `data` should be as long as possible?
+# Eight chips of 16 GiB. Weights, gradients and Adam's moments take 48 GiB, and intermediate results 3 GiB on each chip. The batch is sharded along
+# `data`, and the weights along `model` only. How long do the two axes have to be, if `data` should be as long as possible?
 
 # %% tags=["exercise"]
 mesh_shape = {"data": ..., "model": ...}
 ### BEGIN SOLUTION
-mesh_shape = {"data": 2, "model": 4}  # 48 / 4 + 3 = 15 GB; with model = 2 it would be 27
+mesh_shape = {"data": 2, "model": 4}  # 48 / 4 + 3 = 15 GiB; with model = 2 it would be 27
 ### END SOLUTION
 exercises.check("05.mesh", mesh_shape)
 
@@ -496,8 +516,8 @@ exercises.check("05.compiles", compiling)
 # %% [markdown]
 # ### 4 · Open task, few programs, little padding
 #
-# Write `padded(length)`, which says to what length a sentence of 1 to 1,024 words is filled up. The check sends each length
-# through it and counts: at most eight different results, and at most a quarter more words in total, over all 1,024 lengths.
+# Write `padded(length)`, which says to what length a sentence of 1 to 1,024 words is filled up. The check sends each length through it and counts:
+# at most eight different results, and at most a quarter more words in total, over all 1,024 lengths.
 
 # %% tags=["exercise"]
 def padded(length):
@@ -506,7 +526,7 @@ def padded(length):
 
 ### BEGIN SOLUTION
 def padded(length):
-    return -(-length // 128) * 128  # the next multiple of 128: eight programs, 12 % padding
+    return -(-length // 128) * 128  # the next multiple of 128: eight programs, 12% padding
 
 
 ### END SOLUTION
@@ -518,7 +538,7 @@ exercises.check("05.buckets", padded)
 # %%
 # needs: jax
 takeaways = {
-    "Keep shapes few": f"a new length took {longer} longer than a known one.",
+    "Keep shapes few": f"a new length took {longer} as long as a known one.",
     "Ask the compiler": "it knows what fits before anything runs, and needs no TPU for that.",
     "Devices are an argument": f"the same step on eight devices gave the same weights, to within {gap:.0e}.",
 }
@@ -543,14 +563,14 @@ if "answer" in seen:
 value, inventory = reference.Value, hardware.list_devices()
 measured = {} if "longer" not in seen else {
     "recompiling": value(longer.value, "×", "time of a step of a new length, a known one being 1"),
-    "jit_call": value(call, "s", "one call of a small product"),
+    "jit_call": value(call, "s", "one call of a small matmul"),
     "padded_loss": value(float(results["padded"][0] / results["the 100 images"][0]), "×", "mean loss with 28 rows of padding, the true one being 1"),
     "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
     "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
     "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
 }
 measured |= {"tokens_v5e": value(most, "", "tokens fit on a v5e, says its compiler, of those tried")} if "most" in seen else {}
-measured |= {"dealt_out": value(dealt, "B", "on each of eight chips, weights dealt out, says the compiler")} if "answer" in seen else {}
+measured |= {"sharded": value(sharded, "B", "on each of eight chips, weights sharded, says the compiler")} if "answer" in seen else {}
 on_chip = "chip" in seen and chip.platform != "cpu"
 reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else inventory.cpu, predicted=predicted, **measured)
 
@@ -568,24 +588,25 @@ reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else 
 # def shape(array, layout):  # what the compiler wants to know
 #     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=jax.NamedSharding(mesh, layout))
 #
-# def dealt_out(w):  # the last axis, if it can be divided
+# def sharded(w):  # the last axis, if it can be divided
 #     fits = w.ndim > 0 and w.shape[-1] % len(chips) == 0
 #     return jax.P(*[None] * (w.ndim - 1), "data") if fits else jax.P()
 #
-# state = jax.tree.map(lambda w: shape(w, dealt_out(w)), my_state)  # weights and the optimizer's
+# state = jax.tree.map(lambda w: shape(w, sharded(w)), my_state)  # weights and the optimizer's
 # batch = jax.tree.map(lambda x: shape(x, jax.P("data")), my_batch)
 # program = jax.jit(my_step, donate_argnums=0).lower(state, batch).compile()
-# print(program.memory_analysis().peak_memory_in_bytes / 1e9, "GB on each chip")
+# print(program.memory_analysis().peak_memory_in_bytes / 2**30, "GiB on each chip")
 # ```
 #
-# A TPU's compiler tells you beforehand what fits. On a GPU you find out while it runs, unless you know where the memory goes. That's lesson 06.
+# A TPU's compiler tells you beforehand what fits. On a GPU you find out while it runs, unless you know where the memory goes, which is lesson 06.
+# Eight real v5e chips can be had free of charge on Kaggle.
 #
-# Old notebooks decoded:
+# What old notebooks say:
 #
 # | you find | it was | write today |
 # |---|---|---|
 # | `os.environ["COLAB_TPU_ADDR"]` | the address of a TPU elsewhere in the network | nothing. The chip is in your machine |
-# | `TPUClusterResolver()`, `initialize_tpu_system(tpu)` | connected TensorFlow to it | JAX, or Keras on JAX. Colab's TPU machine has no TensorFlow |
+# | `TPUClusterResolver()`, `initialize_tpu_system(tpu)` | connected TensorFlow to it | JAX, or Keras on JAX. Colab's TPU machine has no TensorFlow (README of googlecolab/backend-info) |
 # | `jax.tools.colab_tpu.setup_tpu()` | connected JAX to it | nothing |
-# | "8 cores" | a v2-8, retired in 2025 | `len(jax.devices())` |
+# | "8 cores" | a v2-8; Colab now offers v5e-1 and v6e-1, with one chip each | `len(jax.devices())` |
 # | `import torch_xla` | PyTorch on a TPU | still there, but ending: its last release is 2.9.0, and *TorchTPU* (`torch-tpu` 0.2.0) is replacing it |

@@ -33,15 +33,15 @@ def all_reduce(answer: float) -> str:
     hint="What does a chip hold if the weights lie on 1, 2, 4 or 8 of them?",
 )
 def mesh(answer: Mapping[str, float]) -> str:
-    """The longest `data` axis of eight chips of 16 GB that leaves room for 48 GB of weights and 3 GB each."""
+    """The longest `data` axis of eight 16 GiB chips that holds 48 GiB of weights and 3 GiB of activations."""
     data, model = (number(field(answer, name)) for name in ("data", "model"))
     if data * model != 8:
         raise NotYet(f"{data:g} × {model:g} is not 8. Each chip has one place in the mesh.")
     if model < 4:
-        raise NotYet(f"With model = {model:g} a chip holds {48 / model + 3:g} GB. It has 16.")
+        raise NotYet(f"With model = {model:g} a chip holds {48 / model + 3:g} GiB. It has 16.")
     if model == 8:
-        raise NotYet("That fits, with 9 GB. `data` can be longer.")
-    return "48 / 4 + 3 = 15 GB on each chip, and two groups share the batch."
+        raise NotYet("That fits, with 9 GiB. `data` can be longer.")
+    return "48 / 4 + 3 = 15 GiB on each chip, and two groups share the batch."
 
 
 _WHY_NOT_COMPILED = {
