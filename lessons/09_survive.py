@@ -37,14 +37,15 @@ MEGABYTES = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 STEPS = STEPS or (56 if FAST else 112)  # of the training run; an epoch has 28
 RESUMED = RESUMED or 42  # the step from which it is resumed with something missing: in the middle of an epoch
-SEEDS = SEEDS or (2 if FAST else 15)  # runs with other random numbers
+SEEDS = SEEDS or (2 if FAST else 15)  # runs with different random numbers
 MEGABYTES = MEGABYTES or (50 if FAST else 200)  # of a large checkpoint
 
-# %% [markdown] tags=["minutes-10"]
+# %% [markdown] tags=["minutes-13", "short-12"]
 # ## A run worth saving
 #
-# This small training has everything a large one has. Dropout draws random numbers. AdamW keeps two averages for each weight. The learning rate follows a schedule. fp16 needs a loss scaler, as in lesson 07. NumPy adds
-# noise to the pictures. All of it changes from step to step, and later you'll forget each of them once.
+# This small training has everything a large one has. Dropout draws random numbers. AdamW keeps two moments per weight. The learning rate follows a
+# schedule. fp16 needs a loss scaler, as in lesson 07. NumPy adds noise to the pictures. All of it changes from step to step, and later you'll
+# forget each of them once.
 
 # %%
 def fresh():
@@ -63,8 +64,8 @@ def fresh():
 
 
 # %% [markdown]
-# And which pictures does step 57 see? A shuffling loader draws their order from a generator, and its workers have already fetched batches that the model hasn't seen. Its place is hard to save. So compute the order from the step. What you can compute,
-# you can't lose.
+# And which pictures does step 57 see? A shuffling loader draws their order from a generator, and its workers have already fetched batches that the
+# model hasn't seen. Its place is hard to save. So compute the order from the step. What you can compute, you can't lose.
 
 # %%
 pixels, labels = (torch.tensor(part) for part in load_digits(return_X_y=True))
@@ -130,7 +131,8 @@ def restore(now, state, forget=()):
 
 # %%
 def digest_of(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    with path.open("rb") as file:  # in pieces: a checkpoint may be larger than the memory
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def save(folder, step, state):
@@ -138,7 +140,7 @@ def save(folder, step, state):
     with part.open("wb") as file:
         torch.save(state, file)
         file.flush()
-        os.fsync(file.fileno())  # onto the disk, in case the whole machine dies
+        os.fsync(file.fileno())  # onto the disk; its name follows when the folder is written
     part.replace(folder / f"{step:06d}-{digest_of(part)}.pt")  # a name only for what is whole
     for old in sorted(folder.glob("*.pt"), key=os.path.getmtime)[:-2]:
         old.unlink()
@@ -155,7 +157,8 @@ def newest(folder):
 
 
 # %% [markdown]
-# The program starts from the newest checkpoint, and from the beginning if there is none. It saves every ten steps. `use_deterministic_algorithms` lets PyTorch use only algorithms that give the same result every time. That can cost speed, and it raises an error where there is none.
+# The program starts from the newest checkpoint, and from the beginning if there is none. It saves every ten steps. `use_deterministic_algorithms`
+# lets PyTorch use only algorithms that give the same result every time. That can cost speed, and it raises an error where there is none.
 
 # %%
 # runs in a process of its own
@@ -175,9 +178,10 @@ def main(folder):
 # %% [markdown] tags=["minutes-6"]
 # ## Kill it
 #
-# You're going to kill this program and keep your notebook, so it runs in a process of its own. A folded cell writes the functions above into a file, word for word.
+# You're going to kill this program and keep your notebook, so it runs in a process of its own. A folded cell writes the functions above into a
+# file, word for word.
 #
-# `process.kill()` sends SIGKILL, which no program can catch. There's no `except`, no `finally`, no last words. Don't count on Colab being any kinder.
+# `process.kill()` sends SIGKILL, which no program can catch: no `except` and no `finally` runs. Don't count on Colab being any kinder.
 
 # %%
 # @title The file job.py, from the cells above { display-mode: "form" }
@@ -248,14 +252,16 @@ weights_differ = sum(int((one[name] != other[name]).sum()) for name in one)
 f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights differ"
 
 # %% [markdown]
-# Nobody can tell from the results that it ever died. That holds for the same kind of chip, the same versions and, on a CPU, as many threads. Elsewhere sums are rounded in another order, kill or no kill.
+# Nothing in the results shows that it ever died. That holds for the same kind of chip, the same versions and, on a CPU, as many threads. Elsewhere
+# sums are rounded in a different order, kill or no kill.
 
 # %% [markdown] tags=["minutes-8"]
 # ## What if you forget something?
 #
 # Many tutorials save `model.state_dict()` and nothing else. How bad is that?
 #
-# Resume from step 42 with one piece missing, train to the end, and look at the final loss. "noise" is NumPy's generator and "random" is PyTorch's. "position" forgets where the data were and begins with the first pictures again.
+# Resume from step 42 with one piece missing, train to the end, and look at the final loss. "noise" is NumPy's generator and "random" is PyTorch's.
+# "position" forgets where the data were and begins with the first pictures again.
 #
 # **Predict.** Which single piece hurts most?
 
@@ -301,7 +307,7 @@ forgotten = {piece: resume_without(piece) for piece in pieces}
 forgotten |= {"nothing": resume_without(), "all but the model": resume_without(*pieces)}
 
 # %% [markdown]
-# Training runs differ by luck alone. So here are 15 more that forget nothing and draw other random numbers.
+# Training runs differ by luck alone, so the next cell adds 15 that forget nothing and draw different random numbers.
 
 # %%
 # @title Run them, and draw the final losses { display-mode: "form" }
@@ -329,16 +335,22 @@ print(f"With only the model, the loss goes from {before:.2f} at the resume to {f
 print(f"Outside luck: {', '.join(outside) or 'none'}. With nothing forgotten, {differ_after} of {len(whole)} scores differ.")
 
 # %% [markdown]
-# So that's the answer. Resumed from the model alone, seventy steps of training were for nothing, or worse than nothing.
+# Resumed from the model alone, seventy steps of training gained next to nothing.
 #
-# Without its averages AdamW behaves as if it had never seen a gradient, and takes large steps at full learning rate. We chose the moment so that it hurts: the schedule is near its peak. A forgotten schedule warms up again, and at the end its rate is still high when it should be almost zero.
+# Without its moments AdamW behaves as if it had never seen a gradient, and takes large steps at full learning rate. We chose the moment so that it
+# hurts: the schedule is near its peak. A forgotten schedule warms up again, and at the end its rate is still high when it should be almost zero.
+# With both forgotten, fresh moments meet a schedule that starts over and is cut off at a high rate, which costs far more than either alone. How
+# much is a property of this schedule.
 #
-# The other four hide inside luck. For "noise" and "random" that's no surprise, because they *are* luck. But the final loss won't warn you about any of them, and it's no longer the run you could repeat.
+# Pieces inside the range of luck can't be told from it by the final loss. For "noise" and "random" that's no surprise, because they *are* luck.
+# Each was left out once, so their order among each other means nothing. The final loss won't warn you about any of them, and yet it's no longer the
+# run you could repeat.
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Killed while writing
 #
-# A step takes milliseconds, and a checkpoint can take seconds. So the machine may well go while the file is being written. Most notebooks save under the same name over and over.
+# A step takes milliseconds, and a checkpoint can take seconds. So the machine may well go while the file is being written. Most notebooks save
+# under the same name over and over.
 
 # %%
 # runs in a process of its own
@@ -398,9 +410,10 @@ print(f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{g
 print(f"a second file, then a rename: {'one' if usable_after_beside else 'neither'} can be loaded")
 
 # %% [markdown]
-# Opening a file for writing empties it. From that moment until the write ends, you have no checkpoint at all. A rename is different. On one disk the name leads either to the complete old file or to the complete new one, whenever the program dies.
+# Opening a file for writing empties it. From that moment until the write ends, you have no checkpoint at all. A rename is different. On one disk
+# the name leads either to the complete old file or to the complete new one, whenever the program dies.
 
-# %% [markdown] tags=["minutes-3"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## One flipped bit
 #
 # A loader notices half a file. Does it notice one wrong bit, the kind a bad disk or a bad copy makes?
@@ -435,14 +448,16 @@ went_on_from, _ = newest(bits)
 print(f"our function goes on from step {went_on_from}")
 
 # %% [markdown]
-# We chose a bit that hurts, and most of the 32 do less. But one weight like that ruins the model in a single step, and a smaller change would be worse, because no NaN gives it away. So `save` puts a hash into each file's name, and keeps the file before it.
+# We chose a bit that hurts, and most of the 32 do less. But one weight like that ruins the model in a single step, and a smaller change would be
+# worse, because no NaN gives it away. So `save` puts a hash into each file's name, and keeps the file before it.
 #
 # `weights_only=True`, the default of `torch.load`, has another reason. In a `.pt` file there's a pickle, and a pickle can run any code. Leave it on.
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-11"]
 # ## Where to save
 #
-# The machine's disk dies with the machine. So checkpoints must go to Drive, in a way that suits Drive. Deleted files move to its bin, and there they still count. Watch what our `save` would do to it.
+# The machine's disk dies with the machine. So checkpoints must go to Drive, in a way that suits Drive. Deleted files move to its bin, and there
+# they still count. Watch what our `save` would do to it.
 
 # %%
 # @title A folder that notices what is deleted from it { display-mode: "form" }
@@ -479,9 +494,11 @@ for name, each in bins.items():
     print(f"{name:>8}: 30 checkpoints, {len(list(each.folder.iterdir()))} files in the folder, {len(each.gone)} deleted")
 
 # %% [markdown]
-# With 210 MB every three minutes, the bin fills the free 15 GB in three and a half hours. Then nothing can be saved at all.
+# With 210 MB every three minutes, the bin would fill Drive's free 15 GB in three and a half hours, and then nothing could be saved at all.
 #
-# `checkpoints.Store` does what you should do, and there are four rules. Write to the machine's own disk first. Copy the newest to Drive in the background. Keep two files there and overwrite the older one, so that one is always complete. Delete nothing. If Drive drops out, the run goes on, and the next copy tries again.
+# `checkpoints.Store` does what you should do, and there are four rules. Write to the machine's own disk first. Copy the newest to Drive in the
+# background. Keep two files there and overwrite the older one, so that one is always complete. Delete nothing. If Drive drops out, the run goes on,
+# and the next copy tries again.
 #
 # ```python
 # from google.colab import drive
@@ -503,9 +520,11 @@ for name, each in bins.items():
 dated_facts.quote("drive-bin", "drive-cache")
 
 # %% [markdown]
-# We tried all of this on plain folders, not on a real Drive. Google says that old versions of an overwritten file don't count, unless you keep them forever.
+# We tried all of this on plain folders, not on a real Drive. Google says that old versions of an overwritten file don't count, unless you keep them
+# forever.
 #
-# After a disconnect, reconnect with the same runtime type and choose *Run all*. The cell that mounts Drive comes first, and the training goes on where it was.
+# After a disconnect, reconnect with the same runtime type and choose *Run all*. The cell that mounts Drive comes first, and the training goes on
+# where it was.
 #
 # ### How often?
 #
@@ -524,8 +543,9 @@ cost = min(costs)
 f"{cost:.2f} s for a checkpoint of {MEGABYTES} MiB"
 
 # %% [markdown]
-# The second depends on how long your sessions live. Colab publishes no average, so say four hours. If you save every $t$ seconds, you lose the share $\text{cost} / t$ to saving. A session ends in the middle of an interval on average, so you lose $t / 2$ of
-# every four hours to repeating. The sum is least at $t = \sqrt{2 \cdot \text{cost} \cdot \text{four hours}}$, as John Young found in 1974.
+# The second depends on how long your sessions live. Colab publishes no average, so say four hours. If you save every $t$ seconds, you lose the
+# share $\text{cost} / t$ to saving. A session ends in the middle of an interval on average, so you lose $t / 2$ of every four hours to repeating.
+# The sum is least at $t = \sqrt{2 \cdot \text{cost} \cdot \text{four hours}}$, as John Young found in 1974.
 #
 # But a file may reach Drive ten minutes late. What's on its way when the session ends is lost, too.
 #
@@ -552,18 +572,21 @@ DISK, DRIVE = "arrives at once", "arrives ten minutes late"
 valleys = {DISK: 0, DRIVE: LAG}
 simulated = {name: [lost(t, lag) for t in intervals] for name, lag in valleys.items()}
 formula = {f"Young's formula{', and the lag' if lag else ''}": [100 * (cost / t + (t / 2 + lag) / LIFE) for t in intervals] for lag in valleys.values()}
-lowest = {name: float(intervals[int(np.argmin(curve))]) for name, curve in simulated.items()}
 print(f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f} %, with the lag {min(simulated[DRIVE]):.1f} %.")
 figures.lines(
     intervals / 60, simulated, ideal=formula, doubling=True, xlabel="minutes from one checkpoint to the next", ylabel="time lost, %",
-    title=f"The lag lifts the valley and doesn't move it: save as often as before{guessed(with_lag)}",
+    title=f"The lag lifts the valley and leaves the minimum of Young's sum where it is{guessed(with_lag)}",
 )
 
 
 # %% [markdown]
-# You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It's also shallow: from two minutes to eight, you lose less than one percent more.
+# You lose the ten minutes either way, however often you save. So the valley rises and stays where it is. It's also shallow: from two minutes to
+# eight, you lose less than one percent more.
 #
-# The formula isn't the whole answer, though, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files take turns, so each rests for twice the interval. With ten minutes of lag, copy every five minutes or more, even where the formula says less; the flat valley makes that cheap. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as often as you like, which helps when only the program dies.
+# The formula isn't the whole answer, though, because Drive has a rule of its own. A file must not be overwritten before it has arrived. Two files
+# alternate, so each stays untouched for twice the interval. With ten minutes of lag, copy every five minutes or more, even where the formula says
+# less; the flat valley makes that cheap. And if the upload itself takes longer than that, wait until it's done. On the machine's own disk, save as
+# often as you like, which helps when only the program dies.
 #
 # You don't have to write this yourself. Here's what the libraries keep, and what they leave to you.
 #
@@ -576,12 +599,13 @@ figures.lines(
 # | Orbax, for JAX | the tree that you give it | random keys, if they aren't in the tree |
 # | Keras, `BackupAndRestore` | model, optimizer, the epoch | seeds of dropout; the order of the data |
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
 # ### 1 · What was forgotten?
 #
-# Here are three of the runs above, in numbers: the loss after each of the first eight steps. Which piece was forgotten in each? Choose from `"optimizer"`, `"scheduler"`, `"scaler"`, `"noise"`, `"random"`, `"position"`.
+# Here are three of the runs above, in numbers: the loss after each of the first eight steps. Which piece was forgotten in each? Choose from
+# `"optimizer"`, `"scheduler"`, `"scaler"`, `"noise"`, `"random"`, `"position"`.
 
 # %%
 # @title Print the three { display-mode: "form" }
@@ -594,7 +618,7 @@ print(f"at the resume {before:.3f}")
 missing = {"A": ..., "B": ..., "C": ...}
 ### BEGIN SOLUTION
 missing = {
-    "A": "optimizer",  # it jumps, as soon as the full learning rate meets averages of hardly anything
+    "A": "optimizer",  # it jumps, as soon as the full learning rate meets moments of hardly anything
     "B": "scaler",  # it stands still: the weights don't change while the scale is being halved
     "C": "scheduler",  # it hardly moves: from the second step on the learning rate starts over
 }
@@ -604,7 +628,8 @@ exercises.check("09.missing", missing)
 # %% [markdown]
 # ### 2 · How often, on Drive?
 #
-# A checkpoint of 4 GB stops your training for 40 seconds, and its upload to Drive takes 12 minutes. One upload must be done before the next begins. Your sessions live one hour on average. Every how many seconds should you copy?
+# A checkpoint of 4 GB stops your training for 40 seconds, and its upload to Drive takes 12 minutes. One upload must be done before the next begins.
+# Your sessions live one hour on average. Every how many seconds should you copy?
 
 # %% tags=["exercise"]
 seconds = ...
@@ -638,8 +663,9 @@ class Run:
 
 
 # %% [markdown]
-# Write `keep(run)`. It returns a dict from the name of an attribute to its state, for everything that a step changes. The check keeps the state, lets the run go on, puts the state
-# into a fresh `Run`, and compares both to the last bit. It uses `load_state_dict`, `set_state` for a generator, and assignment for a number.
+# Write `keep(run)`. It returns a dict from the name of an attribute to its state, for everything that a step changes. The check keeps the state,
+# lets the run go on, puts the state into a fresh `Run`, and compares both to the last bit. It uses `load_state_dict`, `set_state` for a generator,
+# and assignment for a number.
 
 # %% tags=["exercise"]
 def keep(run):
@@ -694,7 +720,6 @@ reference.record(
     binned_store=value(len(bins["Store"].gone), "", "the same with Store"),
     checkpoint=value(cost, "s", f"for a checkpoint of {MEGABYTES} MiB"),
     lost_lag=value(min(simulated[DRIVE]), "%", "of the time lost at best, when checkpoints arrive ten minutes late"),
-    valley=value(lowest[DRIVE] / lowest[DISK], "×", "best interval with the lag over that without"),
 )
 
 # %% [markdown] tags=["minutes-0"]
@@ -702,7 +727,7 @@ reference.record(
 #
 # | symptom | cause | fix |
 # |---|---|---|
-# | the loss jumps after a resume | the optimizer's averages are missing | save them |
+# | the loss jumps after a resume | the optimizer's moments are missing | save them |
 # | the weights don't change for some steps | the scaler halves its scale until nothing overflows | save it |
 # | the checkpoint can't be loaded | it was being written | a second file, then a rename |
 # | Drive is full, and the folder isn't | Drive's bin | overwrite, don't delete |
