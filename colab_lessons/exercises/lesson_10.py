@@ -9,38 +9,40 @@ from colab_lessons.exercises import NotYet, close, exercise, field, number
 
 #: Calls that a quick sum of columns may make.
 _CALLS = 5
-#: A step's dearest calls lie close together: one of so many is right.
-_DEAREST = 10
+#: A step's longest operators are close together: one of so many is right.
+_LONGEST = 10
+
+
+@exercise("10.gap", hint="Sort the spans by start, and keep track of the latest end so far.")
+def gap(answer: Callable, /) -> str:
+    """The start and length of the longest stretch without a span, found in lists that trip simple answers."""
+    for spans, start, end, wanted, why in _GAPS:
+        found = answer([*spans], start, end)
+        if found is ...:
+            raise NotYet("longest_gap returns the dots. Replace them.")
+        at, length = (number(part) for part in found)
+        if not (close(length, wanted[1]) and close(at, wanted[0])):
+            raise NotYet(
+                f"For {spans} between {start} and {end} it says {at:g} and {length:g}. {why}"
+            )
+    return "Also where spans overlap, come in no order, or leave the end blank."
+
+
+_GAPS = (  # spans, start, end, (gap's start, its length), what to think of
+    ([(0, 2), (5, 1), (6, 4)], 0, 10, (2, 3), "Nothing runs from 2 to 5."),
+    ([(6, 4), (0, 2), (5, 1)], 0, 10, (2, 3), "They come in no order."),
+    ([(0, 9), (1, 1), (12, 8)], 0, 20, (9, 3), "One that began earlier may end later."),
+    ([(4, 1), (5, 3)], 0, 10, (0, 4), "It may be blank before the first one."),
+    ([(0, 3)], 0, 10, (3, 7), "It may be blank after the last one."),
+)
 
 
 @exercise(
-    "10.reading",
-    hint="Compare the MB that it made with the MB of the result: rows × numbers × bytes.",
+    "10.gain", hint="What stays the same? And when two things run at once, which one sets the time?"
 )
-def reading(answer: Mapping[str, Any]) -> str:
-    """The disease in a profile, and the size of the result that was wanted."""
-    disease, size = str(field(answer, "disease")).strip().lower(), number(field(answer, "MB"))
-    wrong = {
-        "rows": "Count the calls: there are few.",
-        "optimizer": "There is no optimizer in it.",
-        "growing": "Nothing is copied again and again: each call is there once or twice.",
-        "data": "It waits for nothing.",
-    }
-    if disease in wrong:
-        raise NotYet(wrong[disease])
-    if disease != "pairs":
-        raise NotYet("Choose one of the five words.")
-    if not abs(size - 0.262) <= 0.02:
-        raise NotYet("512 rows of 128 numbers, with 4 bytes each: how many million bytes?")
-    return (
-        "A table of zeros and ones, 64 times as large as the result. `numbers[wanted]` makes none."
-    )
-
-
-@exercise("10.gain", hint="What stays as it is? And of two that run at once, which one counts?")
 def gain(answer: Mapping[str, Any]) -> str:
     """Milliseconds of a step whose loading is quicker, or hidden."""
-    faster, beside = (number(field(answer, key)) for key in ("four times faster", "beside it"))
+    faster, beside = (number(field(answer, key)) for key in ("four times as fast", "in parallel"))
     if faster == 25:
         raise NotYet("Only the 60 ms of loading get shorter, not the whole step.")
     if not close(faster, 55):
@@ -52,7 +54,7 @@ def gain(answer: Mapping[str, Any]) -> str:
     return "Hiding it leaves 60 ms, making it quicker 55. Do both, and 40 are left."
 
 
-@exercise("10.columns", hint="A sum has a dimension along which it adds up.")
+@exercise("10.columns", hint="`sum` takes the dimension to sum over.")
 def columns(answer: Callable, sums: Callable) -> str:
     """Whether the sums of columns are the same, with few calls: they are counted."""
     import torch
@@ -79,18 +81,18 @@ def columns(answer: Callable, sums: Callable) -> str:
     return f"The same numbers with {calls.count} call{'s' if calls.count > 1 else ''}."
 
 
-@exercise("10.mine", hint="Call table(profiled(mine)), and take the name in the first row.")
-def mine(answer: str, calls: Callable) -> str:
-    """The call with most time of its own in the learner's step: `calls` profiles it once more."""
+@exercise(
+    "10.mine", hint="Call show(profiled(mine)), and take the first name that begins with aten::."
+)
+def mine(answer: str, events: Callable) -> str:
+    """An operator with much self time in the learner's step, which `events` profiles once more."""
     if not isinstance(answer, str):
         raise NotYet("A name is wanted, as text.")
-    events = calls()
-    dearest = sorted(
-        events, key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total)
-    )[:_DEAREST]
-    names = [event.key for event in dearest]
+    known = [event for event in events() if event.key.startswith("aten::")]
+    known.sort(key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))
+    names = [event.key for event in known[:_LONGEST]]
     if answer.strip() not in names:
-        raise NotYet(f"Here {' and '.join(names[:2])} take most time. Profile it again.")
-    total = sum(event.self_cpu_time_total for event in events) or 1
-    share = dearest[names.index(answer.strip())].self_cpu_time_total
-    return f"{answer.strip()} takes {share / total:.0%} of the CPU's time in it."
+        raise NotYet(f"Here {' and '.join(names[:2])} have the most. Profile it again.")
+    total = sum(event.self_cpu_time_total for event in known) or 1
+    share = known[names.index(answer.strip())].self_cpu_time_total
+    return f"{answer.strip()} takes {share / total:.0%} of the operators' time on the CPU."
