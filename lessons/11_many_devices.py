@@ -18,7 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from colab_helpers import benchmark, chip_rates, hardware, published_results
 
-from colab_lessons import exercises, figures, ranks, reference, replay
+from colab_lessons import crossover, exercises, figures, ranks, reference, replay
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -44,12 +45,15 @@ gpus = torch.cuda.device_count() if torch.cuda.is_available() and dist.is_nccl_a
 where = f"{gpus} GPUs" if gpus > 1 else "processes on the CPU, one thread each"
 print(f"The workers of this lesson: {where}")
 
-# %% [markdown] tags=["minutes-10", "short-9"]
+# %% [markdown] tags=["minutes-7"]
 # ## Two workers, one training
 #
-# Colab lends you one GPU, so most people meet this on Kaggle's two T4s or on a rented machine. But nothing in it needs a GPU. Two Python processes with one CPU core each have the same work to share, and communicate through the same PyTorch calls. One process could use both cores by itself, of course. We don't let it, since a GPU can't borrow another one's cores either.
+# Colab lends you one GPU, so most people meet this on Kaggle's two T4s or on a rented machine. Nothing in it needs a GPU, however. Two Python
+# processes with one CPU core each have the same work to share, and communicate through the same PyTorch calls. One process could use both cores by
+# itself, of course. We don't let it, since a GPU can't borrow another one's cores either.
 #
-# Here's the training step that they share. Each worker has a copy of the network and takes half of the batch. `DistributedDataParallel` averages their gradients before the optimizer steps, so both copies stay equal.
+# This is the training step that they share. Each worker has a copy of the network and takes half of the batch. `DistributedDataParallel` averages
+# their gradients before the optimizer steps, so both copies stay equal.
 
 # %%
 def network(width):
@@ -88,7 +92,8 @@ def train(rank, device, talk=True):
 
 
 # %% [markdown]
-# `torchrun` starts a file several times and gives each process a number, the *rank*. `ranks.run` does the same with a function of this notebook. Each process first calls `dist.init_process_group`, so that all can talk, and then `train`. When the notebook ends, so do they.
+# `torchrun` starts a file several times and gives each process a number, the *rank*. `ranks.run` does the same with a function of this notebook.
+# Each process first calls `dist.init_process_group`, so that all can communicate, and then `train`. When the notebook ends, so do they.
 #
 # **Predict.** Two workers share each batch. From what batch size on are they faster than one alone?
 
@@ -104,19 +109,19 @@ found = f"Two workers beat one from a batch of {win}" if max(speedup) > 1 else "
 
 # %%
 # @title Draw the speed-up { display-mode: "form" }
-guess = f" (you said {wins_from:,})" if wins_from else ""
 figures.lines(
     BATCHES, {"two workers, measured": speedup}, ideal={"twice as fast": [2] * len(BATCHES), "as fast as one": [1] * len(BATCHES)},
-    title=f"{found}{guess}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
+    title=f"{found}{guessed(wins_from)}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
 )
 
 # %% [markdown]
-# On the left two workers take *longer* than one, and the larger the batch, the closer they come to twice as fast. It's the same network and the same code. So what do they spend the time on?
+# On the left two workers take *longer* than one, and the larger the batch, the closer they come to twice as fast. It's the same network and the
+# same code, so something else takes the time.
 
-# %% [markdown] tags=["minutes-9", "short-8"]
+# %% [markdown] tags=["minutes-7"]
 # ## What a message costs
 #
-# They talk. Let's send messages back and forth, from four bytes to many megabytes.
+# They communicate. To see what that costs, send messages back and forth, from four bytes to many megabytes.
 
 # %%
 def talk(rank, device):
@@ -146,11 +151,13 @@ figures.lines(
 )
 
 # %% [markdown]
-# The left is flat: a message of four bytes takes as long as one of a few thousand. That's the *latency*. On the right the time grows in proportion to the bytes. Bytes divided by time is the *bandwidth* there. Two numbers describe a link.
+# The left is flat: a message of four bytes takes as long as one of a few thousand. That's the *latency*. On the right the time grows in proportion
+# to the bytes. Bytes divided by time is the *bandwidth* there. Two numbers describe a link.
 #
-# A network has many tensors, and each has a gradient. An *all-reduce* adds up what all workers have, and gives everybody the sum. You can call it for every tensor, or copy them all into one *bucket* first and call it once.
+# A network has many tensors, and each has a gradient. An *all-reduce* adds up what all workers have, and gives each of them the sum. You can call
+# it for every tensor, or copy them all into one *bucket* first and call it once.
 #
-# **Predict.** How many times longer do 500 small all-reduces take than a single one with the same bytes?
+# **Predict.** How many times as long do 500 small all-reduces take as a single one with the same bytes?
 
 # %%
 times_longer = None  # @param {type:"number"}
@@ -175,15 +182,17 @@ def reduce(rank, device):
 one_by_one, in_a_bucket = ranks.run(reduce)[0]
 bucket_gain = one_by_one / in_a_bucket
 each = one_by_one / MESSAGES
-print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket {1e3 * in_a_bucket:.2f} ms: {bucket_gain:.0f}× faster")
+print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{guessed(times_longer, '×')}")
 
 # %% [markdown]
-# Each call has a fixed cost, however few bytes it sends. Here it's several times that of a single message. That's why `DistributedDataParallel` collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
+# Each call has a fixed cost, however few bytes it sends, and it's several times that of a single message. That's why `DistributedDataParallel`
+# collects gradients into buckets of 25 MB, after a first one of 1 MB. It sends a bucket while the backward pass still computes the rest.
 
-# %% [markdown] tags=["minutes-9", "short-7"]
+# %% [markdown] tags=["minutes-9"]
 # ## A ring
 #
-# How do many workers add up their gradients? If all of them sent everything to one, its link would be the bottleneck. So they stand in a ring, and each cuts its gradient into n parts. In every step each worker sends one part to its right neighbor, and receives one from the left.
+# If many workers sent their whole gradients to one, its link would be the bottleneck. So they form a ring, and each cuts its gradient into n parts.
+# In every step each worker sends one part to its right neighbor, and receives one from the left.
 
 # %%
 def ring_step(parts, rank, n, step):
@@ -205,7 +214,7 @@ def ring_all_reduce(x, rank, n):
 
 
 # %% [markdown]
-# Is that all? Let's compare it with the library's on the gradients of our network, and watch four workers that start with a 1 in each part.
+# The next cells compare it with the library's on the gradients of our network, and watch four workers that start with a 1 in each part.
 
 # %%
 def ring(rank, device):
@@ -233,7 +242,7 @@ def watch(rank, device):
 _, by_hand, by_library = ranks.run(ring)[0]
 ring_gap = ranks.run(ring, n=4)[0][0]
 gradient = 3 * WIDTH * (WIDTH + 1) * 4  # bytes
-print(f"{gradient / 1e6:.1f} MB: by hand {1e3 * by_hand:.1f} ms, the library {1e3 * by_library:.1f} ms, of which the link needs {1e3 * (2 * latency + gradient * per_byte):.1f} ms")
+print(f"{gradient / 1e6:.1f} MB: by hand {1e3 * by_hand:.1f} ms, the library {1e3 * by_library:.1f} ms, and sending alone, one way, takes {1e3 * (2 * latency + gradient * per_byte):.1f} ms")
 print(f"with four workers, the largest difference between the two sums is {ring_gap:.1g}")
 seen = ranks.run(watch, n=4)
 
@@ -242,11 +251,13 @@ seen = ranks.run(watch, n=4)
 figures.ring(np.array(seen), title="Three steps to add, three to pass the sums on")
 
 # %% [markdown]
-# On a CPU adding and copying take time, too. We'll use the library's time below.
+# What's left over sending is adding, copying, and two processes that share one memory; nothing in this cell tells these apart. We'll use the
+# library's time below.
 #
-# In the picture each row is a worker, and each column a part of the gradient. The number says how many workers' gradients are in it. After three steps every part is complete somewhere, and three more steps bring it everywhere.
+# In the picture each row is a worker, and each column a part of the gradient. The number says how many workers' gradients are in it. After three
+# steps every part is complete somewhere, and three more steps bring it everywhere.
 #
-# **Predict.** With 8 workers instead of 2, how much more does each of them send? Give a factor.
+# **Predict.** With 8 workers instead of 2, how many times as much does each of them send?
 
 # %%
 bytes_with_8 = None  # @param {type:"number"}
@@ -258,14 +269,16 @@ def sent(n):  # 2 (n - 1) steps, and in each a part of 1 / n
 
 grows = sent(8) / sent(2)
 print(*(f"{n:>5} workers: each sends {sent(n):.2f} times the gradient" for n in (2, 4, 8, 1024)), sep="\n")
+print(f"8 instead of 2: {grows:.2f} times as much{guessed(bytes_with_8, '×')}")
 
 # %% [markdown]
 # A ring of a thousand sends hardly more than one of eight. Only the number of steps grows, and each step has its latency.
 
-# %% [markdown] tags=["minutes-7", "short-6"]
+# %% [markdown] tags=["minutes-5"]
 # ## So why isn't it twice as fast?
 #
-# Two things can slow the pair down. Half of a small batch may take as long as all of it. And then comes the message. Let's measure the first alone, with two workers that never talk, and add the all-reduce that you've just measured.
+# Two things can slow the pair down: half of a small batch may take as long as all of it, and then the gradients must be sent. Measure the first
+# alone, with two workers that never communicate, and add the all-reduce that you've just measured.
 
 # %%
 def train_silently(rank, device):
@@ -276,54 +289,63 @@ def train_silently(rank, device):
 silent = ranks.run(train_silently, n=2)[0]
 predicted = [half + by_library for half in silent]
 misses = sorted(abs(p / t - 1) for p, t in zip(predicted, together))
-crossing = next((batch for batch, p, one in zip(BATCHES, predicted, alone) if p < one), BATCHES[-1])
+crossings = {"predicted": crossover.crossover(BATCHES, alone, predicted), "measured": crossover.crossover(BATCHES, alone, together)}
 print(f"half of all predictions miss by less than {misses[len(misses) // 2]:.0%}, the worst by {misses[-1]:.0%}")
-print(f"predicted: two workers win from a batch of {crossing}. Measured: {win}")
+for how, rows in crossings.items():
+    print(f"{how}: two workers win from", "no batch that we tried" if rows is None else f"about {rows:.0f} rows, between the batches that we tried")
 
 # %%
 # @title Draw the time of a step { display-mode: "form" }
 figures.lines(
-    BATCHES, {"one worker": alone, "two, measured": together, "two that don't talk": silent}, ideal={"predicted: that and one all-reduce": predicted},
-    title="Half of the work, and a message on top", xlabel="rows in the batch", ylabel="seconds for a step", log=True, units=("", "s"),
+    BATCHES, {"one worker": alone, "two, measured": together, "two that don't communicate": silent}, ideal={"predicted: that and one all-reduce": predicted},
+    title="Half of the work, and an all-reduce on top", xlabel="rows in the batch", ylabel="seconds per step", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on the right you hardly see it. It leaves three things out. DDP copies gradients into its buckets, and the two processes compete for this machine's memory; both make the prediction too low. Messages that start while the backward pass still computes make it too high. The cell above says how far off it was.
+# The dashed line knows nothing of the orange one. It adds one number to the green curve. On the left that number is nearly half of the step, and on
+# the right you hardly see it. It leaves three things out. DDP copies gradients into its buckets, and the two processes compete for this machine's
+# memory; both make the prediction too low. Messages that start while the backward pass still computes make it too high. The cell above says how far
+# off it was.
 #
-# A gradient is as large for 2 rows as for 2,000. So the message stays the same, and only the work per message grows with the batch. Two workers pay off when there's enough to compute between two messages.
+# A gradient is as large for 2 rows as for 2,000, so the message stays the same, and only the work per message grows with the batch. Two workers pay
+# off when there's enough to compute between two messages.
 #
-# How much is enough on real links? Each parameter of a language model costs 6 FLOP for a token, and 2 bytes in the message if gradients have 16 bits. So the number of parameters cancels. Others have measured all-reduces over three links, with other cards. We apply those speeds to eight H100s. The NVLink figure is above what a link carries, because the switches add on the way.
+# On real links, how much is enough can be reckoned. Each parameter of a language model costs 6 FLOP per token, and 2 bytes in the message if
+# gradients have 16 bits, so the number of parameters cancels. Others have measured all-reduces over three links, with different cards. We apply
+# those speeds to eight H100s. The NVLink figure is above what a link carries, because the switches add on the way.
 
 # %%
 rate = chip_rates.rates("H100")["bf16"].value  # FLOP/s
-links = {
-    "NVLink": published_results.get("allreduce-nvlink").value, "PCIe 5": published_results.get("allreduce-pcie5").value,
-    "100 Gb/s Ethernet, TCP": published_results.get("allreduce-ethernet").value,
-}
-tokens = [2**k for k in range(8, 19)]  # on each GPU, in each step
+links = {"NVLink": "allreduce-nvlink", "PCIe 5": "allreduce-pcie5", "100 Gb/s Ethernet, TCP": "allreduce-ethernet"}
+tokens = [2**k for k in range(8, 19)]  # per GPU and step
 efficiency, half_at = {}, {}
-for name, link in links.items():
-    send = sent(8) * 2 / link  # seconds for each parameter
+for name, row in links.items():
+    link = published_results.get(row)
+    send = sent(8) * 2 / link.value  # seconds per parameter
     compute = [6 * t / rate for t in tokens]
     efficiency[name] = [100 * c / (c + send) for c in compute]
     half_at[name] = send * rate / 6
-    print(f"{name}: {link / 1e9:.0f} GB/s, sending takes as long as computing at {half_at[name]:,.0f} tokens")
-print(f"with {rate / 1e12:.0f} TFLOP/s for each GPU, its best matrix product. At half that speed, half as many tokens are enough.")
+    print(f"{name}: {link.value / 1e9:.0f} GB/s, sending takes as long as computing at {half_at[name]:,.0f} tokens [{link.credit}]")
+print(f"with {rate / 1e12:.0f} TFLOP/s per GPU, its best matmul. At half that speed, half as many tokens are enough.")
 
 # %%
 # @title Draw what is left for computing { display-mode: "form" }
 figures.lines(
-    tokens, efficiency, title="The slower the link, the more tokens each GPU needs (a model)", xlabel="tokens on each GPU in a step",
+    tokens, efficiency, title="The slower the link, the more tokens each GPU needs (a model)", xlabel="tokens per GPU and step",
     ylabel="time spent computing, %", doubling=True,
 )
 
 # %% [markdown]
-# With NVLink, GPUs compute at least half of the time once each has about 1,000 tokens per step. Put four into each of two machines, with TCP over a 100 Gb/s cable between them, and every GPU needs about eighty times as many. The whole group waits for its slowest link. These curves count no overlap. With it you can do better, but a message that takes longer than the backward pass can't hide behind it.
+# With NVLink, GPUs compute at least half of the time once each has about 1,000 tokens per step. Put four into each of two machines, with TCP over a
+# 100 Gb/s cable between them, and every GPU needs about eighty times as many. The whole group waits for its slowest link. These curves count no
+# overlap. With it you can do better, but a message that takes longer than the backward pass can't hide behind it.
 
-# %% [markdown] tags=["minutes-6", "short-5"]
+# %% [markdown] tags=["minutes-5"]
 # ## Is it still the same training?
 #
-# A mean over 64 rows is the mean of two means over 32 rows. So two workers should get the network that one gets with the whole batch. Let's take 50 steps and compare every weight. Then do it with shares of 48 and 16 rows. And then let both workers read the same 32 rows of every batch, so that half of the data is never seen.
+# A mean over 64 rows is the mean of two means over 32 rows. Two workers should therefore get the network that one gets with the whole batch. Take
+# 50 steps and compare every weight, then do it with shares of 48 and 16 rows, and then let both workers read the same 32 rows of every batch, so
+# that half of the data is never seen.
 #
 # **Predict.** Which of the three get the same network as one worker alone?
 
@@ -354,15 +376,18 @@ gaps = ranks.run(compare)[0]
 
 # %%
 # @title Draw the gaps { display-mode: "form" }
-figures.bars(gaps, unit="", log=True, title="Largest difference of any weight after 50 steps")
+figures.bars(gaps, unit="", log=True, title=f"Largest difference of any weight after 50 steps{guessed(same_network)}")
 
 # %% [markdown]
-# Equal shares differ in the last digit of float32. The other two are millions of times further away, and nobody gets an error. DDP takes the plain mean of the workers' means, so each of the 16 rows counted three times as much as one of the 48. Layers that look at a whole batch, such as BatchNorm, differ even with equal shares.
+# Equal shares differ in the last digit of float32. The other two are millions of times further away, and no error is raised. DDP takes the plain
+# mean of the workers' means, so each of the 16 rows counted three times as much as one of the 48. Layers that look at a whole batch, such as
+# BatchNorm, differ even with equal shares.
 
-# %% [markdown] tags=["minutes-4", "short-0"]
-# ## Half of it each
+# %% [markdown] tags=["minutes-5", "short-0"]
+# ## Sharding with FSDP
 #
-# DDP keeps everything twice. `fully_shard` lets each worker keep half of the parameters, the gradients and the optimizer's state. A layer is put together just before it's needed, which costs more messages.
+# DDP keeps everything twice. FSDP, *fully sharded data parallel*, lets each worker keep half of the parameters, the gradients and the optimizer's
+# state; PyTorch's function for it is `fully_shard`. A layer is put together just before it's needed, which costs more messages.
 
 # %%
 def one_step(model, optimizer, device):
@@ -408,17 +433,18 @@ with tempfile.TemporaryDirectory() as folder:
     sharded = ranks.run(shard, folder=folder)
     alone_again = ranks.run(go_on, n=1, folder=folder)[0]
 for rank, (held, whole, adam, result) in enumerate(sharded):
-    print(f"rank {rank} holds {held:,} of {whole:,} parameters and {adam:,} of {2 * whole:,} numbers of Adam; after one more step the network answers {result:.6f}")
+    print(f"rank {rank} holds {held:,} of {whole:,} parameters and {adam:,} of {2 * whole:,} of Adam's moments; after one more step the network answers {result:.6f}")
 print(f"one process that loads what both have saved, and takes the step: {alone_again:.6f}")
 reload_gap = abs(alone_again - sharded[0][3])
 
 # %% [markdown]
-# Each rank wrote its own half into the folder. One process put both together, Adam's state too, and went on as if nothing had happened. So you can move to another number of GPUs.
+# Each rank wrote its own half into the folder. One process put both together, Adam's state too, and took the next step with the same result, so you
+# can move to a different number of GPUs.
 
-# %% [markdown] tags=["minutes-4", "short-4"]
-# ## When one stops
+# %% [markdown] tags=["minutes-5"]
+# ## When a worker stops
 #
-# Sooner or later a process dies. Or all live, but one runs out of batches a step early, because the data didn't divide evenly. What does the other one notice?
+# Sooner or later a process dies. Or all live, but one runs out of batches a step early, because the data didn't divide evenly.
 #
 # **Predict.** One worker makes five steps, the other six. Both are alive. What happens in the sixth step?
 
@@ -450,17 +476,19 @@ def uneven(rank, device):
 
 # %%
 for case in killed, uneven:
-    print(f"{case.__name__}:")
+    print(f"{case.__name__}:{guessed(one_fewer) if case is uneven else ''}")
     for rank, end in enumerate(ranks.run(case, timeout=WAIT, check=False)):
         print(f"   rank {rank}: {end}")
 
 # %% [markdown]
-# Over TCP a dead neighbor shows at once, because its connection breaks. With NCCL a dead worker can look like a slow one: the others wait until the time-out, and are then killed. So pass `timeout=` to `init_process_group`, and use `DistributedSampler`. It gives each rank equally many rows, and repeats a few for that. `torchrun --max-restarts=3` starts all of them again when one dies. Loading the last checkpoint is up to your script.
+# Over TCP a dead neighbor shows at once, because its connection breaks. With NCCL a dead worker can look like a slow one: the others wait until the
+# time-out, and are then killed. Pass `timeout=` to `init_process_group`, and use `DistributedSampler`. It gives each rank equally many rows, and
+# repeats a few for that. `torchrun --max-restarts=3` starts all of them again when one dies. Loading the last checkpoint is up to your script.
 
-# %% [markdown] tags=["minutes-4", "short-0"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## Where one machine ends
 #
-# Nobody writes their own launcher for a cluster. Your training function stays as it is, and somebody else starts it.
+# You don't write your own launcher for a cluster. Your training function stays as it is, and one of these starts it.
 #
 # | you have | you start it with |
 # |---|---|
@@ -481,7 +509,7 @@ def loop():
     model = prepare_model(nn.Linear(64, 1))  # wraps it in DistributedDataParallel
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(200):
-        x = torch.randn(32, 64)  # other rows in each worker
+        x = torch.randn(32, 64)  # different rows in each worker
         loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
         loss.backward()
         optimizer.step()
@@ -495,7 +523,8 @@ print(trainer.fit().return_value)
 ray.shutdown()
 
 # %% [markdown]
-# On one machine JAX needs no second process. One program sees all devices as a *mesh*, as in lesson 05. `shard_map` shows you what each device does, and where they talk.
+# On one machine JAX needs no second process. One program sees all devices as a *mesh*, as in lesson 05. `shard_map` shows you what each device
+# does, and where they communicate.
 
 # %%
 # needs: jax
@@ -508,20 +537,21 @@ jax.config.update("jax_num_cpu_devices", 4)
 mesh = jax.make_mesh((2, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 
 
-def product(x, w):  # one device: half of the rows of x, and half of the terms of each sum
+def matmul(x, w):  # one device: half of the rows of x, and half of the terms of each sum
     return jax.lax.psum(x @ w, "model")  # an all-reduce between two of the four
 
 
-split = jax.shard_map(product, mesh=mesh, in_specs=(P("data", "model"), P("model", None)), out_specs=P("data", None))
+split = jax.shard_map(matmul, mesh=mesh, in_specs=(P("data", "model"), P("model", None)), out_specs=P("data", None))
 x, w = jax.random.normal(jax.random.key(0), (8, 6)), jax.random.normal(jax.random.key(1), (6, 4))
 print(f"largest difference to x @ w: {abs(split(x, w) - x @ w).max():.0e}, with {jax.device_count()} devices")
 
-# %% [markdown] tags=["minutes-6", "short-5"]
+# %% [markdown] tags=["minutes-6"]
 # ## Exercises
 #
 # ### 1 · Does it pay?
 #
-# Your model has 1.5 billion parameters, and you train it on 8 GPUs with gradients of 2 bytes. Their link carries 25 GB/s, and each GPU computes 200 TFLOP/s. How many milliseconds does the all-reduce take? And at how many tokens per GPU does computing take as long as sending?
+# Your model has 1.5 billion parameters, and you train it on 8 GPUs with gradients of 2 bytes. Their link carries 25 GB/s, and each GPU computes 200
+# TFLOP/s. How many milliseconds does the all-reduce take? And at how many tokens per GPU does computing take as long as sending?
 
 # %% tags=["exercise"]
 pays = {"milliseconds": ..., "tokens": ...}
@@ -533,7 +563,8 @@ exercises.check("11.pays", pays)
 # %% [markdown]
 # ### 2 · Uneven shares, done right
 #
-# The last batch has 60 rows, 44 for one worker and 16 for the other. DDP will take the plain mean of their gradients. What must each worker multiply its mean loss by, so that all 60 rows count the same?
+# The last batch has 60 rows, 44 for one worker and 16 for the other. DDP will take the plain mean of their gradients. What must each worker
+# multiply its mean loss by, so that all 60 rows count the same?
 
 # %% tags=["exercise"]
 def factor(mine, total, workers):  # this worker's rows, all rows, number of workers
@@ -551,7 +582,8 @@ exercises.check("11.factor", factor)
 # %% [markdown]
 # ### 3 · Half a ring
 #
-# To put a layer together, `fully_shard` needs only half of a ring: each worker holds one finished part, and all want all of them. That's an *all-gather*. Write it with `ring_step`. Each worker's own part is the one with its rank as index. The check runs it with three workers.
+# To put a layer together, `fully_shard` needs only half of a ring: each worker holds one finished part, and all want all of them. That's an
+# *all-gather*. Write it with `ring_step`. Each worker's own part is the one with its rank as index. The check runs it with three workers.
 
 # %% tags=["exercise"]
 def all_gather(parts, rank, n):
@@ -570,7 +602,8 @@ exercises.check("11.gather", all_gather)
 # %% [markdown]
 # ### 4 · Your own network
 #
-# Open task: put a network that's really yours into `mine`. How many seconds would two workers here wait for its gradients? You've measured `by_library` for a gradient of `gradient` bytes.
+# Open task: put a network that's really yours into `mine`. How many seconds would two workers here wait for its gradients? You've measured
+# `by_library` for a gradient of `gradient` bytes.
 
 # %% tags=["exercise"]
 mine = network(512)
@@ -587,7 +620,7 @@ exercises.check("11.mine", wait, network=mine, per_byte=by_library / gradient)
 takeaways = {
     "Work per message decides": f"two workers were {speedup[0]:.1f}× as fast as one on {BATCHES[0]} rows, and {speedup[-1]:.1f}× on {BATCHES[-1]:,}.",
     "Send one bucket": f"{MESSAGES} small all-reduces took {bucket_gain:.0f} times as long as one.",
-    "Nobody warns you": f"rows that both workers read moved a weight by {gaps['the same rows']:.2g}, and no error came.",
+    "No error warns you": f"both workers reading the same half of the rows moved a weight by {gaps['the same rows']:.2g}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -605,9 +638,9 @@ reference.record(
     },
     speedup_small=value(speedup[0], "×", "two workers against one, on 2 rows"),
     speedup_large=value(speedup[-1], "×", f"two workers against one, on {BATCHES[-1]:,} rows"),
-    wins=value(win, "", "rows from which two workers win"),
+    wins=value(crossings["measured"] or BATCHES[-1], "", "rows from which two workers win, between the batches tried"),
     prediction_off=value(100 * misses[len(misses) // 2], "%", "median miss of the predicted step"),
-    predicted_wins=value(crossing, "", "rows from which two workers win, predicted"),
+    predicted_wins=value(crossings["predicted"] or BATCHES[-1], "", "rows from which two workers win, predicted"),
     latency=value(latency, "s", "a message of 4 bytes"),
     link=value(1 / per_byte, "B/s", "bandwidth between two workers"),
     bucket=value(bucket_gain, "×", f"{MESSAGES} small all-reduces against one"),
@@ -647,10 +680,10 @@ reference.record(
 #     state = torch.load("last.pt", map_location=device)
 #     model.module.load_state_dict(state["model"]), optimizer.load_state_dict(state["optimizer"])
 #     start = state["epoch"]
-# sampler = DistributedSampler(data)  # other rows for each rank, equally many
+# sampler = DistributedSampler(data)  # different rows for each rank, equally many
 # loader = DataLoader(data, batch_size=64 // dist.get_world_size(), sampler=sampler)
 # for epoch in range(start, 10):
-#     sampler.set_epoch(epoch)  # another order in each epoch
+#     sampler.set_epoch(epoch)  # a different order in each epoch
 #     for x, y in loader:
 #         torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
 #         optimizer.step(), optimizer.zero_grad()
