@@ -1,91 +1,68 @@
-# %%
-# @title Imports { display-mode: "form" }
-import copy
-import logging
-import os
-import statistics
-
-logging.disable(logging.WARNING)  # what libraries say while they load
-
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from colab_helpers import benchmark, chip_rates, hardware, published_results
-
-from colab_lessons import data, exercises, figures, models, reference, replay
-
 # %% tags=["parameters"]
-# @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
+# @title Sizes you can change: None means the lesson's own { display-mode: "form" }
+import os
+
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
-SEEDS = None
-STEPS = None
+WINDOWS = None
+CHARACTERS = None
+BITS = None
 WIDE = None
 SECONDS = None
 
 # %% tags=["sizes"]
-# @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-SEEDS = SEEDS or (1 if FAST else 3)  # networks that are trained
-STEPS = STEPS or (100 if FAST else 800)  # of training each
-WIDE = WIDE or (1024 if FAST else 4096)  # numbers in and out of a layer that is timed
-SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
+# @title Imports, and the lesson's own sizes { display-mode: "form" }
+import copy
+import json
+import warnings
 
-# %%
-replay.watch("12_quantize")  # cells that need what is missing show recorded results
+import torch
+from torch import nn
+
+from colab_helpers import benchmark, chip_rates, hardware
+
+from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, training, weights
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
+
+WINDOWS = WINDOWS or (1 if FAST else 8)  # test windows of 256 characters
+CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
+BITS = BITS or ((8, 3) if FAST else (8, 6, 5, 4, 3, 2))
+WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
+SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
+replay.watch("12_quantize")  # where a package is missing, a recorded output appears
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
-# %% [markdown] tags=["minutes-5"]
-# ## A network that adds
+# %% [markdown] tags=["minutes-2"]
+# ## The model, and how good it is
 #
-# You need a network that you can break. This one reads `47+38=` and writes `580`, the sum with its last digit first, because that's the order in which one adds. It's a GPT with two layers and 100,000 weights. We train three of them, each from other random weights, on nine tenths of all sums of two numbers up to 99. If 47+38 is a test, 38+47 is one, too.
+# The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, and on them you can measure how well it predicts.
+# The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
+# and one that is always sure and right needs 0.
 
 # %%
-sums = data.sums()
-train, test = (torch.tensor(part, device=device) for part in (sums.train, sums.test))
+model = models.trained().to(device)
+unseen = shakespeare.load("test")
 
 
-# %%
-def trained(seed):
-    torch.manual_seed(seed)
-    model = models.GPT(models.GPTConfig(vocab_size=12, block_size=8, n_embd=64, n_head=16, n_layer=2)).to(device)  # many small heads learn this fastest
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=8e-3, total_steps=STEPS)
-    for _ in range(STEPS):
-        rows = train[torch.randint(len(train), (128,))]
-        logits = model(rows[:, :-1])[:, sums.answer - 1 :]  # (128, 3, 12): after "=" come three digits
-        F.cross_entropy(logits.flatten(0, 1), rows[:, sums.answer :].flatten()).backward()
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-    return model
+def bits_per_character(model):
+    return training.bits_per_character(model, unseen, windows=WINDOWS)
 
 
-# %%
-@torch.no_grad()
-def answers(model, rows):
-    text = rows[:, : sums.answer]
-    for _ in range(3):  # one digit after the other
-        text = torch.cat([text, model(text)[:, -1:].argmax(-1)], dim=1)
-    return text
+whole = bits_per_character(model)
+linear = {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+in_linear = sum(layer.weight.numel() for layer in linear.values())
+print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:,} weights are in {len(linear)} linear layers")
 
-
-def right(model):
-    return 100 * (answers(model, test) == test).all(1).float().mean().item()
-
-
-# %%
-networks = [trained(seed) for seed in range(SEEDS)]
-untouched = statistics.median(right(network) for network in networks)
-print(*(f"seed {seed}: {right(network):.1f} % of {len(test):,} new sums right" for seed, network in enumerate(networks)), sep="\n")
-
-# %% [markdown] tags=["minutes-6"]
+# %% [markdown] tags=["minutes-4"]
 # ## Eight bits by hand
 #
-# A weight has 32 bits. Let's give it eight. Divide all weights by one number, the *scale*, so that the largest becomes 127. Then round. What you keep is a small integer for each weight, and the scale. To compute with them you multiply back.
+# A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes
+# 127, and round. This is called *absmax quantization*. You keep one integer per weight, plus the scale. Before you compute with the integers, you
+# multiply by the scale again, which is called *dequantizing*.
 
 # %%
 def quantize(w, bits, group):
-    blocks = w.reshape(-1, group)  # weights that share one scale
+    blocks = w.reshape(-1, group)  # (groups, weights that share one scale)
     top = 2 ** (bits - 1) - 1  # 127 for 8 bits
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / top
     return (blocks / scale).round().to(torch.int8), scale
@@ -96,31 +73,41 @@ def rounded(w, bits, group):
     return (codes * scale).reshape(w.shape)
 
 
-def error(back, w):  # as a part of the weights
+def error(back, w):  # relative: the norm of the difference over the norm of the weights
     return (torch.linalg.vector_norm(back - w) / torch.linalg.vector_norm(w)).item()
 
 
 # %%
-w = networks[0].blocks[0].expand.weight.detach()  # (256, 64)
+w = model.blocks[0].expand.weight.detach()  # (1536, 384)
 codes, scale = quantize(w, 8, w.numel())
 back = rounded(w, 8, w.numel())
-for name, numbers in {"weights": w[0, :6], "codes": codes[0, :6], "multiplied back": back[0, :6]}.items():
-    print(f"{name:>15}:", *(f"{number:8.4g}" for number in numbers.tolist()))
-int8_error = error(back, w)
-print(f"{4 * w.numel():,} bytes are {w.numel() + 4:,} now, and the error is {int8_error:.1%} of the weights")
+for name, row in {"weights": w[0, :6], "codes": codes[0, :6], "dequantized": back[0, :6]}.items():
+    print(f"{name:>11}:", *(f"{value:9.5f}" if name != "codes" else f"{value:9}" for value in row.tolist()))
+print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}")
 
 # %% [markdown]
-# A quarter of the bytes, for an error that you can hardly see. So let's go on.
+# That is a quarter of the bytes for an error of a percent or two, measured against the weights as a whole (a single small weight can be off by more).
 #
-# **Predict.** With one scale for each matrix, at how many bits does the network first get less than half of the sums right?
+# In fact, you've been using eight bits all along: the file that `models.trained()` loads stores each matrix in 8 bits, with one scale per row. What
+# that cost was measured before the float32 weights were packed away.
+
+# %%
+trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
+print(f"the file has {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would have {4 * model.parameter_count / 1e6:.1f}")
+for play, in_float32 in trained["bits_float32"].items():
+    print(f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped")
+
+# %% [markdown] tags=["minutes-7"]
+# ## Take the bits away
+#
+# All the linear layers now get fewer and fewer bits, while the embedding stays as it is. One scale serves the whole matrix (*per-tensor*
+# quantization), one row (*per-channel*), or just 16 neighbors within a row (*group-wise*). If a scale has 16 bits, groups of 16 cost one bit more
+# per weight, and rows of 384 cost 0.04.
+#
+# **Predict.** With one scale per matrix, at how many bits does the model get worse by more than one bit per character?
 
 # %%
 breaks_at = None  # @param {type:"integer"}
-
-# %% [markdown] tags=["minutes-7"]
-# ## Take its bits away
-#
-# All eight linear layers of all networks get fewer and fewer bits. The two embeddings stay as they are. The weights that share a scale are the whole matrix, a row or a column of it, or only 16 in a row.
 
 # %%
 def changed(model, change):
@@ -131,57 +118,65 @@ def changed(model, change):
     return model
 
 
-# %%
-WAYS = {
-    "the matrix": lambda w, bits: rounded(w, bits, w.numel()),
-    "a row": lambda w, bits: rounded(w, bits, w.shape[1]),
-    "a column": lambda w, bits: rounded(w.T, bits, w.shape[0]).T,
-    "16 weights": lambda w, bits: rounded(w, bits, 16),
-}
-BITS = (8, 6, 5, 4, 3, 2)
-
-
-def scores(networks):  # for each way and number of bits, a score for each network
-    return {way: [[right(changed(network, lambda w: change(w, bits))) for network in networks] for bits in BITS] for way, change in WAYS.items()}
-
+GROUPS = {"per matrix": lambda w: w.numel(), "per row": lambda w: w.shape[1], "per 16 weights": lambda w: 16}
+curve = {}
+for name, group in GROUPS.items():
+    curve[name] = [bits_per_character(changed(model, lambda w: rounded(w, bits, group(w)))) for bits in BITS]
+broke = next((bits for bits, found in zip(BITS, curve["per matrix"]) if found > whole + 1), 0)
 
 # %%
-cliff = scores(networks)
-middle = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in cliff.items()}
-broke = next((bits for bits in BITS if middle["the matrix"][bits] < 50), 0)
-asked = test[:5]
-for bits in (32, *BITS):
-    model = networks[0] if bits == 32 else changed(networks[0], lambda w: rounded(w, bits, w.numel()))
-    said = [data.spell(row) for row in answers(model, asked).cpu().numpy()]
-    print(f"{bits:2} bits:", *(f"{text[:6]}{text[:5:-1]}" for text in said), sep="   ")
-print("\nwith scales of 16 bits counted:")
-for way, bits, each in (("the matrix", 4, 4), ("16 weights", 3, 3 + 16 / 16), ("a row", 4, 4 + 16 / 64)):
-    print(f"   {bits} bits and a scale for {way:>10}: up to {each:.2f} bits for each weight, {middle[way][bits]:5.1f} % right")
-
-# %%
-# @title Draw the cliff { display-mode: "form" }
-guess = f" (you said {breaks_at})" if breaks_at else ""
-figures.panels(
-    {"as trained": {f"a scale for {way}": row for way, row in cliff.items()}}, [str(bits) for bits in BITS],
-    title=f"With one scale for the matrix, the networks break at {broke} bits{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
+# @title Plot bits per character against bits per weight { display-mode: "form" }
+figures.lines(
+    BITS, {f"scale {name}": found for name, found in curve.items()}, ideal={"as shipped": [whole] * len(BITS)},
+    xlabel="bits per weight, not counting the scales", ylabel="bits per character, test text",
+    title=f"With a scale per matrix, the model breaks at {broke} bits{guessed(breaks_at)}",
 )
 
 # %% [markdown]
-# The lines are medians, and the small dots are the single networks. From the left, nothing happens for a long time. Then, within two or three bits, everything is lost. Each bit less at least doubles the rounding error, and you don't see it as long as the right digit stays ahead of all others.
+# From 8 bits down to 5 nothing happens (at 8 with a scale per row, nothing can: that's how the model was shipped). Then, within three bits, it
+# falls apart. Each bit you remove at least doubles the rounding error, and at 2 bits this quantizer has three levels left: minus the scale, zero,
+# plus the scale. Near the minimum that training found, the loss grows roughly with the square of the error, so for a long time you don't notice.
 #
-# Smaller groups move the cliff to the right, but they aren't free. A 16-bit scale for 16 weights adds one bit to each. Compare the two lines that spend 4 bits in all: little is left of what groups gained at 3. A scale for a row costs a quarter of a bit, and with it 4 bits lose next to nothing.
-#
-# Why do they help? A scale is set by the largest weight in its group. So what if one weight is very large?
-#
-# **Predict.** In each layer behind a norm, multiply column 3 of the weights by 100, and divide the matching input by 100. The network computes the same as before. Now round to 8 bits, with one scale for each matrix. What percentage of sums is right?
+# At the same number of bits, smaller groups lose less. But their scales cost bits, too, so compare what needs the same storage.
 
 # %%
-with_outlier = None  # @param {type:"number"}
+found = {name: dict(zip(BITS, row)) for name, row in curve.items()}
+for total in (4, 3):
+    if total in BITS and total - 1 in BITS:
+        print(f"{total} bits in all: {found['per row'][total]:.3f} with a scale per row, {found['per 16 weights'][total - 1]:.3f} with {total - 1} bits and a scale per 16 weights")
+
+# %% [markdown]
+# Groups of 16 don't pay on this model. (Methods such as GPTQ and AWQ do better than either, because they choose the rounded weights with a look at
+# the data.)
+#
+# Bits per character is an abstract number, so read what the model writes at each step, with a scale per row, the same prompt, and the same random
+# seed.
+
+# %%
+for bits in BITS:
+    lossy = changed(model, lambda w: rounded(w, bits, w.shape[1]))
+    written = training.sample(lossy, prompt="ROMEO:\n", count=CHARACTERS)
+    print(f"{bits} bits: {written.removeprefix('ROMEO:').strip()!r}")
+
+# %% [markdown]
+# On our machine it writes the same text with 8, 6 and 5 bits, letter for letter. With 4 and 3 it makes different choices, which aren't clearly
+# worse to read. With 2 it babbles.
+
+# %%
+# @title Check these claims on your machine { display-mode: "form" }
+at = dict(zip(BITS, curve["per matrix"]))
+holds(at.get(5), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, nothing has happened.", fast=FAST)
+holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
 
 # %% [markdown] tags=["minutes-8"]
-# ## One column spoils it
+# ## One large column
 #
-# Dividing is easy, since a layer norm stands in front of these layers. Its own weight and bias for number 3 become a hundredth.
+# A scale is set by the largest weight of its group, so one very large weight should cause trouble.
+#
+# In a layer that follows a layer norm, you can make a whole column of them without changing the function. The layer computes, for each row, a sum
+# of products w₁x₁ + w₂x₂ + … . If every w₃ becomes 100 times as large and x₃ becomes a hundredth, each product stays what it is, and so does the
+# sum. The x's come from the norm, which multiplies each one by its own weight and adds its own bias, so it's enough to divide x₃'s weight and bias
+# by 100.
 
 # %%
 @torch.no_grad()
@@ -195,151 +190,178 @@ def with_a_large_column(model, times=100, column=3):
     return model
 
 
-# %%
-spoiled = [with_a_large_column(network) for network in networks]
-same = statistics.median(right(network) for network in spoiled)
-outlier = scores(spoiled)
-left = {way: dict(zip(BITS, map(statistics.median, row))) for way, row in outlier.items()}
-zeros = (quantize(spoiled[0].blocks[0].expand.weight.detach(), 8, 64 * 256)[0] == 0).float().mean().item()
-print(f"not rounded: {same:.1f} % right, as before. With a scale for the matrix, {zeros:.0%} of the 8-bit codes are 0")
-print(*(f"a scale for {way}: {found[8]:.1f} % with 8 bits, {found[6]:.1f} % with 6" for way, found in left.items()), sep="\n")
-
-# %%
-# @title Draw it beside the cliff from before { display-mode: "form" }
-guess = f" (you said {with_outlier:g})" if with_outlier is not None else ""
-matrix = left["the matrix"][8]
-figures.panels(
-    {name: {f"a scale for {way}": row for way, row in found.items()} for name, found in (("as trained", cliff), ("one column times 100", outlier))},
-    [str(bits) for bits in BITS], title=f"The same function, but with a scale for the matrix 8 bits leave {matrix:.0f} %{guess}", xlabel="bits for each weight", ylabel="sums right, %", top=100,
-)
+spoiled = with_a_large_column(model)
+same = bits_per_character(spoiled)
+print(f"not rounded: {same:.3f} bits per character, and {whole:.3f} before")
 
 # %% [markdown]
-# It's the same function, and with one scale for the matrix 8 bits aren't enough any more. The large column sets the scale, and most other weights are rounded to 0 or a step beside it. One outlier spends everybody's bits.
-#
-# Each row contains one large weight, so a scale for each row is spoiled, too. With 8 bits there are still enough codes left, with 6 there aren't. Groups of 16 confine the damage to one group in four. A scale for each column undoes it completely.
-#
-# So why doesn't everybody use columns? Where activations are integers as well, the product adds up integers, column by column. A scale for a row can wait until the sum is complete. Column scales differ from term to term, so they can't be factored out.
-#
-# We made this column by hand. In real language models the large numbers are in the activations. [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in all layers from 6.7 billion parameters on. *SmoothQuant* makes our move on purpose: it takes a part of the factor out of the activations and puts it into the weights. Now you know what that costs.
-
-# %% [markdown] tags=["minutes-7"]
-# ## Four bits, where the weights are
-#
-# Four bits have 16 codes, and `quantize` spreads 15 of them evenly. But weights aren't spread evenly. Most are small, as in a bell curve. *NF4*, the format of QLoRA, takes its levels from the bell: if weights are normally distributed, each level is used about equally often. Here are its 16 levels.
+# **Predict.** With a scale per row, 6 bits have cost nothing so far. Round this model to 6 bits in the same way. How many bits per character does
+# it need?
 
 # %%
-def levels(count):  # from the middle outwards, each as likely as the next
+with_outlier = None  # @param {type:"number"}
+
+# %%
+def round_columns(w, bits):
+    return rounded(w.T, bits, w.shape[0]).T
+
+
+outlier = {}
+for name, group in GROUPS.items():
+    outlier[name] = [bits_per_character(changed(spoiled, lambda w: rounded(w, bits, group(w)))) for bits in (8, 6)]
+outlier["per column"] = [bits_per_character(changed(spoiled, lambda w: round_columns(w, bits))) for bits in (8, 6)]
+for name, (eight, six) in outlier.items():
+    print(f"{f'a scale {name}':>22}: {eight:.3f} with 8 bits, {six:.3f} with 6{guessed(with_outlier) if name == 'per row' else ''}")
+zeros = (quantize(spoiled.blocks[0].expand.weight.detach(), 6, w.shape[1])[0] == 0).float().mean().item()
+print(f"with 6 bits and a scale per row, {zeros:.0%} of the codes in `blocks.0.expand` are 0")
+
+# %%
+# @title Check these claims on your machine { display-mode: "form" }
+holds(same, whole - 0.002, whole + 0.002, "The large column changes nothing by itself.", fast=FAST)
+holds(outlier["per row"][1] - whole, 0.5, 20, "With a scale per row, one large column spoils the model at 6 bits.", fast=FAST)
+holds(outlier["per column"][1] - whole, -0.02, 0.02, "A scale per column undoes it.", fast=FAST)
+
+# %% [markdown]
+# The function is the same, but the bits that were enough for it no longer are. Every row now contains one large weight, which sets the row's scale,
+# so most of the others are rounded to 0 or to a step next to it. One outlier costs all the others their precision.
+#
+# With 6 bits and a scale per matrix, the model does worse than uniform guessing. Groups of 16 confine the damage to one group in 24. A scale per
+# column undoes it.
+#
+# For integer hardware, however, a scale per column is a problem, and a 2 × 2 example shows why. Such hardware multiplies integers by integers (the
+# inputs are rounded, too) and sums the products as integers. With codes c and a scale s per *row*, the first result is s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁
+# + c₁₂x₂). The sum can be all integers, while the scale waits until the end. With a scale per *column* it's s₁c₁₁x₁ + s₂c₁₂x₂, and no common factor
+# comes out. (With groups along a row, each group has its own sum and its own factor, and the groups are added up as floats.)
+#
+# This outlier was made by hand. In real language models the large numbers are in the activations: [LLM.int8()](https://arxiv.org/abs/2208.07339)
+# found them in every layer once a model reached 6.7 billion parameters. [SmoothQuant](https://arxiv.org/abs/2211.10438) makes our move with a
+# moderate factor: it divides the large activations by it and multiplies the matching columns of the weights, so that neither is too hard to round.
+
+# %% [markdown] tags=["minutes-7"]
+# ## Four bits, spent where the weights are
+#
+# Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spread. Weights aren't evenly spread, however: most are small, as in a bell
+# curve. *NF4*, the format of QLoRA, takes its 16 levels from the quantiles of the normal distribution, with the aim that each be used equally
+# often.
+#
+# **Predict.** Each of the 16 levels would then get one sixteenth of the weights, but the quantiles don't assume that you divide by the largest of
+# 64 weights. What percentage does the most-used level really get?
+
+# %%
+most_used = None  # @param {type:"number"}
+
+# %%
+def levels(count):  # from the middle outward, each as likely as the next
     last = 1 - (1 / 32 + 1 / 30) / 2  # QLoRA's choice: the outermost can't be at infinity
     return torch.special.ndtri(torch.linspace(0.5, last, count + 1, dtype=torch.float64))[1:]
 
 
 NF4 = torch.cat([-levels(7).flip(0), torch.zeros(1), levels(8)])  # 7 below zero, 8 above
 NF4 = (NF4 / NF4.max()).float().to(device)
-EVEN = torch.arange(-7, 9, device=device) / 8  # evenly, but all 16
 
 
-# %%
-def encode(w, levels, signed=False):
+def encode(w):
     blocks = w.reshape(-1, 64)
-    scale = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))  # the largest, with its sign
-    if not signed:
-        scale = scale.abs()
-    distance = ((blocks / scale).unsqueeze(-1) - levels).abs()  # (blocks, 64, 16)
-    return distance.argmin(-1), scale
+    scale = blocks.abs().amax(1, keepdim=True)
+    return ((blocks / scale).unsqueeze(-1) - NF4).abs().argmin(-1), scale  # (blocks, 64): codes from 0 to 15
 
 
-def decode(codes, scale, levels, shape):
-    return (levels[codes] * scale).reshape(shape)
-
-
-# %%
-FORMATS = {
-    "15 levels, evenly": lambda w: rounded(w, 4, 64),
-    "16 levels, evenly": lambda w: decode(*encode(w, EVEN, signed=True), EVEN, w.shape),
-    "NF4": lambda w: decode(*encode(w, NF4), NF4, w.shape),
-}
+def nf4(w):
+    codes, scale = encode(w)
+    return (NF4[codes] * scale).reshape(w.shape)
 
 
 # %%
 bell = torch.randn(1024, 1024, device=device)
-off, sums_right = {}, {}
-for name, change in FORMATS.items():
-    off[name] = 100 * error(change(bell), bell)
-    sums_right[name] = statistics.median(right(changed(network, change)) for network in networks)
-    print(f"{name:>17}: error {off[name]:4.1f} % on a bell curve, and the networks get {sums_right[name]:.1f} % right")
+used = 100 * torch.bincount(encode(bell)[0].flatten(), minlength=16) / bell.numel()
+print(f"on a bell curve, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{guessed(most_used, '%')}")
+four = {"even, per row": changed(model, lambda w: rounded(w, 4, w.shape[1])), "even, per 64": changed(model, lambda w: rounded(w, 4, 64)), "NF4, per 64": changed(model, nf4)}
+errors = {"even, per 64": error(rounded(w, 4, 64), w), "NF4, per 64": error(nf4(w), w)}
+in_four = {name: bits_per_character(lossy) for name, lossy in four.items()}
+print(*(f"4 bits, {name}: {found:.3f} bits per character" for name, found in in_four.items()), sep="\n")
+print(*(f"{name}: the relative error of one layer is {100 * found:.1f}%" for name, found in errors.items()), sep="\n")
 
 # %%
 # @title Draw the levels { display-mode: "form" }
-blocks = torch.cat([layer.weight.detach().flatten() for layer in networks[0].modules() if isinstance(layer, nn.Linear)]).reshape(-1, 64)
+blocks = torch.cat([layer.weight.detach().flatten() for layer in linear.values()]).reshape(-1, 64)
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
 figures.quantization_levels(
-    shares.numpy(), {"evenly": [k / 7 for k in range(-7, 8)], "evenly, all": EVEN.tolist(), "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
-    xlabel="weights of a network that adds, divided by the largest of the 64 that share a scale",
+    shares.numpy(), {"even": [k / 7 for k in range(-7, 8)], "NF4": NF4.tolist()}, title="NF4 has more levels where there are more weights",
+    xlabel="weights of all linear layers, divided by the largest of the 64 that share a scale",
 )
 
 # %% [markdown]
-# The spikes at both ends are the largest weights themselves. NF4's levels crowd in the middle, and its error is the smallest. But look at what made it small: most of the gain comes from using the sixteenth code at all. And our networks don't notice any of it, because at 4 bits in groups of 64 they haven't reached their cliff.
+# The spikes at both ends are the largest weights themselves. NF4's levels crowd toward the middle, and although they aren't used equally often, its
+# error is the smaller of the two (a part of that is its sixteenth level). The model hardly notices either of them, because at 4 bits in groups of
+# 64 it hasn't begun to fall apart.
 #
-# Two codes fit into a byte. Is that what the libraries store? Let's ask bitsandbytes for its bytes, and torchao for its 8 bits.
+# Two codes fit in a byte. To see whether that's what a library stores, ask bitsandbytes for its bytes.
 
 # %%
-codes, scale = encode(bell, NF4)
+codes, scale = encode(bell)
 pairs = codes.to(torch.uint8).reshape(-1, 2)
-packed = pairs[:, 0] * 16 + pairs[:, 1]
-stored = packed.numel() + 4 * scale.numel()  # bytes
-print(f"{4 * bell.numel():,} bytes are {stored:,} now, with their scales: {8 * stored / bell.numel():.1f} bits for each weight")
+both = pairs[:, 0] * 16 + pairs[:, 1]
+stored = both.numel() + 4 * scale.numel()  # bytes
+print(f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight")
 
 # %%
 # needs: bitsandbytes
 from bitsandbytes import functional as bnb
 
-their_bytes, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
-print(f"bitsandbytes: levels differ from ours by {(bnb.get_4bit_type('nf4', device='cpu') - NF4.cpu()).abs().max():.0e} at most")
-print(f"{(their_bytes.flatten() == packed.cpu()).float().mean():.3%} of its bytes are ours")
-
-# %%
-# needs: torchao
-from torchao.quantization import Int8WeightOnlyConfig, quantize_
-
-w = networks[0].blocks[0].expand.weight.detach()
-theirs = copy.deepcopy(networks[0])
-quantize_(theirs, Int8WeightOnlyConfig())  # all linear layers, a scale for each row
-errors = error(theirs.blocks[0].expand.weight.dequantize(), w), error(rounded(w, 8, w.shape[1]), w)
-print(f"torchao, 8 bits: error {errors[0]:.2%}, and ours {errors[1]:.2%}")
+theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
+print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# Our lines make the same bytes as bitsandbytes. The scales have 32 bits here and cost half a bit for each weight. bitsandbytes can round them as well, and then needs 4.13 bits in all.
-#
-# You store a seventh of the bytes. Is it faster, too?
-#
-# **Predict.** A layer keeps its weights in 8 bits, and multiplies them back before each product. For an input of one row, how many times as fast is it here as the same layer in 32 bits? Below 1 means slower.
+# bitsandbytes can quantize the scales as well (*double quantization*), and then needs 4.13 bits per weight in all.
 
-# %%
-faster_here = None  # @param {type:"number"}
-
-# %% [markdown] tags=["minutes-6"]
+# %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
+#
+# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot writes one
+# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 8 bits as well, multiplies integers, and never writes
+# dequantized weights to memory, so only the 8-bit ones travel. The other way is to dequantize the matrix first and then multiply.
+#
+# **Predict.** On this machine's CPU, with one row, how many times as fast as the 32-bit layer is the fused one? Below 1 means slower.
 
 # %%
-w = torch.randn(WIDE, WIDE, device=device)
-codes, scale = quantize(w, 8, WIDE)
+fused_gains = None  # @param {type:"number"}
+
+# %%
+# @title PyTorch's dynamically quantized layer, which torchao will replace { display-mode: "form" }
+layer = nn.Linear(WIDE, WIDE, bias=False)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it's deprecated
+    eight_bits = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
+
+# %%
+codes, scale = quantize(layer.weight.detach(), 8, WIDE)
 gains = {}
-for rows in (1, 64):
-    x = torch.randn(rows, WIDE, device=device)
-    ways = {"32 bits": lambda: x @ w.T, "8 bits": lambda: x @ (codes * scale).T, "multiplying back alone": lambda: codes * scale}
-    times = benchmark.compare(ways, budget=SECONDS)
-    gains[rows] = times["32 bits"].median / times["8 bits"].median
-    print(f"{rows} row{'s' if rows > 1 else ''}: " + ", ".join(f"{name} {1e3 * found.median:.3g} ms" for name, found in times.items()))
-t4 = chip_rates.rates("T4")  # as others measured it
-memory, multiply = t4["memory"].value, t4["fp16"].value
-print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 with {multiply / 1e12:.0f} TFLOP/s")
+with torch.no_grad():
+    for rows in (1, 64):
+        x = torch.randn(rows, WIDE)
+        ways = {"32 bits": lambda: layer(x), "8 bits, fused": lambda: eight_bits(x), "8 bits, dequantized first": lambda: x @ (codes.float() * scale).T}
+        times = benchmark.compare(ways, budget=SECONDS)
+        gains[rows] = benchmark.speedup(times["32 bits"], times["8 bits, fused"])
+        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * found.median:.3g} ms in {name}" for name, found in times.items()))
+print(f"fused, one row: {gains[1]} the speed of 32 bits{guessed(fused_gains, '×')}; 64 rows: {gains[64]}")
 
 # %% [markdown]
-# It's slower. On a CPU nearly all of the time goes into multiplying back, and much more of it than the bytes explain. On a GPU it's slower as well: by its bytes alone, a T4 would need a bit more than twice the time of 32 bits. You saved memory and paid with time.
+# As in lesson 02, bytes or arithmetic decides, whichever takes longer. With one row, each weight is used once, for two operations, so the time is
+# about that of reading the weights, and a quarter of the bytes should take a quarter of it (or less, where the small matrix fits in a cache and the large one does not).
+# With many rows, each weight is read once and used many times. At 64 rows arithmetic is the limit, and the gain there comes from the integers: one
+# vector instruction handles more 8-bit integers than 32-bit floats.
 #
-# A *fused* kernel does better. It converts each weight in a register, right before the multiplication, so only the small weights travel. With few rows, bytes are what decides. Let's calculate it for a T4, from the two numbers above.
+# Dequantizing first reads the 8-bit weights, then writes and rereads the 32-bit ones, more than once if several operators do it.
 #
-# **Predict.** Up to how many rows is a T4 faster with 4 bits than with 16?
+# For a T4 both rates are published, so you can work out its case on paper.
+
+# %%
+t4 = chip_rates.rates("T4")
+memory, multiply = t4["memory"].value, t4["fp16"].value
+print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 at {multiply / 1e12:.0f} TFLOP/s")
+
+# %% [markdown]
+# **Predict.** At best, up to how many rows is a T4 faster with 4 bits than with 16?
 
 # %%
 gains_up_to = None  # @param {type:"integer"}
@@ -352,37 +374,38 @@ def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
     return max(moved / memory, 2 * rows * 4096**2 / multiply)
 
 
-# %%
-BYTES = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
-on_t4 = {name: [took(rows, moved) for rows in many] for name, moved in BYTES.items()}
-unpack = (BYTES["4 bits, fused"] + BYTES["16 bits"]) / memory  # read the small ones, write the large ones, and then multiply
-on_t4["4 bits, unpacked first"] = [unpack + took(rows, BYTES["16 bits"]) for rows in many]
-last = multiply / memory  # rows for which arithmetic takes as long as reading 16 bits
-at_most = on_t4["16 bits"][0] / on_t4["4 bits, fused"][0]
-print(f"4 bits are {at_most:.1f} times as fast at most, up to {last * BYTES['4 bits, fused'] / BYTES['16 bits']:.0f} rows; from {last:.0f} rows on no faster than 16 bits")
+moved = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
+on_t4 = {name: [took(rows, size) for rows in many] for name, size in moved.items()}
+unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small ones, write the large ones
+on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
+last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
+print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights")
 for name, seconds in on_t4.items():
-    print(f"a model of 6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most")
-print(f"bitsandbytes' authors expected {published_results.get('nf4-turing').value} times as fast on a T4, for one row, from their first kernel (2023)")
+    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user")
 
 # %%
-# @title Draw the T4 { display-mode: "form" }
-guess = f" (you said {gains_up_to:,})" if gains_up_to else ""
+# @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many, on_t4, title=f"At best, fewer bytes help a T4 up to {last:.0f} rows{guess}",
-    xlabel="rows in the batch", ylabel="time of a layer of 4,096 × 4,096", log=True, units=("", "s"),
+    many, {}, ideal=on_t4, title=f"Roofline estimate: fewer bytes can help a T4 up to {last:.0f} rows{guessed(gains_up_to)}",
+    xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Flat parts are waiting for bytes, slopes are arithmetic. The green line lies 3.6 times below the blue one at the left, and joins it on the right. The pink one never gets below: unpacking to memory costs more bytes than it saves. Real kernels take longer than these lines. Which line you get is the library's choice: in its code, bitsandbytes 0.50 fuses on a T4 up to 64 rows and unpacks first for more.
+# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit.
 #
-# A chatbot that answers one person works at the far left. It reads all weights for each token, so the bytes are its speed. Training works far on the right. There 4 bits save memory and cost time, and that's still what makes QLoRA possible on a T4.
+# Real kernels are slower than these lines suggest: the authors of bitsandbytes expected 2.2 times the speed from their first one on a T4 ([release
+# 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases)). Which line you get is up to the library, which may fuse for a few rows
+# and dequantize first for many.
+#
+# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right. There, 4 bits save memory and, where they're
+# dequantized first, cost time, and the memory is what makes QLoRA possible on a T4.
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown] tags=["minutes-6"]
 # ## Exercises
 #
 # ### 1 · Does it fit?
 #
-# A model has 8 billion weights. How many GB does it take in 16 bits, and in 4 bits with a 16-bit scale for each 64 weights? One GB has 10⁹ bytes.
+# A model has 8 billion weights. How many GB does it take in 16 bits, and in 4 bits with a 16-bit scale per 64 weights? One GB is 10⁹ bytes.
 
 # %% tags=["exercise"]
 fits = {"16 bits": ..., "4 bits": ...}  # GB
@@ -392,9 +415,10 @@ fits = {"16 bits": 8e9 * 2 / 1e9, "4 bits": 8e9 * (4 + 16 / 64) / 8 / 1e9}
 exercises.check("12.fits", fits)
 
 # %% [markdown]
-# ### 2 · Another chip
+# ### 2 · A different chip
 #
-# By its data sheet, which is always an optimist, an L4 moves 300 GB/s and multiplies fp16 with 120 TFLOP/s. Up to how many rows can fewer bytes help there? And how many tokens a second can a model of 8 GB write for one person at most?
+# According to its data sheet (and data sheets are optimists), an L4 moves 300 GB/s and multiplies fp16 at 120 TFLOP/s. Up to how many rows can
+# fewer bytes help there? And at most how many tokens per second can an 8 GB model write for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -404,9 +428,10 @@ on_l4 = {"rows": 120e12 / 300e9, "tokens": 300e9 / 8e9}
 exercises.check("12.chip", on_l4)
 
 # %% [markdown]
-# ### 3 · Numbers that are never negative
+# ### 3 · Values that are never negative
 #
-# After a ReLU all numbers are 0 or more, so half of the codes of `quantize` lie idle. Use all 256 codes of 8 bits, from 0 to the largest number, and return the numbers multiplied back. The error should be half as large.
+# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 8-bit codes from 0 to the largest value (*unsigned*
+# quantization), and return the dequantized values. The error should be half as large.
 
 # %% tags=["exercise"]
 def rounded_positive(x):
@@ -425,10 +450,11 @@ exercises.check("12.positive", rounded_positive)
 # %% [markdown]
 # ### 4 · A network of your own
 #
-# Open task: put a layer of a network that's really yours into `mine`. At 4 bits, how much smaller is the error with groups of 64 than with one scale for the matrix? Give the factor.
+# Open-ended: put a layer of your own network in `mine`. At 4 bits, how many times as large is its error with one scale for the matrix as with
+# groups of 64?
 
 # %% tags=["exercise"]
-mine = networks[-1].blocks[-1].contract.weight.detach()
+mine = model.blocks[-1].contract.weight.detach()
 factor = ...
 ### BEGIN SOLUTION
 factor = error(rounded(mine, 4, mine.numel()), mine) / error(rounded(mine, 4, 64), mine)
@@ -436,13 +462,17 @@ factor = error(rounded(mine, 4, mine.numel()), mine) / error(rounded(mine, 4, 64
 exercises.check("12.mine", factor, weight=mine)
 
 # %% [markdown] tags=["minutes-1"]
-# ## Three things to take away
+# ## The scoreboard
 
 # %%
+scoreboard.show("12")
+
+# %%
+per_row = dict(zip(BITS, curve["per row"]))
 takeaways = {
-    "It's a cliff": f"with 5 bits the networks got {middle['the matrix'][5]:.1f} % of the sums right, with 3 bits {middle['the matrix'][3]:.1f} %.",
-    "One outlier spends everybody's bits": f"one large column in some layers, and 8 bits left {matrix:.1f} %. A scale for each column left {left['a column'][8]:.1f} %.",
-    "Fewer bytes are faster only where bytes decide": f"here a layer of 8 bits had {gains[1]:.2f}× the speed of 32 bits, since multiplying back took the time. At best, a T4 gains up to {last:.0f} rows.",
+    "A model falls apart suddenly": "with a scale per row, it needs " + ", ".join(f"{found:.2f}" for found in per_row.values()) + f" bits per character with {', '.join(map(str, BITS))} bits per weight.",
+    "One outlier costs all the others their precision": f"with one large column the function is the same, but with 6 bits and a scale per row it needs {outlier['per row'][1]:.2f}, and with a scale per column {outlier['per column'][1]:.2f}.",
+    "Fewer bytes are faster where bytes decide": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; by two published numbers, a T4 can benefit up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -453,23 +483,20 @@ reference.record(
     "12_quantize", FAST, device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),
-        "with_outlier": guess(with_outlier, matrix),
-        "faster_here": guess(faster_here, gains[1]),
+        "with_outlier": guess(with_outlier, outlier["per row"][1]),
+        "most_used": guess(most_used, used.max().item(), "%"),
+        "fused_gains": guess(fused_gains, gains[1].value, "×"),
         "gains_up_to": guess(gains_up_to, last),
     },
-    untouched=value(untouched, "%", "sums right in 32 bits"),
-    int8_error=value(100 * int8_error, "%", "error of 8 bits, a scale for the matrix"),
-    matrix_5=value(middle["the matrix"][5], "%", "sums right at 5 bits, a scale for the matrix"),
-    matrix_3=value(middle["the matrix"][3], "%", "sums right at 3 bits, a scale for the matrix"),
-    row_3=value(middle["a row"][3], "%", "sums right at 3 bits, a scale for a row"),
-    same=value(same, "%", "sums right with a large column, not rounded"),
-    outlier_matrix=value(matrix, "%", "… at 8 bits, a scale for the matrix"),
-    outlier_column=value(left["a column"][8], "%", "… at 8 bits, a scale for a column"),
-    even_error=value(off["15 levels, evenly"], "%", "error of 15 even levels"),
-    nf4_error=value(off["NF4"], "%", "error of NF4"),
-    nf4_right=value(sums_right["NF4"], "%", "sums right in NF4"),
-    unpacked_one=value(gains[1], "×", "8 bits unpacked first against 32, one row"),
-    rows_t4=value(last, "", "rows up to which a T4 gains, reckoned"),
+    whole=value(whole, "bits", "per character: the model as shipped"),
+    **{f"row_{bits}": value(found, "bits", f"per character, {bits} bits per weight and a scale per row") for bits, found in per_row.items()},
+    matrix_broke=value(broke, "bits", "per weight at which a scale per matrix breaks the model"),
+    same=value(same, "bits", "per character with a large column, not rounded"),
+    outlier_row=value(outlier["per row"][1], "bits", "… at 6 bits, a scale per row"),
+    outlier_column=value(outlier["per column"][1], "bits", "… at 6 bits, a scale per column"),
+    nf4=value(in_four["NF4, per 64"], "bits", "per character in NF4"),
+    rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
+    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer, one row, 32 bits being 1"),
 )
 
 # %% [markdown] tags=["minutes-0"]
@@ -482,10 +509,10 @@ reference.record(
 # four_bits = BitsAndBytesConfig(
 #     load_in_4bit=True,
 #     bnb_4bit_quant_type="nf4",
-#     bnb_4bit_use_double_quant=True,  # the scales are rounded, too
-#     bnb_4bit_compute_dtype=torch.float16,  # a T4 has no fast bfloat16
+#     bnb_4bit_use_double_quant=True,  # quantize the scales, too
+#     bnb_4bit_compute_dtype=torch.float16,  # a T4's tensor cores don't support bfloat16
 # )
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=four_bits, dtype=torch.float16, device_map={"": 0})
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=four_bits, dtype=torch.float16, device_map="auto")
 # ```
 #
-# Now you can find out how few bits your network needs, and what they cost.
+# Lesson 15 runs lines like these on a model that you can train on a free T4.

@@ -10,40 +10,40 @@ from colab_lessons.exercises import NotYet, close, exercise, field, number
 _WITH_16_BITS, _WITH_4_BITS = 16.0, 4.25  # GB
 
 
-@exercise("12.fits", hint="Bits for each weight, divided by 8, are bytes. A scale is shared by 64.")
+@exercise(
+    "12.fits",
+    hint="Divide bits per weight by 8 to get bytes per weight. Each scale is shared by 64 weights.",
+)
 def fits(answer: Mapping[str, Any]) -> str:
     """The GB of a model in 16 bits, and in 4 bits with its scales."""
     whole, packed = (number(field(answer, key)) for key in ("16 bits", "4 bits"))
     if not close(whole, _WITH_16_BITS):
         raise NotYet("16 bits are 2 bytes for each of the 8 billion weights; a GB has 10⁹ bytes.")
     if close(packed, 4, 0.001):
-        raise NotYet("Those are the weights. Add the scales: 16 bits for each 64 weights.")
+        raise NotYet("Those are the weights. Add the scales: 16 bits per 64 weights.")
     if close(packed, 4.5, 0.001):
         raise NotYet("Those scales have 32 bits. Here they have 16.")
     if not close(packed, _WITH_4_BITS, 0.001):
-        raise NotYet("4 bits for each weight, and 16 bits for each 64: how many bits, all in all?")
+        raise NotYet("4 bits per weight, and 16 bits per 64: how many bits, all in all?")
     return "16 GB don't fit a T4, 4.25 do. The scales are a quarter GB of it."
 
 
 @exercise(
-    "12.chip", hint="When does the arithmetic take as long as reading 2 bytes for each weight?"
+    "12.chip",
+    hint="At how many rows does the arithmetic take as long as reading 2 bytes per weight?",
 )
 def chip(answer: Mapping[str, Any]) -> str:
-    """The rows up to which an L4 waits for 16-bit weights, and its tokens a second."""
+    """The rows up to which an L4 waits for 16-bit weights, and its tokens per second."""
     rows, tokens = (number(field(answer, key)) for key in ("rows", "tokens"))
     if close(rows, 200):
         raise NotYet("A multiplication and an addition are 2 FLOP, and a weight has 2 bytes.")
     if close(rows, 800):
-        raise NotYet("16 bits are 2 bytes for each weight, not 1 or 4.")
+        raise NotYet("16 bits are 2 bytes per weight, not 1 or 4.")
     if not close(rows, 400):
-        raise NotYet(
-            "2 FLOP for each row and weight, 2 bytes for each weight: divide the two rates."
-        )
+        raise NotYet("2 FLOP per row and weight, 2 bytes per weight: divide the two rates.")
     if not close(tokens, 37.5):
         raise NotYet("Each token reads the whole model once. How often do 8 GB fit into a second?")
-    return (
-        "400 rows, because an L4 has more arithmetic for each byte than a T4; 37.5 tokens a second."
-    )
+    return "400 rows, because an L4 has more arithmetic per byte than a T4; 37.5 tokens per second."
 
 
 @exercise("12.positive", hint="The scale is the largest number divided by 255.")
