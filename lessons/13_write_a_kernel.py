@@ -37,12 +37,15 @@ compiles = gpu and torch.backends.cuda.is_built()
 kernels.find_triton(interpret=not compiles)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
 place = device if compiles else torch.device("cpu")
 
-# %% [markdown] tags=["minutes-9", "short-7"]
+# %% [markdown] tags=["minutes-5"]
 # ## One function, many threads
 #
-# A *kernel* is a function that a GPU runs thousands of times at once. Each run is a *thread*, and threads come in *blocks* of a size that you choose. All get the same arguments. The only thing that differs is a number, and `cuda.grid(1)` returns it. So each thread asks "who am I?", and takes the element with that number.
+# A *kernel* is a function that a GPU runs thousands of times at once. Each run is a *thread*, and threads come in *blocks* of a size that you
+# choose. All get the same arguments. The only thing that differs is a number, which `cuda.grid(1)` returns, and each thread takes the element with
+# its number.
 #
-# Let's double ten numbers in blocks of four. `cuda.jit` makes a kernel of the function, and square brackets say how many blocks and threads start. It runs in numba's simulator, which needs no GPU. `kernels.watch` wraps the arrays, so that they note who reads and writes what.
+# To begin with, double ten numbers in blocks of four. `cuda.jit` makes a kernel of the function, and square brackets say how many blocks and
+# threads start. It runs in numba's simulator, which needs no GPU. `kernels.watch` wraps the arrays, so that they note who reads and writes what.
 
 # %%
 # needs: numba
@@ -69,7 +72,9 @@ for access in out.outside:
 figures.writers(out, title="Ten cells, twelve threads: two write past the end")
 
 # %% [markdown]
-# Each color is a block, and the number is the thread in it. Three blocks of four are twelve threads, and the array has ten cells. The red ones write past its end. The cell catches and lists them, where numba's simulator alone would stop with an `IndexError`. A GPU does neither: it overwrites whatever lies there, or ends the program some time later with `illegal memory access`. So nearly every kernel begins with a guard.
+# Each color is a block, and the number is the thread in it. Three blocks of four are twelve threads, and the array has ten cells. The red ones
+# write past its end. The cell catches and lists them, where numba's simulator alone would stop with an `IndexError`. A GPU does neither: it
+# overwrites whatever lies there, or ends the program some time later with `illegal memory access`. So nearly every kernel begins with a guard.
 
 # %%
 # needs: numba
@@ -86,10 +91,11 @@ x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
 double[3, 4](x, out)
 print(len(out.outside), "writes outside")
 
-# %% [markdown] tags=["minutes-9", "short-7"]
+# %% [markdown] tags=["minutes-5"]
 # ## Neighbors read neighbors
 #
-# Threads don't run alone. 32 of them form a *warp*, and they normally carry out each instruction together. When they read, memory answers in pieces of 32 bytes, called *sectors*. That's eight numbers of 4 bytes.
+# Threads don't run alone. 32 of them form a *warp*, and they normally carry out each instruction together. When they read, memory answers in pieces
+# of 32 bytes, called *sectors*. That's eight numbers of 4 bytes.
 #
 # Here a warp reads one row of a 32 × 32 matrix, and then one column.
 #
@@ -130,12 +136,17 @@ guess = f" (you said {sectors_for_a_column})" if sectors_for_a_column else ""
 figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but the column takes {needed['a column']} sectors{guess}")
 
 # %% [markdown]
-# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU that waits for memory then takes up to eight times as long, if nobody uses the light numbers while a cache still holds them. Which thread reads which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that *coalesced*.
+# The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU
+# that waits for memory then takes up to eight times as long, if nobody uses the light numbers while a cache still holds them. Which thread reads
+# which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that
+# *coalesced*.
 
-# %% [markdown] tags=["minutes-10", "short-8"]
+# %% [markdown] tags=["minutes-9"]
 # ## Wait for each other
 #
-# How do 256 threads add up 256 numbers? In pairs. 128 threads add one number each to their own, then 64 do, then 32, and after eight steps the sum is there. For this they need a place where all can read and write: *shared memory*, a small and fast store that each block has for itself. And they have to wait, since no thread may read a number before another one has written it. `cuda.syncthreads()` is that barrier.
+# How do 256 threads add up 256 numbers? In pairs. 128 threads add one number each to their own, then 64 do, then 32, and after eight steps the sum
+# is there. For this they need a place where all can read and write: *shared memory*, a small and fast store that each block has for itself. And
+# they have to wait, since no thread may read a number before another one has written it. `cuda.syncthreads()` is that barrier.
 
 # %%
 # needs: numba
@@ -195,14 +206,18 @@ print(*(f"{one:,.0f}" for one in raced), sep="   ")
 print(f"{outcome}{f' (you said {without_barrier})' if without_barrier else ''}")
 
 # %% [markdown]
-# Some threads were already in the next step while others hadn't finished this one. Who comes first is luck, so the answer is luck too, and no error tells you. That's a *race*.
+# Some threads were already in the next step while others hadn't finished this one. Which thread gets there first varies from run to run, so the
+# result does too, and nothing raises an error. That's a *race*.
 #
-# The simulator mixes threads more than a GPU does. There the 32 threads of a warp mostly keep together, though nothing guarantees it, and warps overtake each other. So it may be right many times before it's wrong, and that's worse: then it passes your tests. `compute-sanitizer --tool racecheck` finds it.
+# The simulator mixes threads more than a GPU does. There the 32 threads of a warp mostly keep together, though nothing guarantees it, and warps
+# overtake each other. The kernel may be right many times before it's wrong, which is worse, because then it passes your tests. `compute-sanitizer
+# --tool racecheck` finds it.
 
-# %% [markdown] tags=["minutes-12", "short-10"]
+# %% [markdown] tags=["minutes-12", "short-9"]
 # ## A product in tiles
 #
-# Now a real kernel. Each thread computes one number of `a @ b`, from a row of `a` and a column of `b`. The first two versions differ in one line: which of the thread's two indices selects the row. The sizes are multiples of the block, so there's no guard.
+# A real kernel follows. Each thread computes one element of `a @ b`, from a row of `a` and a column of `b`. The first two versions differ in one
+# line: which of the thread's two indices selects the row. The sizes are multiples of the block, so there's no guard.
 
 # %%
 # needs: numba
@@ -225,7 +240,8 @@ def along(a, b, c):
 
 
 # %% [markdown]
-# Both read each number many times: all threads of a row want the same row of `a`. The third version reads it once for the block. All threads together load a *tile* of each matrix into shared memory, one number each. They wait, and multiply from there. Then come the next two tiles.
+# Both read each number many times: all threads of a row want the same row of `a`. The third version reads it once for the block. All threads
+# together load a *tile* of each matrix into shared memory, one number each. They wait, and multiply from there. Then come the next two tiles.
 
 # %%
 # needs: numba
@@ -264,7 +280,9 @@ asked = {name: run(kernel, SIZE) for name, kernel in {"across": across, "along":
 figures.sectors({f"{name}, {matrix}": array for name in ("across", "along") for matrix, array in zip("ab", asked[name])}, title="A warp's first read: the corner of a, and of b")
 
 # %% [markdown]
-# With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one of `b`, which all share. `along` needs one sector of `a` and four of `b`. Both need that in *each* step of their loop. `tiled` needs four and four, but only once for 32 steps.
+# With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one
+# of `b`, which all share. `along` needs one sector of `a` and four of `b`. Both need that in *each* step of their loop. `tiled` needs four and
+# four, but only once for 32 steps.
 #
 # **Predict.** How many times fewer bytes does `tiled` ask for than `across`?
 
@@ -282,7 +300,9 @@ guess = f" (you said {fewer_bytes:g})" if fewer_bytes else ""
 print(f"tiles: {fewer:.0f} times fewer{guess}")
 
 # %% [markdown]
-# Swapping two letters is a factor of nearly seven, and tiles ask global memory for about twenty times less again (what they read from shared memory isn't counted). The multiplications are the same. How much faster is that on a GPU? [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, with the same 32 × 32 threads, on an A6000.
+# Swapping two letters is a factor of nearly seven, and tiles ask global memory for about twenty times less again (what they read from shared memory
+# isn't counted). The multiplications are the same. [Simon Boehm timed these three](https://siboehm.com/articles/22/CUDA-MMM) in CUDA, with the same
+# 32 × 32 threads, on an A6000.
 
 # %%
 # @title What others measured { display-mode: "form" }
@@ -297,9 +317,14 @@ for name, speed in zip(("across", "along", "tiled"), boehm.y):
     print(f"{name:>7}: {1e3 * seconds:3.0f} ms, and asks for {per_step[name] * 4092**3 / seconds / 1e12:.1f} TB in a second")
 
 # %% [markdown]
-# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. Two explanations fit. In the first, both are fed by caches at the 5 TB/s of the last lines (an A6000's memory delivers 0.77 by its data sheet), and that was the limit. In the second, it's the number of loads per multiplication, which is the same for both. A profiler's counters on that card could tell them apart.
+# From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. Two explanations fit. In the first, both are fed by
+# caches at the 5 TB/s of the last lines (an A6000's memory delivers 0.77 by its data sheet), and that was the limit. In the second, it's the
+# lookups: one load of `across` touches 32 cache lines and one of `along` only a few, and a cache can look up only so many at a time. A profiler's
+# counters on that card could tell them apart.
 #
-# From `along` to `tiled` we count twenty times fewer, and he measured 1.5 times the speed. So requests aren't the limit of `tiled`. Each multiplication still reads two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
+# From `along` to `tiled` we count twenty times fewer, and he measured 1.5 times the speed. So requests aren't the limit of `tiled`. Each
+# multiplication still reads two numbers from shared memory. The library is eight times faster than that. Its threads compute many numbers of the
+# result each, and keep what they need in registers. It's the same idea once more: fetch a number once, and use it often.
 
 # %%
 # @title On your GPU: the same three kernels, compiled and timed { display-mode: "form" }
@@ -314,10 +339,13 @@ if gpu and "cuda" in globals():
 else:
     print("There's no GPU here, so there's nothing to time: the simulator's seconds say nothing about a GPU.")
 
-# %% [markdown] tags=["minutes-13", "short-9"]
+# %% [markdown] tags=["minutes-12", "short-10"]
 # ## The same in Triton
 #
-# A compiler can place the barriers, fill shared memory, and decide which thread reads what. In Triton you write what a *block* does, with whole tiles as values. `tl.program_id` says which tile of the result is yours. `tl.arange(0, tile)` is 0, 1, 2 and so on, all at once. `[:, None]` makes a column of it and `[None, :]` a row, and a pointer plus both is a whole tile of addresses. What has to be known when it's compiled is a `tl.constexpr`.
+# A compiler can place the barriers, fill shared memory, and decide which thread reads what. In Triton you write what a *block* does, with whole
+# tiles as values. `tl.program_id` says which tile of the result is yours. `tl.arange(0, tile)` is 0, 1, 2 and so on, all at once. `[:, None]` makes
+# a column of it and `[None, :]` a row, and a pointer plus both is a whole tile of addresses. What has to be known when it's compiled is a
+# `tl.constexpr`.
 
 # %%
 # needs: triton
@@ -346,7 +374,9 @@ multiply[(4, 4)](a, b, c, n=128, tile=32)  # 4 × 4 blocks
 print(f"largest difference to PyTorch: {(c - a @ b).abs().max().item():.0e}")
 
 # %% [markdown]
-# No thread appears in it. Who loads which number, and when to wait, is the compiler's choice. So what does it choose? You can look, for any NVIDIA chip, because a compiler needs no GPU. It writes *PTX*, NVIDIA's portable assembly. A T4 is `sm_75`, an A100 `sm_80`. Both have tensor cores, which multiply small matrices with one instruction, `mma`. Without them, it's `fma`: one multiplication and one addition.
+# No thread appears in it. Who loads which number, and when to wait, is the compiler's choice. So what does it choose? You can look, for any NVIDIA
+# chip, because a compiler needs no GPU. It writes *PTX*, NVIDIA's portable assembly. A T4 is `sm_75`, an A100 `sm_80`. Both have tensor cores,
+# which multiply small matrices with one instruction, `mma`. Without them, it's `fma`: one multiplication and one addition.
 #
 # **Predict.** For which of them does Triton use the tensor cores, if the numbers are fp16?
 
@@ -381,9 +411,13 @@ t4 = chip_rates.rates("T4")  # as others measured it
 print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]
-# A warp carries out both. Each of the block's four warps runs these. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in the A100's loop do what 256 `fma` do for the T4, although a T4's tensor cores can do fp16, too. [Triton dropped them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024, and promises to support only those from the A100 on.
+# A warp carries out both. Each of the block's four warps runs these. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in
+# the A100's loop do what 256 `fma` do for the T4, although a T4's tensor cores can do fp16, too. [Triton dropped
+# them](https://github.com/triton-lang/triton/pull/5066) for all chips before the A100, in November 2024, and promises to support only those from
+# the A100 on.
 #
-# PyTorch's own products come from NVIDIA's cuBLAS, which uses them. So on your T4, expect a Triton kernel with an fp16 product in it to be several times slower than the plain call. One that only adds or scales loses nothing. Checking it takes a minute and needs no GPU.
+# PyTorch's own matmuls come from NVIDIA's cuBLAS, which uses them. On a T4, therefore, expect a Triton kernel with an fp16 matmul in it to be
+# several times slower than the plain call. One that only adds or scales loses nothing. Checking it takes a minute and needs no GPU.
 #
 # For TPUs there's *Pallas*. You declare which tile each step of a grid receives. Its interpreter runs here.
 
@@ -411,12 +445,16 @@ by_pallas = pl.pallas_call(
 p, q = jax.random.uniform(jax.random.key(0), (2, 256, 256))
 print(f"four tiles of the result, equal to jnp's: {bool(jnp.allclose(by_pallas(p, q), p @ q))}")
 
-# %% [markdown] tags=["minutes-10", "short-0"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## Attention without its table
 #
-# Why write kernels at all, if libraries have them? Because some of the largest gains come from never storing a result in between. Attention compares all tokens with all tokens, and the table of scores has n² entries. The softmax needs a whole row of it, first the largest, then the sum. Or does it?
+# Why write kernels at all, if libraries have them? Because some of the largest gains come from never storing a result in between. Attention
+# compares all tokens with all tokens, and the *score matrix* has n² entries. The softmax seems to need a whole row of it, first the largest, then
+# the sum.
 #
-# Read the row in blocks. Keep the largest number so far, and the sum of `exp(x - largest)`. When a larger one comes, the old sum is too large by a known factor. Multiply it, and go on. The same factor corrects the result so far. So one pass is enough, and no row is ever complete.
+# It doesn't, if you read the row in blocks. Keep the largest number so far, and the sum of `exp(x - largest)`. When a larger one comes, the old sum
+# is too large by a known factor: multiply it by `exp(largest - new)`, which is below 1, and continue. The same factor corrects the result so far.
+# One pass is enough, therefore, and no row is ever complete.
 
 # %%
 def attend(q, k, v, block=64):
@@ -434,33 +472,38 @@ def attend(q, k, v, block=64):
 
 
 # %%
-def with_table(q, k, v):
+def with_matrix(q, k, v):
     return (q @ k.T / q.shape[1] ** 0.5).softmax(1) @ v  # (queries, keys) in between
 
 
 # %%
 q, k, v = torch.randn(3, TOKENS, 64, device=device)
 peaks, seconds = {}, {}
-for name, way in {"with the table": with_table, "without it": attend}.items():
+for name, way in {"with the matrix": with_matrix, "without it": attend}.items():
     with memory.track(device) as meter:
         way(q, k, v)
     peaks[name], seconds[name] = meter.peak, benchmark.measure(lambda: way(q, k, v), budget=0.3).best
-    print(f"{name:>14}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms")
+    print(f"{name:>15}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms")
 table_gap = (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0]).abs().max().item()
-smaller = peaks["with the table"] / peaks["without it"]
+smaller = peaks["with the matrix"] / peaks["without it"]
 print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
 
 # %% [markdown]
-# Twice as many tokens make the table four times as large, and the rest only twice. That's the idea of [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for fewer bytes. Written in PyTorch, as here, each line still writes its block to memory and launches kernels of its own. You gain memory, and whether you pay with time depends on the chip.
+# Twice as many tokens make the score matrix four times as large, and the rest only twice. That's the idea of
+# [FlashAttention](https://arxiv.org/abs/2205.14135). Its kernel keeps each block of scores on the chip, so it's also faster on a GPU: it waits for
+# fewer bytes. Written in PyTorch, as here, each line still writes its block to memory and launches kernels of its own. You gain memory, and whether
+# you pay with time depends on the chip.
 
-# %% [markdown] tags=["minutes-11", "short-3"]
+# %% [markdown] tags=["minutes-6"]
 # ## Puzzles
 #
-# Three kernels and a formula to write. The simulator runs the kernels, with `@cuda.jit` above them or without. If you like these, Sasha Rush's [GPU Puzzles](https://github.com/srush/GPU-Puzzles) has fourteen more.
+# Three kernels and a formula to write. The simulator runs the kernels, with `@cuda.jit` above them or without. If you like these, Sasha Rush's [GPU
+# Puzzles](https://github.com/srush/GPU-Puzzles) has fourteen more.
 #
 # ### 1 · A matrix and a guard
 #
-# Add 1 to each number of a matrix with 5 rows and 6 columns. Blocks have 4 × 4 threads, and there are enough of them. Let neighboring threads write neighboring numbers of a row.
+# Add 1 to each number of a matrix with 5 rows and 6 columns. Blocks have 4 × 4 threads, and there are enough of them. Let neighboring threads write
+# neighboring numbers of a row.
 
 # %% tags=["exercise"]
 # needs: numba
@@ -487,7 +530,9 @@ figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 # %% [markdown]
 # ### 2 · Turn it round
 #
-# `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it reads rows *and* writes rows. Shared memory has no sectors, but on a GPU give each of its rows 33 places instead of 32. Then the numbers of a column lie in different *banks* and can be read at once.
+# `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it
+# reads rows *and* writes rows. Shared memory has no sectors, but on a GPU give each of its rows 33 places instead of 32. Then the numbers of a
+# column lie in different *banks* and can be read at once.
 
 # %%
 # needs: numba
@@ -524,7 +569,8 @@ figures.sectors(written, book="writes", title="Puzzle 2: one warp's first write"
 # %% [markdown]
 # ### 3 · Tiles with a guard
 #
-# Make `tiled` work for square matrices of any size. The check multiplies 20 × 20 with blocks of 8 × 8 threads, so some threads have no number of their own. They still have to load, or the tiles have holes, and they have to reach each barrier.
+# Make `tiled` work for square matrices of any size. The check multiplies 20 × 20 with blocks of 8 × 8 threads, so some threads have no number of
+# their own. They still have to load, or the tiles have holes, and they have to reach each barrier.
 
 # %% tags=["exercise"]
 # needs: numba
@@ -556,7 +602,8 @@ exercises.check("13.tiles", tiled_with_guard)
 # %% [markdown]
 # ### 4 · A softmax in one pass
 #
-# Write the step: given the largest number and the sum of `exp(x - largest)` so far, and a new block of numbers, return both for all numbers together. Don't compute `exp` of anything above 0.
+# Write the step: given the largest number and the sum of `exp(x - largest)` so far, and a new block of numbers, return both for all numbers
+# together. Don't compute `exp` of anything above 0.
 
 # %% tags=["exercise"]
 def update(largest, total, block):  # block: a NumPy array
@@ -576,7 +623,8 @@ exercises.check("13.softmax", update)
 # ## Three things to take away
 
 # %%
-takeaways = {"Write less down": f"attention without its table took {smaller:.0f} times less memory, with the same result."}
+longer = seconds["without it"] / seconds["with the matrix"]
+takeaways = {"Write less down": f"attention without its matrix took {1 / smaller:.0%} of the memory, and in plain PyTorch {longer:.1f} times as long."}
 if "per_step" in globals():
     takeaways["Neighbors read neighbors"] = f"a row of 32 numbers takes {needed['a row']} sectors, a column {needed['a column']}."
     takeaways["Wait before you read"] = f"one missing barrier, and in the simulator 0 + 1 + … + 255 was {', '.join(f'{one:,.0f}' for one in raced)}."
