@@ -45,7 +45,7 @@ MEGABYTES = MEGABYTES or (2 if FAST else 50)  # of data that is moved
 folder = Path(tempfile.mkdtemp(prefix="lesson14-"))  # a small machine of its own
 os.chdir(folder)
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-7"]
 # ## You close the laptop
 #
 # You've rented a machine, logged in with `ssh`, and started a job in its terminal. Here's one: it prints a line twenty times a second, as training does, and notes the time in a file.
@@ -135,7 +135,7 @@ print("the job with setsid:", Path("setsid error").read_text() if Path("setsid e
 #
 # What you start from a Jupyter notebook has no terminal, and survives the connection. It ends when you restart the kernel, unless it has a session of its own.
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-7"]
 # ## Without you, and after a kill
 #
 # So how does your *notebook* run without you? Jupyter can execute it from the command line, and writes the outputs into the file once the run has finished. Here's a small one. It counts instead of training, and saves after every five steps. That's lesson 09 in two lines: write a new file, then replace the old one.
@@ -189,7 +189,7 @@ print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated}
 #
 # Now your job is hard to stop. That's a problem, too.
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-8"]
 # ## Who stops it?
 #
 # **Predict.** You start a job on Friday at six in the evening on a machine with eight H100s, as the large clouds rent them. It hangs after an hour, and you're back on Monday at nine. What does the bill say, in dollars?
@@ -255,7 +255,7 @@ print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name
 print(dated_facts.quote("vm-time-limit"))
 print(dated_facts.quote("cloud-budgets"))
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-6"]
 # ## What can your neighbor read?
 #
 # Colab's machine is yours alone. On a lab's server or a shared node others log in, too. They don't need your password to read what you left open. Here's a careless job: data in a home folder, an old notebook that once printed a token, the token on the command line and in the environment, and a web server without a password.
@@ -348,7 +348,7 @@ print(f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is
 # %% [markdown]
 # Command lines are public on most systems, and `ps` shows them. Other users can't read your environment, but all of your own processes can, and crash reports print it. A token belongs in a file that only you may read (mode 600), or in a secret store. A token that was visible is known, so closing the door doesn't help: revoke it, and make a new one. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-3"]
 # ## Did all of it arrive?
 #
 # When the machine is deleted, its disk goes, too. So the results have to leave it. Pack them into one archive, copy it, and compare a checksum at the other end, before you delete anything. What if a single bit changes on the way?
@@ -381,7 +381,7 @@ print(f"the checksums are {'the same' if same else 'different'}")
 # %% [markdown]
 # The archive opens, and the size is right. A plain `.tar` has no checksum of its files (`.zip` and `.tar.gz` do), so only yours can tell. `scp` and `rsync` protect what's on the wire, and their exit code says whether they came to the end. They can't tell you that the file was damaged on a disk, or that you copied last week's. In a shell, `sha256sum results.tar > results.sha256` before, and `sha256sum -c results.sha256` at the other end.
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-1"]
 # ## Where to go
 #
 # All of these need an account, so they don't run here. The commands are from their documentation, seen on 2026-11-25.
@@ -406,7 +406,7 @@ print(f"the checksums are {'the same' if same else 'different'}")
 #
 # In a new Google Cloud project your quota of GPUs is often 0, and you ask for one first. It may take days, so don't begin on the evening before. A *spot* machine costs a fraction, and may be taken away with half a minute's notice at Google, and two minutes' at AWS. Your loop ends with it. So copy each checkpoint into a bucket, and let something outside start the next machine. When a node fails, Slurm's `--requeue` does that for you. A machine that's only stopped keeps its disk, and its disk still costs.
 
-# %% [markdown] tags=["minutes-2"]
+# %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
 # ### 1 · Cheaper by the hour?
@@ -498,7 +498,7 @@ reference.record(
 #
 # ```bash
 # # run.sh, started with:  setsid bash run.sh > log.txt 2>&1 &     the machine's own limit is longer: 10h, from outside
-# # before: chmod 700 ~, and read -s HF_TOKEN; export HF_TOKEN           never on a command line
+# # before: (umask 077; cat > ~/.hf_token); export HF_TOKEN_PATH=~/.hf_token   never the token itself
 # timeout -k 30 ${LIMIT:-9h} bash -c '
 #   for life in 1 2 3 4 5; do
 #     python -m nbconvert --to notebook --execute --inplace mine.ipynb && exit 0
