@@ -42,10 +42,11 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 torch.set_num_threads(1)  # two threads on a busy core would wait for each other
 os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
 
-# %% [markdown] tags=["minutes-13", "short-10"]
+# %% [markdown] tags=["minutes-9"]
 # ## A small Qwen3 that adds
 #
-# Let's begin with a model that trains in twenty seconds. It's the same class as the Qwen3 that you'd download, with 83,000 weights instead of 600 million. It reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds. Each character is a token.
+# The first model trains in twenty seconds. It's the same class as the Qwen3 that you'd download, with 83,000 weights instead of 600 million. It
+# reads `47+38=` and writes `580`: the result with its last digit first, because that's the order in which one adds. Each character is a token.
 
 # %%
 END, PAD = 13, 14  # after the ten digits, and + = -
@@ -123,7 +124,7 @@ print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base
 print(*(data.spell(row.cpu().numpy()) for row in answers(base, minus_test[:5, :9])), sep="   ")
 
 # %% [markdown]
-# It has never seen a minus, and answers anyway. Let's teach it. The usual way is to go on training, with all weights, on the new task.
+# It has never seen a minus, and answers anyway. The usual way to teach it is to continue training, with all weights, on the new task.
 #
 # **Predict.** You train it until nearly all subtractions are right. What percentage of *additions* does it then get right?
 
@@ -138,14 +139,16 @@ print(f"after training all weights: {minus_whole:.1f} % of subtractions right, {
 print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])), sep="   ")
 
 # %% [markdown]
-# Addition is gone. That's *catastrophic forgetting*: nothing in the new data asked for addition, so the weights that held it were used for something else.
+# Addition is gone. That's *catastrophic forgetting*: nothing in the new data asked for addition, so the weights that held it were used for
+# something else. A smaller learning rate forgets less than ours, which is nearly that of training from scratch, and learns more slowly.
 #
-# So leave the old weights alone. Add something small beside them, and train only that.
+# The other way is to leave the old weights alone, add something small beside them, and train only that.
 
-# %% [markdown] tags=["minutes-18", "short-14"]
+# %% [markdown] tags=["minutes-13", "short-12"]
 # ## LoRA: a skill that you can unplug
 #
-# A frozen weight is only read. It needs no gradient, no optimizer state, and fewer bits. Here are four bits by hand, as in lesson 12: 64 weights share a scale, and two codes share a byte.
+# A frozen weight is only read. It needs no gradient, no optimizer state, and fewer bits. The next cell does four bits by hand, as in lesson 12: 64
+# weights share a scale, and two codes share a byte.
 
 # %%
 def pack(weight, bits):
@@ -165,7 +168,8 @@ def unpack(packed, scale, shape):
 
 
 # %% [markdown]
-# The backward pass needs the weight again. By default, autograd would keep the unpacked one, and nothing would be saved. So we keep the packed one, and unpack it a second time.
+# The backward pass needs the weight again. By default, autograd would keep the unpacked one, and nothing would be saved. So we keep the packed one,
+# and unpack it a second time.
 
 # %%
 class Frozen(torch.autograd.Function):
@@ -180,7 +184,8 @@ class Frozen(torch.autograd.Function):
 
 
 # %% [markdown]
-# Beside each frozen layer we put two thin matrices: one goes down from its width to 8 numbers, and one goes up again. That's *LoRA*, a low-rank *adapter*. `up` begins at zero, so at first it changes nothing.
+# Beside each frozen layer we put two thin matrices: one goes down from its width to 8 numbers, and one goes up again. That's *LoRA*, a low-rank
+# *adapter*. `up` begins at zero, so at first it changes nothing.
 
 # %%
 class LoRA(nn.Module):
@@ -254,14 +259,16 @@ figures.grouped(
 )
 
 # %% [markdown]
-# Either way, it learns to subtract. And while the adapter is plugged in, addition is gone, too. But look at the last two rows. Unplugged, the model adds as before, because its frozen weights never changed. Had you trained all weights, going back would take a second copy of the whole model.
+# Either way, it learns to subtract. And while the adapter is plugged in, addition is gone, too. In the row marked *unplugged* the model adds as
+# before, because its frozen weights never changed. Had you trained all weights, going back would take a second copy of the whole model.
 #
-# So the new skill is a file of its own. You can have ten of them for one base, and send somebody only the adapter.
+# The new skill is therefore a file of its own. You can have ten of them for one base, and share only the adapter.
 
-# %% [markdown] tags=["minutes-20", "short-12"]
+# %% [markdown] tags=["minutes-15", "short-13"]
 # ## Will a real one fit?
 #
-# Let's count bytes, on paper first. A weight that trains takes 4 bytes, its gradient 4, and Adam's two averages 8. A frozen weight takes half a byte, and 64 of them share 4 bytes of scale. Then we run a step and look.
+# Count bytes on paper first. A weight that trains takes 4 bytes, its gradient 4, and Adam's two moments 8. A frozen weight takes half a byte, and
+# 64 of them share 4 bytes of scale. Then we run a step and look.
 
 # %%
 # @title Count on paper, and in a step { display-mode: "form" }
@@ -300,7 +307,9 @@ print(f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} ti
 # %% [markdown]
 # The extra 32 bytes hold a table for the positions. In so small a model the adapter is large. In a real one it isn't.
 #
-# And you don't need a GPU to see that, nor the real weights. Lesson 08 rehearsed steps on PyTorch's meta device, where tensors have a shape and no data. `adapt` works there, too. So here's Qwen3 in its real sizes, with *your* lines in it. A step is four texts of 512 tokens, with autocast to fp16.
+# You need neither a GPU nor the real weights to see that. Lesson 08 rehearsed steps on PyTorch's meta device, where tensors have a shape and no
+# data. `adapt` works there, too, so the next cells rehearse Qwen3 in its real sizes, with *your* lines in it. A step is four sequences of 512
+# tokens, with autocast to fp16.
 
 # %%
 # @title The sizes of three Qwen3 { display-mode: "form" }
@@ -341,9 +350,10 @@ ladder = {
 print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in ladder.items()), sep="\n")
 
 # %% [markdown]
-# A T4 in Colab has 15.6 GB. Training all weights doesn't fit at first. With checkpointing, as in lesson 06, it does. An adapter halves that again, because it needs hardly any gradients and averages.
+# A T4 in Colab has 15.6 GB. Training all weights doesn't fit at first. With checkpointing, as in lesson 06, it does. An adapter halves that again,
+# because it needs hardly any gradients and moments.
 #
-# **Predict.** And four bits? How many GB does it save to keep these frozen weights in 4 bits instead of 16?
+# **Predict.** How many GB does it save to keep these frozen weights in 4 bits instead of 16?
 
 # %%
 four_bits_save = None  # @param {type:"number"}
@@ -369,11 +379,15 @@ figures.parts(
 )
 
 # %% [markdown]
-# Four bits are what everybody tries first, and in this model they save the least. Look at the blue parts: the weights were never large, and what's left of them is mostly the embedding, which stays in 32 bits. Each step is measured on top of those before it. In another order each would save something else.
+# Four bits are what many try first, and in this model they save the least. The blue parts show why: the weights were never large, and what's left
+# of them is mostly the embedding, which stays in 32 bits. Each step is measured on top of those before it. In a different order each would save a
+# different amount.
 #
-# The last step is one that few people take. The model gives each of 2,048 tokens a *logit* for each of 151,936 words. In four bytes that's 1.2 GB, held several times. If your data are questions and answers, only the answers need theirs. Here those are the last 64 tokens. In `train` above, it's `logits_to_keep`.
+# The last step is one that few people take. The model gives each of 2,048 tokens a *logit* for each of 151,936 words. In four bytes that's 1.2 GB,
+# held several times. If your data are questions and answers, only the answers need theirs. Here those are the last 64 tokens. In `train` above,
+# it's `logits_to_keep`.
 #
-# **Predict.** Now with everything that helps: which is the largest Qwen3 that a free T4 can train?
+# **Predict.** With everything that helps, which is the largest Qwen3 that a free T4 can train?
 
 # %%
 largest = None  # @param ["none of them", "0.6B", "4B", "8B"]
@@ -397,12 +411,18 @@ trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
 print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
 
 # %% [markdown]
-# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Our `adapt` would first need them in 16 bits. bitsandbytes packs them while it loads. Of the 9 GB that the weights still take, 5 are the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. But it's a rehearsal of *our* lines, and we have no run on a T4. Steps may take half as long again as planned there, since PyTorch has no fast attention for Qwen3's grouped heads on this chip, so the hours above are a best case. Leave a tenth of the memory free.
+# For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Our `adapt` would first need them in 16 bits, 16 GB of the
+# machine's own memory, where a free Colab machine has 12.7. bitsandbytes packs them while it loads. Of the 9 GB that the weights still take, 5 are
+# the embedding and the output layer in 32 bits. The planner has added what CUDA takes for itself. Still, it's a rehearsal of *our* lines, and we
+# have no run on a T4. PyTorch has no fast attention for Qwen3's grouped heads on this chip, so steps may take half as long again, and the minutes
+# above are a best case. Leave a tenth of the memory free, and a quarter with bitsandbytes' kernels, of which lesson 06 found that they take more
+# than a rehearsal shows.
 
-# %% [markdown] tags=["minutes-13", "short-8"]
+# %% [markdown] tags=["minutes-10"]
 # ## The same with the libraries
 #
-# You've built it, so now you may use what everybody uses: *transformers* loads the model, *bitsandbytes* packs it, and *peft* puts the adapter beside it. Our small Qwen3 becomes a folder like those you download, with a tokenizer.
+# Having built it, you can use the libraries: *transformers* loads the model, *bitsandbytes* packs it, and *peft* puts the adapter beside it. Our
+# small Qwen3 becomes a folder like those you download, with a tokenizer.
 
 # %%
 # @title A tokenizer for sixteen tokens, and the folder { display-mode: "form" }
@@ -445,9 +465,12 @@ tokenizer, model = AutoTokenizer.from_pretrained(name), with_an_adapter()
 model.print_trainable_parameters()
 
 # %% [markdown]
-# It says 17 % and not 21, because it counts the adapter in the total.
+# It says 17% and not 21, because it counts the adapter in the total. If you leave the four bits out, for an adapter beside weights in 16 bits,
+# `get_peft_model` may end with "Found an incompatible version of torchao" on Colab, whose image has an older one than peft accepts. Then run `%pip
+# uninstall -y torchao` first; with 4-bit layers peft doesn't ask for it.
 #
-# Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss leaves out. Each answer ends with the tokenizer's token for the end.
+# Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss
+# leaves out. Each answer ends with the tokenizer's token for the end.
 
 # %%
 # needs: transformers, peft, bitsandbytes
@@ -510,9 +533,11 @@ print(f"{subtracts:.1f} % of new subtractions right. Unplugged: {adds:.1f} % of 
 # %% [markdown]
 # The base rambles on until it's cut off. The trained model answers and stops. Without its adapter it's the old model again, and rambles as before.
 #
-# That was a small Qwen3. On a T4, run `%pip install bitsandbytes`, which replaces nothing, set `MODEL = "Qwen/Qwen3-0.6B"` at the top, and run the lesson again. Everything from `load()` on then happens to the real one. It can subtract already, but it doesn't write results backwards, so that's what it learns. We have no stored run of it: yours will be the first that you see.
+# That was a small Qwen3. On a T4, run `%pip install bitsandbytes`, which replaces nothing, set `MODEL = "Qwen/Qwen3-0.6B"` at the top, and run the
+# lesson again. Everything from `load()` on then applies to the real one. It can subtract already, but it doesn't write results backwards, so that's
+# what it learns. We have no stored run of it: yours will be the first that you see.
 
-# %% [markdown] tags=["minutes-5", "short-0"]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Traps
 #
 # The end token first, because people notice it too late. Many recipes use it for padding, too, and then leave all padding out of the loss.
@@ -529,7 +554,8 @@ print(*wrote[:5], sep="   ")
 print(f"{stops:.0f} % of these answers stop")
 
 # %% [markdown]
-# The answers begin well, and they don't end. So give padding a token of its own, or build the labels as we did, from each answer. Here are two more.
+# The answers begin well, and they don't end. Give padding a token of its own, therefore, or build the labels as we did, from each answer. The next
+# cell shows two more mistakes.
 
 # %%
 layer = nn.Linear(8, 8, dtype=torch.float16)  # WRONG: an adapter in fp16
@@ -544,9 +570,12 @@ slower = rates["fp16"].value / rates["bf16"].value
 print(f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16")
 
 # %% [markdown]
-# Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it; TRL's trainer takes bf16 unless you say `fp16=True, bf16=False`. Since transformers 5, `load_in_4bit` belongs in a `BitsAndBytesConfig`; elsewhere it's a TypeError. FlashAttention 2 doesn't run on a T4: leave out `attn_implementation`, and PyTorch's own attention is used. And a chat model expects its chat format, so build questions with `tokenizer.apply_chat_template`.
+# Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it;
+# TRL's trainer takes bf16 unless you say `fp16=True, bf16=False`. Since transformers 5, `load_in_4bit` belongs in a `BitsAndBytesConfig`; elsewhere
+# it's a TypeError. FlashAttention 2 doesn't run on a T4: leave out `attn_implementation`, and PyTorch's own attention is used. A chat model expects
+# its chat format, so build questions with `tokenizer.apply_chat_template`.
 
-# %% [markdown] tags=["minutes-2", "short-0"]
+# %% [markdown] tags=["minutes-1", "short-0"]
 # ## Take it home
 
 # %%
@@ -557,14 +586,17 @@ again = PeftModel.from_pretrained(load(), "subtracts")
 print("reloaded:", "the same ten answers" if ask(again, ten) == after else "OTHER answers")
 
 # %% [markdown]
-# This folder is what you keep, on Drive, as in lesson 09. For the real models above it has 20 to 90 MB, and everybody can download the base. `model.push_to_hub("you/subtracts")` shares it. Its token belongs in Colab's secrets, never in a cell. Before you share, read the license of the base. Qwen3's is Apache 2.0.
+# This folder is what you keep, on Drive, as in lesson 09. For the real models above it has 20 to 90 MB, and everybody can download the base.
+# `model.push_to_hub("you/subtracts")` shares it. Its token belongs in Colab's secrets, never in a cell. Before you share, read the license of the
+# base. Qwen3's is Apache 2.0.
 
-# %% [markdown] tags=["minutes-3", "short-0"]
+# %% [markdown] tags=["minutes-7", "short-0"]
 # ## Exercises
 #
 # ### 1 · How large is the adapter?
 #
-# A layer takes 4,096 numbers and gives 12,288. How many weights does an adapter of rank 16 beside it have, and what percentage of the layer's own weights is that?
+# A layer takes 4,096 numbers and gives 12,288. How many weights does an adapter of rank 16 beside it have, and what percentage of the layer's own
+# weights is that?
 
 # %% tags=["exercise"]
 adapter = {"weights": ..., "percent": ...}
@@ -576,7 +608,8 @@ exercises.check("15.adapter", adapter)
 # %% [markdown]
 # ### 2 · Merge it
 #
-# The adapter's two products slow the model down when it answers. Write `merged`: from a `LoRA` layer it makes an `nn.Linear` that gives the same numbers, with the adapter inside its weight.
+# The adapter's two matmuls slow the model down when it answers. Write `merged`: from a `LoRA` layer it makes an `nn.Linear` that gives the same
+# numbers, with the adapter inside its weight.
 
 # %% tags=["exercise"]
 def merged(layer):
@@ -599,7 +632,8 @@ exercises.check("15.merge", merged, adapter=LoRA)
 # %% [markdown]
 # ### 3 · Keep both
 #
-# Which rows must an adapter be trained with, so that the model subtracts *and* still adds while it's plugged in? Make `mixture`, at most 10,000 rows that end with `END`.
+# Which rows must an adapter be trained with, so that the model subtracts *and* still adds while it's plugged in? Make `mixture`, at most 10,000
+# rows that end with `END`.
 
 # %% tags=["exercise"]
 mixture = ...  # one tensor of rows
@@ -614,7 +648,7 @@ if mixture is not ...:
     both = train(adapt(copy.deepcopy(base)), mixture, answers_of(mixture), STEPS, lr=1e-2)
     print(f"{right(both, minus_test):.1f} % of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f} % of additions")
 
-# %% [markdown] tags=["minutes-1", "short-1"]
+# %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
 
 # %%
@@ -690,6 +724,8 @@ reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses,
 #
 # A test runs these lines with the small Qwen3.
 #
-# **An open task.** Write fifty pairs of your own, in your own words, and teach them to a real model. Keep ten aside. How many does it get right that it has never seen, and what did it forget?
+# **An open task.** Write fifty pairs of your own, in your own words, and teach them to a real model. Keep ten aside. How many does it get right
+# that it has never seen, and what did it forget?
 #
-# This is the last lesson. You can now say what a chip should do, measure what it does, find out why it doesn't, and make a model your own on hardware that costs nothing. Go and make something.
+# This is the last lesson. You can now say what a chip should do, measure what it does, find out why it doesn't, and make a model your own on
+# hardware that costs nothing. Go and make something.
