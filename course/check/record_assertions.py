@@ -19,7 +19,7 @@ _MEASURED_BY = {
     "05_tpu_strategy": {
         **dict.fromkeys(ASSERTIONS["05_tpu_strategy"], "jax"),
         "tokens_v5e": "libtpu",
-        "dealt_out": "libtpu",
+        "sharded": "libtpu",
     },
     "13_write_a_kernel": {
         **dict.fromkeys(("row", "column", "raced", "across", "along", "tiled"), "numba"),

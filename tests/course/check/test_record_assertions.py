@@ -28,7 +28,7 @@ def test_a_broken_promise_is_named(value):
 
 
 def test_what_a_missing_framework_measures_may_be_missing():
-    record = of_lesson(tokens_v5e=None, dealt_out=None)
+    record = of_lesson(tokens_v5e=None, sharded=None)
     assert len(record_assertions.broken_in([record])) == 2
     record["versions"] = HERE | {"libtpu": None}
     assert record_assertions.broken_in([record]) == []
