@@ -105,12 +105,30 @@ def overwriting(x):
     return x.mul_(0)
 
 
-READ = {"disease": "pairs", "MB": 0.262144}
-GAIN = {"four times faster": 55, "beside it": 60}
+GAIN = {"four times as fast": 55, "in parallel": 60}
 
 
 def sums(matrix):
     return torch.stack([matrix[:, j].sum() for j in range(matrix.shape[1])])
+
+
+def longest_gap(spans, start, end):
+    best, until = (start, 0), start
+    for begin, length in [*sorted(spans), (end, 0)]:
+        if min(begin, end) - until > best[1]:
+            best = until, min(begin, end) - until
+        until = max(until, begin + length)
+    return best
+
+
+def first_gap(spans, start, end):
+    """As if they came in order."""
+    until = start
+    for begin, length in spans:
+        if begin > until:
+            return until, begin - until
+        until = begin + length
+    return until, end - until
 
 
 def heavy_calls():
@@ -368,7 +386,7 @@ CASES = {
     ),
     "05.mesh": (
         {}, {"data": ..., "model": ...}, {"data": 2, "model": 4},
-        [({"data": 8, "model": 1}, "51 GB"), ({"data": 4, "model": 2}, "27 GB"),
+        [({"data": 8, "model": 1}, "51 GiB"), ({"data": 4, "model": 2}, "27 GiB"),
          ({"data": 1, "model": 8}, "longer"), ({"data": 3, "model": 4}, "not 8"),
          ({"data": 2, "model": ...}, "Still without"), (8, "raised an error")],
     ),
@@ -471,18 +489,18 @@ CASES = {
          (lambda run: {**keep(run), "best": 0.0}, "The state of best"),
          (lambda run: 3, "A dict is wanted"), (3, "raised an error")],
     ),
-    "10.reading": (
-        {}, dict.fromkeys(READ, ...), READ,
-        [({**READ, "disease": "data"}, "waits for"), ({**READ, "disease": "optimizer"}, "no optimizer"),
-         ({**READ, "disease": "rows"}, "there are few"), ({**READ, "disease": "growing"}, "again and again"),
-         ({**READ, "disease": "it"}, "one of the five"), ({**READ, "MB": 50}, "512 rows"),
-         ({**READ, "MB": ...}, "Still without"), (3, "raised an error")],
+    "10.gap": (
+        {}, lambda spans, start, end: ..., longest_gap,
+        [(lambda spans, start, end: (2, 3), "may end later"), (first_gap, "in no order"),
+         (lambda spans, start, end: longest_gap(spans[:1], start, end), "from 2 to 5"),
+         (3, "raised an error")],
     ),
     "10.gain": (
         {}, dict.fromkeys(GAIN, ...), GAIN,
-        [({**GAIN, "four times faster": 25}, "whole step"), ({**GAIN, "four times faster": 60}, "a quarter"),
-         ({**GAIN, "beside it": 40}, "takes 60 to come"), ({**GAIN, "beside it": 100}, "the slower one"),
-         ({**GAIN, "beside it": ...}, "Still without"), (3, "raised an error")],
+        [({**GAIN, "four times as fast": 25}, "whole step"),
+         ({**GAIN, "four times as fast": 60}, "a quarter"),
+         ({**GAIN, "in parallel": 40}, "takes 60 to come"), ({**GAIN, "in parallel": 100}, "the slower one"),
+         ({**GAIN, "in parallel": ...}, "Still without"), (3, "raised an error")],
     ),
     "10.columns": (
         {"sums": sums}, lambda matrix: ..., lambda matrix: matrix.sum(0),
@@ -490,8 +508,8 @@ CASES = {
          (lambda matrix: matrix.mean(0), "differ"), (3, "raised an error")],
     ),
     "10.mine": (
-        {"calls": heavy_calls}, ..., "aten::mm",
-        [("aten::nothing", "take most time"), (3, "A name is wanted")],
+        {"events": heavy_calls}, ..., "aten::mm",
+        [("aten::nothing", "have the most"), (3, "A name is wanted")],
     ),
     "11.pays": (
         {}, dict.fromkeys(PAYS, ...), PAYS,
