@@ -128,7 +128,9 @@ def _row(line: Mapping[str, Any]) -> Row:
     if "expected" in line:
         low, high = _expected(line["expected"])
         share = _share_of_h100()
-        source = f"estimated: its fp32 matmul speed, and the {share:.0%} of it that the H100 reached"
+        source = (
+            f"estimated: its fp32 matmul speed, and the {share:.0%} of it that the H100 reached"
+        )
     else:
         low = high = _recorded(line)
         record = _read(line["record"])
