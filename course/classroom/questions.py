@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _LONGEST = 2000  # letters of a line that may be a form field
@@ -24,7 +25,10 @@ class Question:
 
 
 def predictions_in(notebook: Any) -> list[Question]:
-    """Return the predictions of a lesson's notebook in order; fields that begin filled in are settings."""
+    """Return the predictions of a lesson's notebook in order; fields that begin filled in are settings.
+
+    Where one question has several fields, each says which it is: "Which is faster? (first guess)".
+    """
     found: list[Question] = []
     text = ""
     for cell in notebook.cells:
@@ -37,7 +41,13 @@ def predictions_in(notebook: Any) -> list[Question]:
             for name, value, how in _fields(cell.source)
             if value == "None"
         ]
-    return found
+    asked = Counter(question.text for question in found)
+    return [
+        one
+        if asked[one.text] == 1
+        else replace(one, text=f"{one.text} ({one.name.replace('_', ' ')})")
+        for one in found
+    ]
 
 
 def exercises(notebook: Any) -> dict[str, str]:
