@@ -88,7 +88,7 @@ half
 # %% [markdown]
 # On a CPU we take bf16. If the figure says that yours is slower that way, stay with float32 there.
 
-# %% [markdown] tags=["minutes-12", "short-9"]
+# %% [markdown] tags=["minutes-12"]
 # ## What 16 bits can hold
 #
 # A floating-point number has a *sign*, an *exponent* that gives its range, and a *mantissa* that gives its digits. The figure shows 0.1 in six
@@ -196,7 +196,7 @@ for batch in BATCHES:
 # As for the speed, your first figure may have promised something else. In a network this small much of the time isn't spent in matmuls, and every
 # cast is one more pass over memory. The larger the matmuls are, the more of the promise you get.
 
-# %% [markdown] tags=["minutes-11", "short-9"]
+# %% [markdown] tags=["minutes-11"]
 # ## Does it need a scaler?
 #
 # In fp16 there's one more danger, *underflow*. The smallest number it can hold is 6 · 10⁻⁸. Gradients travel back through the layers in 16 bits,
@@ -346,7 +346,7 @@ print(f"loss of the last part: {2 * loss:.2f}")
 # %% [markdown]
 # Don't be alarmed if the first steps are skipped. The scaler is looking for its factor. It belongs in a checkpoint, which lesson 09 is about.
 
-# %% [markdown] tags=["minutes-5"]
+# %% [markdown] tags=["minutes-5", "short-0"]
 # ## Find the NaN
 #
 # When a loss is NaN, any layer could have caused it. Among the twelve layers below one has weights that are 300,000 times too large. Each layer

@@ -42,7 +42,7 @@ torch.set_num_threads(1)  # a second thread on a shared machine makes profiles n
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
 paths = {name: traces.fetch(name) for name in ("a100_trace", "v100_trace")}
 
-# %% [markdown] tags=["minutes-7", "short-5"]
+# %% [markdown] tags=["minutes-7", "short-6"]
 # ## Reading a trace
 #
 # Engineers at Meta trained a recommendation model on sixteen A100s, recorded five steps on one of them with PyTorch's profiler, and [published the file](https://github.com/facebookresearch/HolisticTraceAnalysis) under the MIT license. Such a file is called a *trace*, and it's a list of events. The ones we need have a name, a category, a start and a duration in microseconds.
@@ -126,7 +126,7 @@ def idle(trace):  # percent
 a100_idle, a100_ms = idle(a100)
 print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms{guessed(percent_idle, '%')}")
 
-# %% [markdown] tags=["minutes-10", "short-5"]
+# %% [markdown] tags=["minutes-10", "short-8"]
 # ## Which call is to blame?
 #
 # On a GPU tensor, `.item()` copies one value to the CPU and waits for it, which makes it the first thing people look for.
@@ -478,7 +478,7 @@ holds(min(one.value for one in slower), 1.15, math.inf, "Each of the six takes c
 # 5. Compute attention for all sequences and heads in one call.
 # 6. Append to a list, and concatenate once, when you need the result.
 
-# %% [markdown] tags=["minutes-4"]
+# %% [markdown] tags=["minutes-4", "short-0"]
 # ## Busy isn't the same as useful
 #
 # The second file comes from two V100s, which train a recommendation model as well.
