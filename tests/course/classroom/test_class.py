@@ -83,7 +83,7 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
     assert math.isclose(dict(ladder.times_off)[number["01-ada.ipynb"]], 10 / measured)
     assert ladder.too_much == [number["02-ben/lesson.ipynb"]]
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
-    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("How much")
+    assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("How many")
     [words] = [
         g for one in read[1].lessons for g in one.guesses if g.question.name == "your_choice"
     ]

@@ -148,14 +148,14 @@ def test_a_place_is_read(text, address):
 
 def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_path):
     handouts.write(COURSE, COURSE.lessons[:2], PLACE, tmp_path)
-    handouts.write(COURSE, COURSE.lessons[2:3], handouts.Place("c", "d", "e"), tmp_path)
+    handouts.write(COURSE, COURSE.lessons[4:5], handouts.Place("c", "d", "e"), tmp_path)
     short, notebook = sorted((tmp_path / "students").glob("*.ipynb"))
-    assert "e/03_pytorch_on_gpu-45.ipynb" in short.read_text("utf-8")
+    assert "e/05_tpu_strategy-45.ipynb" in short.read_text("utf-8")
     text = notebook.read_text("utf-8")  # the others have their solutions in them
     assert not [one.slug for one in COURSE.lessons if COURSE.colab_url(one) in text]
     assert "[All lessons]" in text
-    source = tmp_path / "nbgrader" / "source" / "03_pytorch_on_gpu" / "03_pytorch_on_gpu.ipynb"
-    assert "/github/c/blob/d/e/03_pytorch_on_gpu.ipynb" in source.read_text("utf-8")
+    source = tmp_path / "nbgrader" / "source" / "05_tpu_strategy" / "05_tpu_strategy.ipynb"
+    assert "/github/c/blob/d/e/05_tpu_strategy.ipynb" in source.read_text("utf-8")
 
 
 @lessons
