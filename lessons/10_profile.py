@@ -406,7 +406,7 @@ def head_by_head(model):
         out = []
         for row in x:
             query, key, value = self.query_key_value(row).view(len(row), 3, 4, -1).permute(1, 2, 0, 3)
-            heads = [F.scaled_dot_product_attention(query[h][None], key[h][None], value[h][None], is_causal=True)[0] for h in range(4)]
+            heads = [F.scaled_dot_product_attention(query[h][None, None], key[h][None, None], value[h][None, None], is_causal=True)[0, 0] for h in range(4)]
             out.append(self.project(torch.cat(heads, -1)))
         return torch.stack(out)
 
