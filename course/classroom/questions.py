@@ -41,10 +41,10 @@ def predictions_in(notebook: Any) -> list[Question]:
             for name, value, how in _fields(cell.source)
             if value == "None"
         ]
-    asked = Counter(question.text for question in found)
+    times = Counter(question.text for question in found)
     return [
         one
-        if asked[one.text] == 1
+        if times[one.text] == 1
         else replace(one, text=f"{one.text} ({one.name.replace('_', ' ')})")
         for one in found
     ]
