@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import http.client
 import os
 import tempfile
 import tomllib
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -39,9 +39,7 @@ def find(name: str) -> Path | None:
     Args:
         name: A name of `table`.
     """
-    own = os.environ.get(FOLDER_VARIABLE)
-    folder = Path(own) if own else Path(tempfile.gettempdir()) / "colab-lessons-traces"
-    path = folder / f"{name}.json.gz"
+    own, path = os.environ.get(FOLDER_VARIABLE), _path(name)
     if not path.is_file() or (not own and _hash(path.read_bytes()) != table()[name]["sha256"]):
         return None
     return path
@@ -62,16 +60,21 @@ def fetch(name: str) -> Path | None:
             with urllib.request.urlopen(row["url"], timeout=_SECONDS) as answer:
                 content = answer.read()
             if _hash(content) == row["sha256"]:
-                folder = Path(tempfile.gettempdir()) / "colab-lessons-traces"
-                folder.mkdir(exist_ok=True)
-                return _files.write(folder / f"{name}.json.gz", content)
+                _path(name).parent.mkdir(exist_ok=True)
+                return _files.write(_path(name), content)
             problem = (
                 f"{len(content):,} bytes arrived that are not the file the lesson was written with"
             )
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:  # the second: it broke off
             problem = f"it could not be downloaded ({getattr(error, 'reason', error)})"
     print(f"{name}: {problem}. Recorded results appear instead. [{row['source']}]")
     return None
+
+
+def _path(name: str) -> Path:
+    own = os.environ.get(FOLDER_VARIABLE)
+    folder = Path(own) if own else Path(tempfile.gettempdir()) / "colab-lessons-traces"
+    return folder / f"{name}.json.gz"
 
 
 def _hash(content: bytes) -> str:

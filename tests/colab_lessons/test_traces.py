@@ -1,10 +1,12 @@
 """A published trace is fetched once, checked, and never trusted; without it lessons go on."""
 
 import gzip
+import http.client
 import io
 import json
 import urllib.error
 import urllib.request
+from unittest.mock import Mock
 
 import pytest
 
@@ -42,14 +44,13 @@ def test_what_is_not_the_file_is_not_used(served, capsys):
     assert replay.missing("# needs: a_trace") == ("the file a_trace",)
 
 
-def test_without_a_network_recorded_results_are_announced(served, capsys):
-    def fails(url, timeout):
-        raise urllib.error.URLError("no route")
-
-    served(fails)
-    assert traces.fetch("a_trace") is None
-    shown = capsys.readouterr().out
-    assert "no route" in shown and "Recorded results" in shown
+def test_without_the_download_recorded_results_are_announced(served, capsys):
+    broken_off = http.client.IncompleteRead(FILE[:9], 90)
+    for error in (urllib.error.URLError("no route"), TimeoutError("too slow"), broken_off):
+        served(Mock(side_effect=error))
+        assert traces.fetch("a_trace") is None
+        shown = capsys.readouterr().out
+        assert str(getattr(error, "reason", error)) in shown and "Recorded results" in shown
 
 
 def test_ones_own_folder_is_taken_as_it_is(served, monkeypatch, tmp_path):
