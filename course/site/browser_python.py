@@ -41,7 +41,6 @@ def _pack(course: Course, path: Path) -> None:
         for file in sorted((course.root / package).rglob("*"))
         if file.suffix in (".py", ".toml", ".json", ".typed")
     ]
-    files += [course.root / "colab_lessons" / name for name in ("__init__.py", "transformer.py")]
     used = [file for file in files if not set(_LEFT_OUT) & set(file.parts)]
     archive.zip_files(
         path, {str(file.relative_to(course.root)): file.read_bytes() for file in used}

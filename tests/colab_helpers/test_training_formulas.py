@@ -10,9 +10,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import hardware
+from colab_helpers.formulas import training as transformer
+from colab_helpers.formulas.training import Transformer
 from colab_helpers.plan import trace_step
-from colab_lessons import models, transformer
-from colab_lessons.transformer import Transformer
+from colab_lessons import models
 from tests import slow
 
 GPT2 = Transformer(
