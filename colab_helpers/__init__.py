@@ -12,6 +12,7 @@ works where nothing but the standard library is installed. Import the module you
     memory              bytes: counted, predicted, given back
     precision           number formats that a chip computes in natively, and what they lose
     plan                whether a model fits, how long it takes, what it costs
+    formulas            what a transformer needs, by formula: training steps, and answering
     checkpoints         atomic checkpoint files, and resuming from them
     figures             plots in one style, with alt text
     simulated_devices   several JAX devices on one CPU

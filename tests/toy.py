@@ -94,7 +94,7 @@ def make_toy_course(root: Path, lesson: str = LESSON) -> Course:
         ),
         "docs/planner.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"
-            for name in ("peaks", "trials", "checks", "runs", "terms")
+            for name in ("peaks", "trials", "checks", "runs", "serving", "terms")
         ),
         "README.md": "".join(
             f"<!-- {name}: -->\n<!-- end {name} -->\n"

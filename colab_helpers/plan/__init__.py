@@ -2,11 +2,14 @@
 
 `trace_step` runs your own step with tensors that have no data, and writes down what it does. `estimates`
 says what Colab's machines would make of it: whether it fits, seconds, compute units; `show` prints it.
-`cheapest` chooses by a deadline.
+`cheapest` chooses by a deadline. `serve` says by formula how fast a language model answers, and how many
+users it has room for.
 """
 
 from __future__ import annotations
 
+from colab_helpers.formulas.serving import checks as serving_checks
+from colab_helpers.formulas.serving import serve
 from colab_helpers.hardware.memory_overheads import overheads
 from colab_helpers.plan.cli import show
 from colab_helpers.plan.estimates import (
@@ -27,6 +30,8 @@ __all__ = [
     "overheads",
     "roofline_seconds",
     "seconds_on",
+    "serve",
+    "serving_checks",
     "show",
     "trace_step",
 ]

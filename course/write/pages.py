@@ -82,6 +82,7 @@ def render(course: Course) -> dict[Path, str]:
         "trials": planner_tables.trials_table(),
         "checks": planner_tables.checks_table(),
         "runs": planner_tables.runs_table(),
+        "serving": planner_tables.serving_table(),
         "terms": planner_tables.terms_table(),
     }
     timings = read_timings(course)

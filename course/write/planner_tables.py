@@ -82,6 +82,23 @@ def checks_table() -> str:
     return table(head, rows)
 
 
+def serving_table() -> str:
+    """Published decode speeds that no formula was made with, beside the estimates, the worst first."""
+    head = ("chip", "what", "estimated, tokens/s", "published", "published ÷ nearer end", "by")
+    rows = (
+        (
+            check.row.chip_key,
+            check.what,
+            "{:,.0f} to {:,.0f}".format(*check.predicted),
+            f"{check.measured:,.0f}",
+            f"{check.off:.2f}",
+            f"[{check.row.credit}]({check.row.url})",
+        )
+        for check in plan.serving_checks()
+    )
+    return table(head, rows)
+
+
 def terms_table() -> str:
     """What a plan adds to a traced step, with who says so."""
     head = ("what", "bytes", "from compute capability 9.0 on", "who says so")

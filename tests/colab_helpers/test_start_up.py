@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS_OF_THE_STANDARD_LIBRARY = "benchmark dated_facts hardware preflight runtime"
+ROOMS_OF_THE_STANDARD_LIBRARY = (
+    "benchmark dated_facts formulas.serving formulas.training hardware preflight runtime"
+)
 IMPORT = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 before = set(sys.modules)
 import colab_helpers
 print(*sorted({{name.split('.')[0] for name in set(sys.modules) - before}}))
-from colab_helpers import {", ".join(ROOMS_OF_THE_STANDARD_LIBRARY.split())}
+{"; ".join(f"import colab_helpers.{room}" for room in ROOMS_OF_THE_STANDARD_LIBRARY.split())}
+from colab_helpers import preflight
 import colab_doctor
 from colab_lessons import exercises, reference, replay
 names = {{name.split('.')[0] for name in set(sys.modules) - before}}
