@@ -87,3 +87,19 @@ export async function addressOf(id) {
   }
   return addresses[id] ? new URL(addresses[id], root).href : null;
 }
+
+// A table that scrolls by itself where the window is narrow.
+export function table(caption, head, rows) {
+  const cells = (name, texts) => texts.map((text) => element(name, name === "th" ? { scope: "col" } : {}, text));
+  return element(
+    "div",
+    { class: "pst-scrollable-table-container", tabindex: "0", role: "region", "aria-label": caption },
+    element(
+      "table",
+      { class: "table" },
+      element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, ...cells("th", head))),
+      element("tbody", {}, ...rows.map((texts) => element("tr", {}, ...cells("td", texts)))),
+    ),
+  );
+}

@@ -1,5 +1,5 @@
 // The planner's page: which of Colab's machines does a transformer of these sizes fit?
-import { ask, element, start, startWhenIdle, waitsFor } from "./asking.js";
+import { ask, element, start, startWhenIdle, table, waitsFor } from "./asking.js";
 
 // Name, words, first value, and the most that anybody has trained, with room.
 const SIZES = [
@@ -80,21 +80,6 @@ function given() {
   const sizes = Object.fromEntries(SIZES.map(([name]) => [name, form.elements[name].valueAsNumber]));
   const choices = Object.fromEntries(CHOICES.map(([name]) => [name, form.elements[name].value]));
   return { ...sizes, ...choices, checkpointing: form.elements.checkpointing.checked };
-}
-
-function table(caption, head, rows) {
-  const cells = (name, texts) => texts.map((text) => element(name, name === "th" ? { scope: "col" } : {}, text));
-  return element(
-    "div",
-    { class: "pst-scrollable-table-container", tabindex: "0", role: "region", "aria-label": caption },
-    element(
-      "table",
-      { class: "table" },
-      element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, ...cells("th", head))),
-      element("tbody", {}, ...rows.map((texts) => element("tr", {}, ...cells("td", texts)))),
-    ),
-  );
 }
 
 function shown(answer, asked) {

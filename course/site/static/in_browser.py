@@ -11,7 +11,8 @@ from dataclasses import asdict
 
 import colab_doctor
 from colab_doctor import explain, pasted_log
-from colab_lessons import transformer
+from colab_helpers import dated_facts
+from colab_helpers.formulas import serving, training
 
 
 def error(text: str, platform: str = "") -> str:
@@ -41,8 +42,8 @@ def notebook(text: str) -> str:
 def fits(form: str) -> str:
     """Say which of Colab's machines a transformer fits; `form` has the sizes, as JSON."""
     try:
-        model = transformer.Transformer(**json.loads(form))
-        found = transformer.fits(model)
+        model = training.Transformer(**json.loads(form))
+        found = training.fits(model)
     except (ValueError, TypeError) as problem:  # a size that cannot be, or one that is missing
         return _refused(str(problem))
     return json.dumps(
@@ -51,19 +52,47 @@ def fits(form: str) -> str:
             "alive": model.moments[model.worst],
             "peak": model.peak,
             "worst": model.worst,
-            "most_off": transformer.MOST_OFF,
+            "most_off": training.MOST_OFF,
             "rooms": [_fit(model, fit) for fit in found],
         }
     )
 
 
-def _fit(model: transformer.Transformer, fit: transformer.Fit) -> dict:
+def _fit(model: training.Transformer, fit: training.Fit) -> dict:
     names = "choice takes has batch_size seconds units_per_hour free note verdict".split()
     ways = [
         {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
-        for way in transformer.ways_to_fit(model, fit.chip)
+        for way in training.ways_to_fit(model, fit.chip)
     ]
     return {"ways": ways, **{name: getattr(fit, name) for name in names}}
+
+
+def serve(form: str) -> str:
+    """Say how fast Colab's machines answer with a language model; `form` has config and sizes, as JSON."""
+    try:
+        given = json.loads(form)
+        config = given.pop("config")
+        pasted = config.lstrip().startswith("{")
+        model = serving.read_config(json.loads(config) if pasted else config)
+        machines = dated_facts.machine_table().by_chip
+        rooms = [_served(machine.choice, model, chip, given) for chip, machine in machines.items()]
+    except (ValueError, TypeError, KeyError) as problem:
+        return _refused(str(problem))
+    cache = model.cache_bytes(given["context"])
+    return json.dumps({"parameters": model.parameters, "cache": cache, "rooms": rooms})
+
+
+def _served(choice: str, model: serving.ServedModel, chip: str, given: dict) -> dict:
+    found = serving.serve(model, chip, **given)
+    quick = serving.most_users_at(10, model, chip, given["context"], given["bits"])
+    names = "fits users most_users weight_bytes tokens_per_second first_token_seconds".split()
+    price = found.dollars_per_million if found.fits else None
+    return {
+        "choice": choice,
+        "price": price,
+        "quick": quick,
+        **{name: getattr(found, name) for name in names},
+    }
 
 
 def _refused(why: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 import colab_doctor
 from colab_doctor import pasted_log
-from colab_lessons import transformer
+from colab_helpers.formulas import serving, training
 from tests import slow
 from tests.colab_doctor import test_errors, test_machines
 from tests.course.accessible import violations
@@ -107,6 +107,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
         ("profiler", "lessons/10_profile", "lessons/03_pytorch_on_gpu"),
         ("LoRA", "lessons/15_fine_tune", "lessons/06_memory_management"),
         ("quantization", "lessons/12_quantize", "problems/precision"),
+        ("KV cache", "lessons/16_serve", ""),
         ("ridge", "glossary.html#term-ridge", "lessons/02_check_hardware"),
         ("DataLoader", "problems/processes.html#dataloader-worker", "lessons/"),
         ("mixed precision", "lessons/07_mixed_precision", ""),
@@ -291,15 +292,30 @@ def test_the_planner_answers_as_python_does(python, address, page):
     page.select_option("#fits-known", label="1.3 B")
     page.locator("#fits button").click()
     page.wait_for_selector("#fits-said table")
-    sizes = transformer.Transformer(24, 2048, 16, 2048, 50257, 1)
+    sizes = training.Transformer(24, 2048, 16, 2048, 50257, 1)
     said = page.locator("#fits-said").inner_text()
-    for fit in transformer.fits(sizes):
+    for fit in training.fits(sizes):
         row = page.locator(
             "#fits-said tr", has=page.get_by_role("cell", name=fit.choice, exact=True)
         )
         assert row.locator("td").first.inner_text() == fit.verdict
         assert row.locator("td").nth(4).inner_text() == str(fit.batch_size)
-    assert sizes.worst in said and f"{100 * transformer.MOST_OFF:.1f} %" in said
+    assert sizes.worst in said and f"{100 * training.MOST_OFF:.1f} %" in said
+
+
+def test_the_server_answers_as_python_does(python, address, page):
+    page.goto(f"{address}fits.html")
+    page.select_option("#serve-bits", "4")
+    page.fill("#serve-users", "12")
+    page.locator("#serve button").click()
+    page.wait_for_selector("#serve-said table")
+    row = page.locator("#serve-said tr", has=page.get_by_role("cell", name="T4 GPU", exact=True))
+    found = serving.serve("qwen3-8b", "T4", context=4096, users=12, bits=4)
+    assert row.locator("td").first.inner_text() == "fits" and found.fits
+    assert row.locator("td").nth(2).inner_text() == str(found.most_users)
+    page.fill("#serve-config", '{"num_local_experts": 8}')
+    page.locator("#serve button").click()
+    page.wait_for_function("document.getElementById('serve-said').innerText.includes('experts')")
 
 
 def test_the_planner_refuses_what_is_no_network(python, address, page):
