@@ -48,7 +48,7 @@ def test_a_card_is_read_in_ten_seconds(row):
 
 
 def test_the_table_stays_small_and_its_reviews_are_spread():
-    assert len(PROBLEMS) <= 190
+    assert len(PROBLEMS) <= 192  # two for serving; 200 ever
     months = Counter(f"{row.review:%Y-%m}" for row in PROBLEMS.values())
     assert max(months.values()) <= 40, months.most_common(3)
     for path in (ROOT / "colab_doctor" / "problems").iterdir():
