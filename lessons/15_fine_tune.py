@@ -727,5 +727,5 @@ reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses,
 # **An open task.** Write fifty pairs of your own, in your own words, and teach them to a real model. Keep ten aside. How many does it get right
 # that it has never seen, and what did it forget?
 #
-# This is the last lesson. You can now say what a chip should do, measure what it does, find out why it doesn't, and make a model your own on
-# hardware that costs nothing. Go and make something.
+# A model that you made your own is of no use until somebody can talk to it. Lesson 16 serves one, and works out how many people a chip can answer at
+# the same time.

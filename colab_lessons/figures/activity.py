@@ -20,7 +20,8 @@ def activity(lanes: Mapping[str, Mapping[str, Sequence[Span]]], *, title: str) -
     """
     rows = [(name, side, spans) for name, sides in lanes.items() for side, spans in sides.items()]
     kinds = list(dict.fromkeys(what for _, _, spans in rows for _, _, what in spans))
-    with canvas(8.4, 1.1 + 0.42 * len(rows)) as (figure, axes):
+    height = 0.42 if len(rows) <= 8 else 0.27
+    with canvas(8.4, 1.1 + height * len(rows)) as (figure, axes):
         for i, (_, _, spans) in enumerate(rows):
             for what in kinds:
                 bars = [(start, end - start) for start, end, kind in spans if kind == what]

@@ -1,0 +1,617 @@
+# %% tags=["parameters"]
+# @title Sizes you can change: None means the lesson's own { display-mode: "form" }
+import os
+
+FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
+CONTEXTS = None
+USERS = None
+REQUESTS = None
+SLOTS = None
+SECONDS = None
+COUNT = None
+
+# %% tags=["sizes"]
+# @title Imports, and the lesson's own sizes { display-mode: "form" }
+import collections
+import os
+import random
+import time
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
+import torch
+from torch.nn import functional as F
+from torch.profiler import profile
+
+from colab_helpers import benchmark, hardware, plan
+
+from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
+from colab_lessons.predictions import guessed  # adds what you predicted to a title
+
+torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+CHIP = "one CPU core" if device.type == "cpu" else "this GPU"
+CONTEXTS = CONTEXTS or ((16, 64) if FAST else (16, 32, 64, 128, 192, 256))
+USERS = USERS or ((1, 4) if FAST else (1, 2, 4, 8, 16, 32, 64, 128) if device.type == "cpu" else (1, 4, 16, 64, 128, 256, 384, 512))
+REQUESTS = REQUESTS or (6 if FAST else 40)  # that the server answers
+SLOTS = SLOTS or (2 if FAST else 8)  # conversations that it answers at the same time
+SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
+COUNT = COUNT or (15 if FAST else 120)  # characters of a sample
+
+# %% [markdown] tags=["minutes-5"]
+# ## One reader, no cache
+#
+# The course's model writes one character at a time. Given the text so far, up to 256 characters, it returns logits for the next character. You
+# sample a character from them, append it, and start again.
+
+# %%
+model = models.trained().to(device)
+text = shakespeare.load("test").long().to(device)  # (characters,)
+print(training.sample(model, prompt="ROMEO:\n", count=COUNT))
+
+# %% [markdown]
+# Adults read fiction at about 260 words per minute ([Brysbaert, 2019](https://doi.org/10.1016/j.jml.2019.104047)). Can the model stay ahead of one
+# reader?
+
+# %%
+per_word = len(text) / len(shakespeare.read("test").split())
+pace = 260 / 60 * per_word  # characters per second
+print(f"at {per_word:.1f} characters per word, counting the space, a reader takes in {pace:.0f} characters per second")
+
+
+@torch.no_grad()
+def recompute(context):  # everything, for one character
+    return model(text[None, :context])[:, -1]
+
+
+whole = {n: benchmark.measure(lambda: recompute(n), budget=SECONDS).median for n in CONTEXTS}
+print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
+
+# %% [markdown]
+# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but one of them went
+# through in the previous step. The results are the same as before, because in a causal model no position sees what comes after it.
+
+# %% [markdown] tags=["minutes-8"]
+# ## A key/value cache
+#
+# What does a new position need from the earlier ones? Layer norms and linear layers work on one position at a time. Only attention looks back: it
+# compares the new position's query with the *keys* of the earlier ones, and uses the resulting weights to average their *values*. Keep every layer's
+# keys and values in a *key/value cache* (KV cache), and only the new position has to go through the model.
+#
+# ```
+# without a cache     0 1 2 3 4     all positions through the model, for the logits of 4
+# with a cache                4     position 4 through the model
+#                     0 1 2 3       their keys and values, read from the cache
+# ```
+
+# %%
+def empty(users, place=device):  # a pair per block: keys and values, each (users, context, heads, head_dim)
+    config = model.config
+    shape = users, config.block_size, config.n_head, config.n_embd // config.n_head
+    return [(torch.zeros(shape, device=place), torch.zeros(shape, device=place)) for _ in model.blocks]
+
+
+@torch.no_grad()
+def forward(ids, positions, cache):  # ids and positions of the new characters: (users, new)
+    x = model.tokens(ids) + model.positions(positions)  # (users, new, width)
+    longest, rows = int(positions.max()) + 1, torch.arange(len(ids), device=device)[:, None]
+    seen = (torch.arange(longest, device=device) <= positions[:, :, None])[:, None]  # causal mask: (users, 1, new, longest)
+    for block, (keys, values) in zip(model.blocks, cache):
+        qkv = block.query_key_value(block.norm_attention(x))  # (users, new, 3 × width)
+        q, k, v = qkv.unflatten(-1, (3, *keys.shape[2:])).unbind(2)  # each (users, new, heads, head_dim)
+        keys[rows, positions], values[rows, positions] = k, v  # append to the cache
+        q, k, v = (t.transpose(1, 2) for t in (q, keys[:, :longest], values[:, :longest]))  # (users, heads, …, head_dim)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)  # (users, heads, new, head_dim)
+        x = x + block.project(mixed.transpose(1, 2).flatten(2))  # (users, new, width)
+        x = x + block.contract(block.gelu(block.expand(block.norm_mlp(x))))  # (users, new, width)
+    return model.norm(x[:, -1]) @ model.tokens.weight.T  # logits of the last position: (users, characters)
+
+# %% [markdown]
+# The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255 characters through the model,
+# then one more, and compare the resulting logits with those computed without a cache.
+
+# %%
+last = max(CONTEXTS)
+cache, places = empty(1), torch.arange(last, device=device)[None]
+forward(text[None, : last - 1], places[:, :-1], cache)  # the prompt
+logits = forward(text[None, last - 1 : last], places[:, -1:], cache)  # one more character
+gap = (logits - recompute(last)).abs().max().item()
+print(f"logits up to {logits.abs().max():.1f} in magnitude differ by at most {gap:.0e}")
+
+# %% [markdown]
+# To generate text, run the prompt through the model first, and then each character as it's sampled.
+
+# %%
+def generate(prompt, count):
+    cache, generator = empty(1), torch.Generator().manual_seed(0)
+    ids = new = shakespeare.encode(prompt).long().tolist()
+    for _ in range(count):
+        positions = torch.arange(len(ids) - len(new), len(ids), device=device)[None]
+        logits = forward(torch.tensor([new], device=device), positions, cache)[0].cpu()
+        new = torch.multinomial(torch.softmax(logits / 0.8, 0), 1, generator=generator).tolist()  # 0.8: the temperature
+        ids = ids + new
+    return shakespeare.decode(torch.tensor(ids))
+
+
+print("the same text as before:", generate("ROMEO:\n", COUNT) == training.sample(model, prompt="ROMEO:\n", count=COUNT))
+
+# %% [markdown]
+# **Predict.** By what factor does a cache that holds 255 characters speed up the next character?
+
+# %%
+cache_gains = None  # @param {type:"number"}
+
+# %%
+def decode_step(users, context):  # returns a function that writes one character for each user
+    ids, positions = text[:context].expand(users, -1), torch.arange(context, device=device).expand(users, -1)
+    cache = empty(users)
+    forward(ids[:, :-1], positions[:, :-1], cache)
+    return lambda: forward(ids[:, -1:], positions[:, -1:], cache)
+
+
+cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n in CONTEXTS}
+gain = whole[last] / cached[last]
+readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
+print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{guessed(cache_gains, '×')}")
+print(f"at full context, {CHIP} writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
+
+# %%
+# @title Plot time per character against context length { display-mode: "form" }
+figures.lines(
+    CONTEXTS, {"no cache": [1e3 * took for took in whole.values()], "KV cache": [1e3 * took for took in cached.values()]},
+    ideal={"a reader's pace": [1e3 / pace] * len(CONTEXTS)}, xlabel="characters so far", ylabel="ms for the next character",
+    title=f"At full context, {CHIP} writes {gain:.0f} times as fast with a KV cache{guessed(cache_gains, '×')}",
+)
+
+# %%
+# @title Check these claims on your machine { display-mode: "form" }
+holds(gap, 0, 1e-3, "With the cache, the logits match to within rounding error.", fast=FAST)
+if device.type == "cpu":
+    holds(gain, 5, 60, "With a cache, the last character is several times as fast.", fast=FAST)
+    holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a reader at full context.", fast=FAST)
+
+# %% [markdown]
+# Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time hardly depends on the length of the
+# context. Of 256 positions only one is computed, and yet the step isn't 256 times as fast. The next section shows why.
+#
+# The cache is full at 256 characters. You can't just drop the oldest character: all the others would move to different position embeddings, and every
+# cached key and value would be wrong. Servers have a limit, too, and reject requests that exceed it.
+
+# %% [markdown] tags=["minutes-5"]
+# ## Prefill and decode
+#
+# A request has two phases. During *prefill*, the whole prompt goes through the model in one pass, which fills the cache and gives the first character.
+# During *decode*, each later character takes a step of its own. Users notice both, as the *time to first token* and the *time per output token*.
+
+# %%
+prompt = text[None, : last - 1]
+prefill = benchmark.measure(lambda: forward(prompt, places[:, :-1], empty(1)), budget=SECONDS).median
+as_long_as = prefill / cached[last]
+print(f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefill / (last - 1):.2f} ms each")
+print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters")
+
+# %% [markdown]
+# Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been
+# fetched: 255 times during prefill, and once in a decode step. In other words, they differ in *arithmetic intensity* (lesson 02). Which limit does each
+# run into? Compare them with how fast your machine reads a large matrix, and how fast it multiplies two.
+
+# %%
+a, w, x = torch.randn(1024, 1024, device=device), torch.randn(4096, 4096, device=device), torch.randn(1, 4096, device=device)
+speed = 2 * 1024**3 / benchmark.measure(lambda: a @ a, budget=SECONDS).median  # FLOP/s
+bandwidth = 4 * 4096**2 / benchmark.measure(lambda: x @ w.T, budget=SECONDS).median  # bytes/s
+weights, flops = 4 * model.parameter_count, 2 * model.parameter_count  # bytes; FLOP per character
+print(f"prefill: {(last - 1) * flops / prefill / 1e9:,.0f} of {speed / 1e9:,.0f} GFLOP/s; decode reads weights at {weights / cached[last] / 1e9:.1f} of {bandwidth / 1e9:.0f} GB/s")
+per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one character's keys and values
+print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
+
+# %% [markdown]
+# On a CPU core, prefill reaches most of the machine's matmul speed: it's *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of
+# the bandwidth. Something else must be taking time. The next section finds out what.
+
+# %% [markdown] tags=["minutes-8"]
+# ## Many readers per step
+#
+# A decode step reads every weight for a single character. If several conversations step together, as one batch, each weight is read once for all of
+# them. The caches aren't shared: attention has to read each user's own. That gives a prediction:
+#
+# > step time = cache reads + matmuls
+#
+# The cache reads grow with the number of users. The matmuls take as long as reading the weights once or doing every user's arithmetic, whichever is
+# longer.
+
+# %%
+context = last
+
+
+def predicted(users):  # seconds
+    matmuls = max(weights / bandwidth, users * flops / speed)
+    return {"matmul": matmuls, "attention": users * context * per_token / bandwidth}
+
+
+turns = weights / bandwidth / (flops / speed)
+print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second for one user; the matmuls are compute-bound from {turns:.0f} users up")
+
+# %% [markdown]
+# **Predict.** How many readers can the model serve at once, at full context, if each must get characters as fast as they read?
+
+# %%
+can_follow = None  # @param {type:"integer"}
+
+# %%
+timed = benchmark.compare({f"{users}": decode_step(users, context) for users in USERS}, budget=SECONDS)  # interleaved, so that noise hits them all alike
+steps = {users: timed[f"{users}"].median for users in USERS}
+for users, took in steps.items():
+    print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
+expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
+readers["batched"] = found or USERS[-1]
+about = "about" if found else "at least"  # at least: even the largest batch was fast enough
+print(f"{CHIP} stays ahead of {about} {readers['batched']:.0f} readers{guessed(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
+
+# %%
+# @title Plot characters per second against the number of users { display-mode: "form" }
+batch_gains = max(users / took for users, took in steps.items()) * steps[1]
+figures.lines(
+    USERS, {"measured": [users / took for users, took in steps.items()]},
+    ideal={"predicted": [users / sum(predicted(users).values()) for users in USERS], "readers' pace": [users * pace for users in USERS]},
+    xlabel="batch size", ylabel="characters per second, all users", doubling=True, log_y=True, units=("", "characters/s"),
+    title=f"{CHIP[0].upper() + CHIP[1:]} can serve {about} {readers['batched']:.0f} readers at once{guessed(can_follow)}",
+)
+
+# %% [markdown]
+# Batching multiplies the chip's output, and each user pays for it in speed. Every server faces this tradeoff between *throughput* and *latency*.
+#
+# The steps take longer than predicted. To see where the time goes, profile steps with one user, with a few, and with many.
+
+# %%
+def profiled(users):  # CPU time per step, in seconds
+    step = decode_step(users, context)
+    for _ in range(5):  # the warm-up
+        step()
+    with profile(acc_events=True) as trace:
+        for _ in range(10):
+            step()
+    spent = dict.fromkeys(("matmul", "attention", "other operators"), 0.0)
+    for op in trace.key_averages():
+        kind = "matmul" if op.key in ("aten::mm", "aten::addmm") else "attention" if "scaled_dot" in op.key else "other operators"
+        spent[kind] += op.self_cpu_time_total / 10 / 1e6
+    return spent
+
+
+many = USERS[-2]
+parts = {users: profiled(users) for users in dict.fromkeys((1, USERS[len(USERS) // 2 - 1], many))}
+for users, spent in parts.items():
+    ideal = predicted(users) if device.type == "cpu" else {}
+    print(f"batch of {users:>3}: " + ", ".join(f"{kind} {1e3 * took:4.1f}" + (f" ({1e3 * ideal[kind]:.1f} predicted)" if kind in ideal else "") for kind, took in spent.items()), "ms")
+
+# %%
+# @title Check these claims on your machine { display-mode: "form" }
+if device.type == "cpu":
+    few = [*parts][len(parts) // 2]
+    holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
+    holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
+    holds(parts[many]["attention"] / parts[many]["matmul"] - parts[1]["attention"] / parts[1]["matmul"], 0.2, 20, "With many users, attention takes a larger share.", fast=FAST)
+    holds(parts[many]["attention"] / predicted(many)["attention"], 2, 20, "Attention takes more than twice as long as reading the caches should.", fast=FAST)
+
+# %% [markdown]
+# Three things stand out.
+#
+# 1. The matmuls with only a few rows (one per user) miss the prediction by the most. Its bandwidth and FLOP/s were measured on large matrices.
+# 2. The prediction leaves out the other operators, many small ones per step. (The Python code between them isn't in this table.)
+# 3. Attention takes more than twice as long as reading the caches should. Servers use attention kernels written for decode, where each user has just one
+#    query.
+#
+# The share of attention grows with the batch, because **users share the weights but not their caches**. One conversation's keys and values are no use
+# to any other, so the longer the conversations get, the larger the part of a step that isn't shared.
+
+# %% [markdown] tags=["minutes-8"]
+# ## Answers of different lengths
+#
+# So far, all users have been at the same position. Real requests need answers of different lengths. With *static batching*, a server fills all the
+# *slots* of its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca, 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's
+# free, while the others keep going.
+
+# %%
+dice = random.Random(0)
+asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(REQUESTS)]  # output length of each request
+starts = [dice.randrange(len(text) - 32) for _ in asked]  # where its prompt of 32 characters begins
+print(f"{REQUESTS} requests ask for {sum(asked):,} characters in all, {min(asked)} to {max(asked)} each")
+
+
+def admit(request, slot, cache):  # prefill, into this slot's part of the cache; returns the first character
+    own = [(keys[slot : slot + 1], values[slot : slot + 1]) for keys, values in cache]
+    return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
+
+# %% [markdown]
+# This loop can do either. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
+# has a fixed size, so idle slots are computed, too.
+
+# %%
+def serve(continuous):
+    cache, queue, owner = empty(SLOTS), collections.deque(range(REQUESTS)), {}  # owner: slot -> request
+    ids, positions = torch.zeros(2, SLOTS, 1, dtype=torch.long, device=device)
+    answers, log, steps, since = [[] for _ in asked], [], 0, {}  # log: (slot, start, end), in seconds
+    begun = time.perf_counter()
+    while queue or owner:
+        if continuous or not owner:
+            for slot in [slot for slot in range(SLOTS) if slot not in owner][: len(queue)]:
+                owner[slot], since[slot] = queue.popleft(), time.perf_counter() - begun
+                ids[slot], positions[slot] = admit(owner[slot], slot, cache), 32
+                answers[owner[slot]].append(ids[slot].item())
+        ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
+        steps += 1
+        for slot, request in list(owner.items()):
+            answers[request].append(ids[slot].item())  # a real server would stream it to the user here
+            positions[slot] += 1
+            if len(answers[request]) == asked[request]:  # complete: the slot is free
+                log.append((slot, since[slot], time.perf_counter() - begun))
+                del owner[slot]
+    return answers, log, steps
+
+# %% [markdown]
+# **Predict.** How many times as fast as static batching does continuous batching finish all the requests?
+
+# %%
+continuous_gains = None  # @param {type:"number"}
+
+# %%
+served = {name: serve(name == "continuous") for name in ("static", "continuous")}
+seconds = {name: max(end for _, _, end in log) for name, (_, log, _) in served.items()}
+for name, (_, log, count) in served.items():
+    in_use, wait = sum(end - start for _, start, end in log) / SLOTS / seconds[name], sum(start for _, start, _ in log) / REQUESTS
+    print(f"{name}: {seconds[name]:.1f} s for {count} steps and the prefills; slots in use {in_use:.0%} of the time; mean queue time {wait:.1f} s")
+served_gains = seconds["static"] / seconds["continuous"]
+same = sum(a == b for a, b in zip(served["static"][0], served["continuous"][0]))
+print(f"continuous batching is {served_gains:.1f} times as fast{guessed(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. Two of them:")
+for request in (0, 1):
+    print(repr(shakespeare.decode(text[starts[request] : starts[request] + 32])), "→", repr(shakespeare.decode(torch.tensor(served["static"][0][request]))))
+
+# %%
+# @title Plot when each slot was in use { display-mode: "form" }
+lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
+figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{guessed(continuous_gains, '×')}")
+
+# %%
+# @title Check these claims on your machine { display-mode: "form" }
+holds(served["static"][2] / served["continuous"][2], 1.5, 4, "Continuous batching needs far fewer steps.", fast=FAST)
+holds(served_gains, 1.3, 4, "Continuous batching is faster.", fast=FAST)
+holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
+
+# %% [markdown]
+# In the static half, the wide white gaps are idle slots. In a static batch, every slot waits for the longest answer, and so does every request in the queue. Continuous
+# batching fills the gaps until the queue is empty.
+#
+# One stall remains: during a prefill, no one else gets a character. Servers split long prefills into chunks, and run each alongside a decode step
+# (*chunked prefill*).
+
+# %% [markdown] tags=["minutes-9"]
+# ## Real models, real chips
+#
+# The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
+# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Here its linear layers are quantized to 4 bits, with a
+# 16-bit scale for each group of 64 weights, while the embedding, the output layer, and the cache stay in 16 bits.
+
+# %%
+layers, width, heads, kv_heads, head_dim, mlp_width, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
+token = 2 * layers * kv_heads * head_dim * 2  # bytes: keys and values, 2 bytes each
+linear = layers * (2 * width * head_dim * (heads + kv_heads) + 3 * width * mlp_width)  # weights of attention and MLP
+table = 2 * vocabulary * width  # bytes: the embedding, and as many for the output layer
+stored = linear * (4 + 16 / 64) / 8 + 2 * table
+print(f"weights {stored / 1e9:.1f} GB, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
+
+# %% [markdown]
+# **Predict.** A T4 has 15.6 GB. The CUDA context and a tenth left free as headroom take up 1.7 GB of that. How many such conversations fit alongside
+# the weights?
+
+# %%
+conversations = None  # @param {type:"integer"}
+
+# %%
+t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
+users = int((15.63e9 - 1.72e9 - stored) / (4096 * token))
+step = (linear * (4 + 16 / 64) / 8 + table + users * 4096 * token) / 240e9  # seconds: copies on a T4 reach 240 GB/s; of the embedding only a few rows are read
+print(f"{users} conversations fit{guessed(conversations)}; each gets at most {1 / step:.0f} tokens/s")
+print(f"plan.serve says {t4.most_users}. A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
+
+# %% [markdown]
+# So on a T4, memory capacity runs out before speed does. `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range.
+# Its upper end is the roofline. Its lower end assumes that nothing overlaps: it adds memory traffic, arithmetic, and 6 µs per kernel launch.
+
+# %%
+MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
+print("users that fit × tokens/s for each")
+print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items()))
+for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
+    cells = []
+    for name, bits in MODELS.items():
+        users = plan.serve(name, chip, context=4096, bits=bits).most_users
+        low, high = plan.serve(name, chip, context=4096, users=users, bits=bits).tokens_per_second
+        cells.append(f"{users} × {low / users:.0f} to {high / users:.0f}")
+    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells))
+alone = {bits: "{:.0f} to {:.0f}".format(*plan.serve("qwen3-8b", "L4", context=4096, bits=bits).tokens_per_second) for bits in (16, 4)}
+print(f"one user, Qwen3-8B on an L4: {alone[16]} tokens/s in 16 bits, {alone[4]} in 4")
+
+# %% [markdown]
+# Read along a chip's row: the speeds are much alike. When its memory is full, a step reads nearly all of it, so each user's speed in tokens per second
+# is about bandwidth ÷ memory capacity, whatever the model. A smaller model leaves room for more users, and fewer bits make one user's steps faster.
+#
+# Are these numbers any good? No decode speeds went into them, so published decode speeds are a fair test.
+
+# %%
+checked = plan.serving_checks()  # the worst first
+near = sum(0.9 <= one.off <= 1.1 for one in checked)
+widths = sorted(one.predicted[1] / one.predicted[0] for one in checked)
+print(f"{near} of {len(checked)} published speeds lie inside their estimated range, or at most 10% outside. The ranges' ends differ by a factor of {widths[0]:.1f} to {widths[-1]:.1f}. The misses, and three more:")
+more = ("Qwen2.5-7B, bf16, one user, vLLM, 1,025", "Qwen2.5-7B, bf16, one user, transformers", "Qwen2.5-0.5B, bf16, one user, transformers")
+for one in [*checked[: len(checked) - near], *(one for one in checked if one.what.startswith(more))]:
+    low, high = one.predicted
+    print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
+
+# %% [markdown]
+# All misses are slower than estimated:
+#
+# - the server with many users, up to 128 or up to 512 at once, whose steps take longer than our worst case. For hundreds of users, expect half;
+# - the 0.5B model with vLLM, where scheduling and sampling probably take longer than the model itself (the formula leaves them out);
+# - the only 4-bit measurement on a T4 that we found, made with a kernel from 2023.
+#
+# Even at two thirds of our lower end, as in that measurement, the T4's twelve users would get text faster than they can read.
+#
+# The last two lines show something else. With `transformers`, a model with a fifteenth of the weights is hardly any faster. The bottleneck is *kernel
+# launch overhead*: Python launches dozens of kernels per layer, and in a small model each one finishes before the next is launched.
+#
+# A *CUDA graph* records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache*
+# is for. vLLM, which uses CUDA graphs and fused kernels, is twice as fast on the large model and more than six times as fast on the small one.
+#
+# Servers do more. They allocate the cache in pages instead of one full-length row per user (*PagedAttention*), compute a shared prefix only once
+# (*prefix caching*), and let a small *draft model* propose several tokens, which the large one checks in one pass (*speculative decoding*).
+
+# %% [markdown] tags=["minutes-6"]
+# ## Exercises
+#
+# ### 1 · The cache of a model without grouped-query attention
+#
+# Llama 2 7B has 32 layers and 32 heads of dimension 128, and each head has its own keys and values. How many GB of cache does a conversation of 4,096
+# tokens take in 16 bits? How many would it take with 8 key/value heads?
+
+# %% tags=["exercise"]
+caches = {"32 heads": ..., "8 heads": ...}  # GB
+### BEGIN SOLUTION
+caches = {"32 heads": 4096 * 2 * 32 * 32 * 128 * 2 / 1e9, "8 heads": 4096 * 2 * 32 * 8 * 128 * 2 / 1e9}
+### END SOLUTION
+exercises.check("16.caches", caches)
+
+# %% [markdown]
+# ### 2 · When does decode become compute-bound?
+#
+# Write a function that returns the number of users above which a decode step spends more time on arithmetic than on memory traffic (weights and caches
+# together). `weights` is the number of weights (2 bytes each), `cache` is the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth`
+# in bytes/s. Return infinity if it never does.
+
+# %% tags=["exercise"]
+def compute_bound_from(weights, cache, speed, bandwidth):
+    return ...
+
+
+### BEGIN SOLUTION
+def compute_bound_from(weights, cache, speed, bandwidth):
+    per_user = 2 * weights / speed - cache / bandwidth  # how much more arithmetic than memory time each user adds, in seconds
+    return (2 * weights / bandwidth) / per_user if per_user > 0 else float("inf")
+
+
+### END SOLUTION
+exercises.check("16.compute_bound", compute_bound_from)
+
+# %% [markdown]
+# ### 3 · A server that stalls
+#
+# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests (as token counts), the free room, and the
+# total room. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever once a request
+# arrives that can never fit:
+#
+# ```python
+# def admissible(waiting, free, room):
+#     admitted, refused = [], []
+#     for tokens in waiting:
+#         if tokens > free:
+#             break
+#         admitted.append(tokens)
+#         free -= tokens
+#     return admitted, refused
+# ```
+#
+# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*).
+
+# %% tags=["exercise"]
+def admissible(waiting, free, room):
+    return ...
+
+
+### BEGIN SOLUTION
+def admissible(waiting, free, room):
+    admitted, refused = [], []
+    for tokens in waiting:
+        if tokens > room:
+            refused.append(tokens)  # it can never fit, so don't let it block the rest
+        elif tokens > free:
+            break
+        else:
+            admitted.append(tokens)
+            free -= tokens
+    return admitted, refused
+
+
+### END SOLUTION
+exercises.check("16.admit", admissible)
+
+# %% [markdown]
+# ### 4 · A model of your own
+#
+# Open-ended: set `mine` to the `config.json` of a model you'd like to serve (a path, or its contents as a dict). With 4-bit weights, how many
+# conversations of 8,192 tokens fit on an L4?
+
+# %% tags=["exercise"]
+mine = {"num_hidden_layers": 28, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936, "tie_word_embeddings": True}  # Qwen3-1.7B
+fit = ...
+### BEGIN SOLUTION
+fit = plan.serve(mine, "L4", context=8192, bits=4).most_users
+### END SOLUTION
+exercises.check("16.mine", fit, config=mine)
+
+# %% [markdown] tags=["minutes-1"]
+# ## The scoreboard
+
+# %%
+scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "readers that one core": round(readers["batched"])} if device.type == "cpu" else {})
+
+# %%
+takeaways = {
+    "A cache spends memory to save arithmetic": f"after {last} characters, the next one took {1e3 * whole[last]:.0f} ms without a cache and {1e3 * cached[last]:.1f} ms with it.",
+    "Users share the weights but not their caches": f"batching raised throughput by a factor of up to {batch_gains:.0f}; with {many} users, a step reads {many * context * per_token / 1e6:,.0f} MB of caches on top of {weights / 1e6:.0f} MB of weights.",
+    "Refill a slot as soon as it's free": f"continuous batching finished {REQUESTS} requests {served_gains:.1f} times as fast as static batching.",
+}
+print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
+
+# %%
+# @title Keep your numbers as a record { display-mode: "form" }
+value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+reference.record(
+    "16_serve", FAST, device=inventory.main,
+    predicted={
+        "cache_gains": guess(cache_gains, gain, "×"),
+        "can_follow": guess(can_follow, readers["batched"]),
+        "continuous_gains": guess(continuous_gains, served_gains, "×"),
+        "conversations": guess(conversations, t4.most_users),
+    },
+    gap=value(gap, "", "largest difference between the logits with and without a cache"),
+    gain=value(gain, "×", "speedup from the cache at full context"),
+    prefill=value(prefill, "s", f"prefill of {last - 1} characters"),
+    prefill_steps=value(as_long_as, "", "characters decoded in the time of one prefill"),
+    one=value(round(1 / cached[last]), "characters per second", "generated for one user at full context"),
+    batched=value(round(max(users / took for users, took in steps.items())), "characters per second", "peak throughput, all users together"),
+    readers=value(round(readers["batched"]), "readers", "readers served at once (interpolated)"),
+    over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
+    steps_saved=value(served["static"][2] / served["continuous"][2], "×", "ratio of steps, static to continuous"),
+    served=value(served_gains, "×", "speedup from continuous batching"),
+    fit_t4=value(t4.most_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
+)
+
+# %% [markdown] tags=["minutes-0"]
+# ## Take this with you
+#
+# ```python
+# import torch
+# from transformers import AutoModelForCausalLM, AutoTokenizer
+#
+# tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float16, device_map="auto")  # a T4 has no bf16
+# inputs = tokenizer("To be, or not to be", return_tensors="pt").to(model.device)
+# # A static cache has fixed shapes, so generate() compiles the decode step and replays it as a CUDA graph. The first call is slow.
+# print(tokenizer.decode(model.generate(**inputs, max_new_tokens=100, cache_implementation="static")[0]))
+# ```
+#
+# ```bash
+# # Many users on a T4: 4-bit weights, with the context length and the number of sequences capped.
+# vllm serve Qwen/Qwen3-4B-AWQ --dtype half --max-model-len 4096 --max-num-seqs 16 --gpu-memory-utilization 0.9
+# ```
+#
+# This is the last lesson. You've trained a model, measured it, made it smaller, and served it, and you can say what limits each step. The next model
+# is yours.
