@@ -6,7 +6,6 @@ hollow and name the source: they replace nothing that you can measure yourself.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping
@@ -77,25 +76,6 @@ class Published(Dated):
         'chsasank/device-benchmarks, 2025-04-15'
         """
         return self.source + ("" if self.when == "not given" else f", {self.when}")
-
-    def at(self, x: float | str) -> Published:
-        """Return one point of the series. Raises KeyError if `x` is not in it.
-
-        >>> get("matmul-t4-formats").at("fp16").value / 1e12
-        41.91
-        """
-        return dataclasses.replace(self, x=(), y=(self.points[x],))
-
-    def share(self, part: float) -> Published:
-        """Return it scaled by `part`, as for 1,000 of 5,000 steps.
-
-        >>> get("gpt-a100").share(1 / 5).value
-        36.0
-        """
-        return dataclasses.replace(self, y=tuple(part * y for y in self.y))
-
-    def __str__(self) -> str:
-        return f"{self.chip}: {self.what} [{self.credit}; {self.conditions}]"
 
 
 def get(id: str) -> Published:

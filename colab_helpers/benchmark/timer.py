@@ -87,11 +87,6 @@ class Measurement:
 
     __repr__ = __str__
 
-    def to_dict(self) -> dict:
-        """Return plain data for JSON: seconds per call, and the number of blocks."""
-        low, high = self.quartiles
-        return {"median": self.median, "low": low, "high": high, "blocks": len(self.times)}
-
 
 @dataclass(frozen=True)
 class Ratio:

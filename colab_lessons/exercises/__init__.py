@@ -118,6 +118,13 @@ def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
         return Verdict(known.id, "wrong", message)
 
 
+def done(value: Any, name: str) -> Any:
+    """Return what the answer's function `name` returned; raises `NotYet` if that's still the stub's dots."""
+    if value is ...:
+        raise NotYet(f"{name} returns the dots. Replace them.")
+    return value
+
+
 def told_of(error: BaseException) -> str:
     """Return an error as its name and its first line, whatever its own text does.
 

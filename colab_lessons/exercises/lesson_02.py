@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, close, exercise, half_the_time, number
+from colab_lessons.exercises import NotYet, choices, close, done, exercise, half_the_time, number
 
 
 @exercise(
@@ -112,9 +112,7 @@ def fewer_passes(answer: Callable, many_passes: Callable, numbers: Any) -> str:
     import torch
 
     own = numbers.clone()  # whatever an answer does to it, the lesson's numbers stay
-    given = answer(own)
-    if given is ...:
-        raise NotYet("fewer_passes returns the dots. Replace them.")
+    given = done(answer(own), "fewer_passes")
     if not torch.equal(numbers, own):
         raise NotYet("The numbers that came in were overwritten. Work on a copy, or on new memory.")
     if not torch.is_tensor(given) or given.shape != numbers.shape:

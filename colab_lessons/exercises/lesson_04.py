@@ -5,7 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from colab_lessons.exercises import NotYet, close, exercise, field, half_the_time, in_order, number
+from colab_lessons.exercises import (
+    NotYet,
+    close,
+    done,
+    exercise,
+    field,
+    half_the_time,
+    in_order,
+    number,
+)
 
 _STEPS = ("decode", "cache", "shuffle", "batch", "prefetch")
 
@@ -83,8 +92,7 @@ def quick_batches(answer: Callable, slow_batches: Callable) -> str:
     import numpy as np
 
     expected, given = slow_batches(), answer()
-    if given is ...:
-        raise NotYet("quick_batches returns the dots. Replace them.")
+    done(given, "quick_batches")
     if iter(given) is given:
         raise NotYet("That can be read only once. Return a data set, which starts anew each time.")
     pairs = itertools.zip_longest(expected, given)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, exercise, field, number
+from colab_lessons.exercises import NotYet, close, done, exercise, field, number
 
 
 @exercise(
@@ -91,8 +91,7 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
     parts = [part for _ in range(6) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
     network = torch.nn.Sequential(*parts, torch.nn.Linear(64, 10))
     x, y = torch.rand(1024, 64), torch.randint(10, (1024,))
-    if answer(network, x[:2], y[:2]) is ...:
-        raise NotYet("thrifty returns the dots. Replace them.")
+    done(answer(network, x[:2], y[:2]), "thrifty")
     found = []
     for way in (spendthrift, answer):
         network.zero_grad()

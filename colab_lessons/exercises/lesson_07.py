@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, exercise, in_order, shown
+from colab_lessons.exercises import NotYet, choices, done, exercise, in_order, shown
 
 CURES = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}
 _STEPS = ("backward", "unscale", "clip", "step", "update")
@@ -76,8 +76,7 @@ def culprit(answer: Callable) -> str:
     if not callable(answer):
         raise NotYet("A function is wanted here: def first_not_finite(network, x).")
     x = torch.rand(4, 16)
-    if answer(_spoiled(5), x) is ...:
-        raise NotYet("first_not_finite returns the dots. Replace them.")
+    done(answer(_spoiled(5), x), "first_not_finite")
     for place in (5, 2, 7):
         name = str(answer(_spoiled(place), x))
         if name != str(place) and name.isdigit() and int(name) > place:
@@ -114,8 +113,7 @@ def learns(answer: Callable, stuck: Callable) -> str:
 
     with precision.record_operations() as seen:
         _, result = trained(answer, 1)
-    if result is ...:
-        raise NotYet("learns returns the dots. Replace them.")
+    done(result, "learns")
     if not any("float16" in operation.gives for operation in seen):
         raise NotYet("That does not compute in fp16: keep the autocast.")
     after = loss_after(answer, 60)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, exercise, field, number
+from colab_lessons.exercises import NotYet, choices, done, exercise, field, number
 
 _ROOM = 14e9  # bytes
 
@@ -96,8 +96,7 @@ def modest(answer: Callable, hungry: Callable) -> str:
     wide = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)]
     network = nn.Sequential(*wide, nn.Linear(64, 10))
     x, y = torch.rand(16, 64), torch.randint(10, (16,))
-    if answer(network, x, y) is ...:
-        raise NotYet("modest returns the dots. Replace them.")
+    done(answer(network, x, y), "modest")
     found, needs = [], []
     for way in (hungry, answer):
         network.zero_grad()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, exercise, number
+from colab_lessons.exercises import NotYet, choices, done, exercise, number
 
 
 @exercise(
@@ -89,8 +89,7 @@ def keep(answer: Callable, run_class: Callable) -> str:
     for _ in range(5):
         run.step()
     state, wanted = answer(run), _found(run)
-    if state is ...:
-        raise NotYet("keep returns the dots. Replace them.")
+    done(state, "keep")
     if not isinstance(state, Mapping):
         raise NotYet("A dict is wanted: the name of each attribute, and its state.")
     for _ in range(5):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from colab_lessons import kernels
-from colab_lessons.exercises import NotYet, exercise
+from colab_lessons.exercises import NotYet, done, exercise
 
 _RUNS = 3  # a race may be right once
 _SIZE = 20  # not a multiple of the tile of 8
@@ -121,8 +121,7 @@ def softmax(answer: Callable) -> str:
         for block in (x[:2], x[2:]):
             with np.errstate(all="ignore"):
                 state = answer(*state, block.copy())
-            if state is ...:
-                raise NotYet("update returns the dots. Replace them.")
+            done(state, "update")
             if not hasattr(state, "__len__") or len(state) != 2:
                 raise NotYet("Return two numbers: the largest, and the sum.")
         _one_pass(float(state[0]), float(state[1]), x)

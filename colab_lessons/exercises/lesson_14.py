@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, exercise, field, number
+from colab_lessons.exercises import NotYet, close, done, exercise, field, number
 
 _LIMIT = 0.5  # seconds that a started command may run
 _PATIENCE = 8.0  # seconds until a judge gives up
@@ -48,9 +48,7 @@ def _started(answer: Callable, folder: Path) -> str:
     )
     session, beat = folder / "session", folder / "beat"
     begun, threads = time.monotonic(), {*threading.enumerate()}
-    job = answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT)
-    if job is ...:
-        raise NotYet("start returns the dots. Replace them.")
+    job = done(answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT), "start")
     waited = time.monotonic() - begun
     if not isinstance(job, subprocess.Popen):
         raise NotYet("Return what subprocess.Popen returns.")
@@ -96,8 +94,7 @@ def shut(answer: Callable) -> str:
         folder.chmod(0o755)
         (folder / "a.csv").touch()
         (folder / "a.csv").chmod(0o644)
-        if answer(folder) is ...:
-            raise NotYet("close returns the dots. Replace them.")
+        done(answer(folder), "close")
         if not folder.exists():
             raise NotYet("The folder is gone.")
         mode = stat.S_IMODE(folder.stat().st_mode)

@@ -59,15 +59,6 @@ def machine(**changes):
     return changed(SOUND, **changes)
 
 
-def without_nvidia(**changes):
-    seen = dataclasses.replace(LAPTOP.evidence, nvidia_smi=False, **{"paths": (), **changes})
-    return Machine(seen, LAPTOP.traces)
-
-
-def mac(processor):
-    return without_nvidia(system="Darwin", machine=processor)
-
-
 def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
     return preflight.State(
         runtime=runtime.describe(seen.evidence),

@@ -282,6 +282,31 @@ def timed_cold(launch, wait):
     return time.perf_counter() - start
 
 
+CACHES = {"32 heads": 2.147, "8 heads": 0.537}
+
+
+def uncapped(weights, cache, speed, bandwidth):
+    return 2 * weights / bandwidth / (2 * weights / speed - cache / bandwidth)
+
+
+def crossing(*sizes):
+    found = uncapped(*sizes)
+    return found if found > 0 else float("inf")
+
+
+def admitted(waiting, free, room):
+    taken, refused = [], []
+    for tokens in waiting:
+        if tokens > room:
+            refused.append(tokens)
+        elif tokens > free:
+            break
+        else:
+            taken.append(tokens)
+            free -= tokens
+    return taken, refused
+
+
 CASES = {
     "01.clock": (
         {}, not_yet, timed,
@@ -635,6 +660,29 @@ CASES = {
          (MIXTURE.clamp_max(1) * 13, "neither"), (MIXTURE.double(), "whole numbers"),
          (adapters.relabeled(MIXTURE), "is wrong"), (adapters.rows(1100)[:1150], "what's rare"),
          (3, "One tensor")],
+    ),
+    "16.caches": (
+        {}, dict.fromkeys(CACHES, ...), CACHES,
+        [({**CACHES, "32 heads": 1.0737}, "keys and values"), ({**CACHES, "32 heads": 0.0671}, "one layer"),
+         ({**CACHES, "32 heads": 2.147e9}, "bytes"), ({**CACHES, "32 heads": 7}, "Tokens ×"),
+         ({**CACHES, "8 heads": 2.1475}, "proportional"), (3, "raised an error")],
+    ),
+    "16.compute_bound": (
+        {}, lambda *sizes: ..., crossing,
+        [(lambda weights, cache, speed, bandwidth: speed / bandwidth, "leaves the caches out"),
+         (lambda *sizes: 2 * crossing(*sizes), "Off by two"), (lambda *sizes: 3.0, "it should be"),
+         (lambda *sizes: abs(uncapped(*sizes)), "memory grows faster"), (3, "raised an error")],
+    ),
+    "16.admit": (
+        {}, lambda waiting, free, room: ..., admitted,
+        [(lambda waiting, free, room: ([], []), "is refused"),
+         (lambda waiting, free, room: ([n for n in waiting if n <= free], [n for n in waiting if n > room]),
+          "mustn't be overtaken"),
+         (lambda waiting, free, room: waiting, "two lists"), (3, "raised an error")],
+    ),
+    "16.mine": (
+        {"config": "qwen3-8b"}, ..., 12,
+        [(3, "with weights in 16 bits"), (5, "most_users"), ("a", "A number")],
     ),
 }  # fmt: skip
 

@@ -101,10 +101,6 @@ def axes_of(monkeypatch):
     return draw
 
 
-def by_label(axes):
-    return {line.get_label(): line for line in axes.lines}
-
-
 def test_race_draws_what_was_measured(axes_of):
     sizes = [16, 64, 256]
     [axes] = axes_of(

@@ -99,10 +99,6 @@ def test_the_script_for_a_gpu_runs_in_the_simulator(monkeypatch):
     assert list(seconds) == ["across", "tiled"] and all(one > 0 for one in seconds.values())
 
 
-def behind_everything(a, b, c):
-    c[1000, 0] = 1
-
-
 def test_writers_tell_who_wrote_and_what_is_missing():
     for kernel, words in {
         puzzles.guarded: "30 of 30 written by one thread, by 4 blocks; 0 writes outside",

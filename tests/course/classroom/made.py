@@ -145,10 +145,6 @@ def _record_of(**wrong):
     return change
 
 
-def _with_notes(notebook):
-    notebook["cells"][0]["source"] = "my notes"
-
-
 def _moved(notebook):
     random.Random(0).shuffle(notebook["cells"])
     notebook["cells"] = [
