@@ -345,8 +345,7 @@ figures.bars(
 # You won't always guess the cause. `torch.profiler` records every operation. These are the lines to type.
 
 # %%
-activities = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (device.type == "cuda")
-with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+with torch.profiler.profile(acc_events=True) as profile:  # of the CPU, and of a GPU where there is one
     epoch(DataLoader(Photos(), 32, shuffle=True))
 print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, max_name_column_width=48))
 

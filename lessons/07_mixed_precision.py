@@ -26,6 +26,7 @@ LAYERS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
 N = N or (256 if FAST else 512)  # of matrices on a CPU, which may emulate 16 bits
+ON_GPU = 1 if FAST else 8  # times as large are those on a GPU
 SEEDS = SEEDS or (1 if FAST else 3)  # of each training
 LENGTH = LENGTH or (0.1 if FAST else 1.0)  # of each training, as a part of its steps
 SCALES = SCALES or ((0, 16) if FAST else (0, 8, 16))  # powers of two by which the loss is divided
@@ -47,7 +48,7 @@ fp16_on_t4 = None  # @param {type:"number"}
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-n = N if device.type == "cpu" else 8 * N
+n = N if device.type == "cpu" else ON_GPU * N
 matrices = {name: torch.randn(n, n, device=device).to(dtype) for name, dtype in dtypes.items()}
 matmuls = benchmark.compare({name: lambda a=a: a @ a for name, a in matrices.items()}, budget=SECONDS)
 here = {name: matmuls["fp32"].best / matmuls[name].best for name in ("bf16", "fp16")}

@@ -33,6 +33,7 @@ STEPS = STEPS or 100_000  # of the training that is planned
 HOURS = HOURS or 12  # until it must be done
 CHECKED = 1 if FAST else 8  # batch size of the step that a GPU runs
 GPT2 = models.GPTConfig(vocab_size=50_257, block_size=1024, n_embd=768, n_head=12, n_layer=12)
+ON_CARD = models.GPTConfig(vocab_size=512, block_size=64, n_embd=64, n_head=2, n_layer=1) if FAST else GPT2  # what it trains
 SEVEN = models.GPTConfig(vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=32)  # 7 billion parameters
 
 # %% [markdown] tags=["minutes-14", "short-11"]
@@ -222,9 +223,9 @@ figures.grouped(
 
 # %%
 def on_card(batch_size, steps=8):
-    network = models.GPT(GPT2).to("cuda")
+    network = models.GPT(ON_CARD).to("cuda")
     adamw, scaler = torch.optim.AdamW(network.parameters()), torch.amp.GradScaler()
-    ids = torch.zeros(batch_size, GPT2.block_size, dtype=torch.long, device="cuda")
+    ids = torch.zeros(batch_size, ON_CARD.block_size, dtype=torch.long, device="cuda")
     for step in range(steps + 1):
         if step == 3:  # the first ones warm up, and the scaler finds its factor
             torch.cuda.reset_peak_memory_stats()

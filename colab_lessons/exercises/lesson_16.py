@@ -33,7 +33,7 @@ def caches(answer: Mapping[str, Any]) -> str:
 
 @exercise(
     "16.compute_bound",
-    hint="With b users: 2 × weights × b FLOP, 2 × weights + b × cache bytes. When do the two take the same time?",
+    hint="b users: 2 × weights × b FLOP, 2 × weights + b × cache bytes. When do both take the same time?",
 )
 def compute_bound(answer: Callable) -> str:
     """From how many users on a decode step is compute-bound; infinity where it never is."""
