@@ -96,9 +96,10 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
         r'(?m)^(Repository = )".*"$', lambda m: f'{m[1]}"{url}"', project.read_text("utf-8")
     )
     own = re.sub(r'(?m)^(branch = )"[^"]*"', lambda m: f'{m[1]}"{branch}"', own)
-    citation = course.root / "CITATION.cff"
-    if citation.exists():
-        texts[citation] = citation.read_text("utf-8").replace(old.url, url)
+    own = own.replace(f"{old.url}/", f"{url}/")  # issues and changelog
+    for citation in (course.root / "CITATION.cff", course.root / "codemeta.json"):
+        if citation.exists():
+            texts[citation] = citation.read_text("utf-8").replace(old.url, url)
     conda = course.root / "environment.yml"
     if conda.exists():
         name = f"name: {url.rpartition('/')[2]}"
