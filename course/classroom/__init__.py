@@ -1,4 +1,4 @@
-"""What a teacher takes into the room: slides, hand-outs, and a page on what the class handed in."""
+"""What a teacher takes into the room: slides, handouts, and a page on what the class handed in."""
 
 from __future__ import annotations
 

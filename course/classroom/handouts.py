@@ -1,4 +1,4 @@
-"""Hand-outs: notebooks without answers, a sheet to predict on, solutions."""
+"""Handouts: notebooks without answers, a sheet to predict on, solutions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TELLING = 25  # letters from which a judge's words say something without what i
 
 @dataclass(frozen=True)
 class Place:
-    """Where hand-outs will lie on GitHub, so that their badges open them."""
+    """Where handouts will lie on GitHub, so that their badges open them."""
 
     slug: str
     branch: str
@@ -54,7 +54,7 @@ class Place:
         return cls(f"{owner}/{name.removesuffix('.git')}", branch, "/".join(folders))
 
     def colab_url(self, lesson: Lesson, short: bool = False) -> str:
-        """The address that opens a lesson's hand-out in Colab; `short` is the one for 45 minutes, if any."""
+        """The address that opens a lesson's handout in Colab; `short` is the one for 45 minutes, if any."""
         path = quote(f"{self.branch}/{self.folder}/{_name(lesson, short)}.ipynb")
         return f"{COLAB}/github/{self.slug}/blob/{path}"
 
@@ -62,7 +62,7 @@ class Place:
 def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path) -> list[Path]:
     """Write what students, a learning platform, nbgrader and the teacher get into `folder`.
 
-    Raises `CourseError` where a hand-out would still hold a solution.
+    Raises `CourseError` where a handout would still hold a solution.
     """
     written: list[Path] = []
     bundled: list[Path] = []
@@ -72,7 +72,7 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
             given = for_students(course, lesson, short)
             text = assemble.dumps(relink(course, lessons, given, place, short))
             if left := left_over(course, lesson, text):
-                raise CourseError(f"{lesson.slug}: a hand-out still holds a solution: {left[0]!r}.")
+                raise CourseError(f"{lesson.slug}: a handout still holds a solution: {left[0]!r}.")
             path = folder / "students" / f"{_name(lesson, short)}.ipynb"
             bundled.append(_files.write(path, text))
         sheet = prediction_sheet(course, lesson)
@@ -161,7 +161,7 @@ def relink(
     place: Place,
     short: bool = False,
 ) -> NotebookNode:
-    """Return a notebook whose badge and ways on lead to hand-outs of the `lessons`.
+    """Return a notebook whose badge and ways on lead to handouts of the `lessons`.
 
     Ways to other lessons go: those have their solutions in them.
     """

@@ -15,8 +15,9 @@ import jupytext
 import colab_doctor
 from colab_helpers import _files
 from course import npm
+from course.classroom import handouts
 from course.config import Course, CourseError
-from course.site import browser_python, lesson_pages, problems, staging
+from course.site import browser_python, lesson_pages, metadata, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6
@@ -45,6 +46,11 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
         text = jupytext.writes(lesson_pages.page(course, lesson), fmt="md")
         _files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
     (html / "llms-full.txt").unlink(missing_ok=True)  # it would have the pictures
+    _add_handouts(course, html / "handouts", folder / "class")
+    _files.write(html / "sitemap.xml", metadata.sitemap(course, html))
+    data = f'<script type="application/ld+json">{metadata.course_data(course)}</script></head>'
+    index = (html / "index.html").read_text("utf-8")
+    _files.write(html / "index.html", index.replace("</head>", data, 1))
     _files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
     _files.write(html / "problems.json", problems.as_json(course.repository.site))
     _files.write(html / "_static" / "addresses.json", _addresses())
@@ -83,12 +89,27 @@ def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> Non
     done = subprocess.run(
         [*command, str(source), str(html)],
         cwd=course.root,
-        env={**os.environ, "PYTHONPATH": str(course.root)},
+        env={**os.environ, "PYTHONPATH": str(course.root), "EDITED": _edited(course)},
         capture_output=True,
         text=True,
     )
     if done.returncode:
         raise CourseError(f"Sphinx could not build the site:\n{done.stderr.strip()[-4000:]}")
+
+
+def _add_handouts(course: Course, folder: Path, scratch: Path) -> None:
+    """Put the notebooks that students get into `folder`, for download."""
+    folder.mkdir(parents=True)
+    for path in handouts.write(course, course.lessons, handouts.Place.parse(course, ""), scratch):
+        if path.parent.name == "students" and path.suffix == ".ipynb":
+            shutil.copy(path, folder)
+
+
+def _edited(course: Course) -> str:
+    """Where to edit each page, as JSON; "" is for pages that are made from tables."""
+    there = f"{course.repository.url}/edit/{course.repository.branch}/"
+    pages = {page: there + file for page, file in staging.sources(course).items()}
+    return json.dumps({**pages, "": course.repository.url})
 
 
 def _addresses() -> str:

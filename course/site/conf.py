@@ -1,5 +1,7 @@
 """Settings of Sphinx. What depends on the course's address is handed in by `building`."""
 
+import json
+import os
 from pathlib import Path
 
 project = "Accelerators in Colab, measured"
@@ -50,13 +52,13 @@ html_theme_options = {
     "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher", "navbar-icon-links"],
     "secondary_sidebar_items": {
-        "**": ["page-toc"],
+        "**": ["page-toc", "edit-this-page"],
         "index": [],
         "explain": [],
         "fits": [],
         "chips": [],
     },
-    "use_edit_page_button": False,
+    "use_edit_page_button": True,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
@@ -67,10 +69,14 @@ html_theme_options = {
 # Pages with no others beside them have no column for such.
 _ALONE = (
     "index explain fits chips search genindex own glossary frameworks doctor planner facts published "
-    "machines slow further cite fork contributing changelog"
+    "machines slow further cite owner fork contributing changelog"
 )
 html_sidebars: dict[str, list[str]] = {name: [] for name in _ALONE.split()}
-html_context = {"default_mode": "auto"}
+html_context = {
+    "default_mode": "auto",
+    "edit_page_url_template": "{{ edited.get(file_name) or edited.get('') }}",
+    "edited": json.loads(os.environ.get("EDITED", "{}")),
+}
 html_favicon = "static/favicon.svg"
 
 ogp_social_cards = {"enable": False}

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from colab_helpers import _files
 from colab_lessons import scoreboard
+from course.classroom import handouts
 from course.config import Course, CourseError
 from course.site import chips, glossary, lesson_pages, problems, table_pages
 from course.write import assemble
@@ -41,6 +42,13 @@ def stage(course: Course, folder: Path) -> Path:
     for name, inches in {"wide": (7.6, 3.4), "phone": (4.2, 3.6)}.items():
         _files.write(folder / "images" / f"job-{name}.png", scoreboard.picture(inches).png)
     return folder
+
+
+def sources(course: Course) -> dict[str, str]:
+    """Return the file that somebody edits, from the repository's top, of each page that has one."""
+    own = {page: f"course/site/pages/{page}" for page in _own(course)}
+    lessons = {f"lessons/{le.slug}.ipynb": f"lessons/{le.slug}.py" for le in course.lessons}
+    return own | _pages(course) | lessons
 
 
 def _own(course: Course) -> dict[str, str]:
@@ -80,9 +88,25 @@ def _pages(course: Course) -> dict[str, str]:
 def _below(course: Course) -> dict[str, str]:
     """What the site adds to pages that the repository has too: what hangs below them."""
     return {
-        "teaching/index.md": toctree(lesson.slug for lesson in course.lessons),
+        "teaching/index.md": _downloads(course) + toctree(le.slug for le in course.lessons),
         "own.md": "\nEvery function: [the helper, module by module](api/index.md).\n",
     }
+
+
+def _downloads(course: Course) -> str:
+    """The section that links each lesson's handouts, which `building` puts on the site."""
+    there = f"{course.repository.site}handouts/"
+    lines = [
+        "\n## Handouts to download\n",
+        "Notebooks without solutions; in Colab, *File > Upload notebook* opens them. `make class` makes some",
+        "whose badge opens them from your own repository.\n",
+    ]
+    for lesson in course.lessons:
+        short = {"for 45 minutes": f"{lesson.slug}-45"} if handouts.has_short_cut(lesson) else {}
+        names = {"handout": lesson.slug, **short}
+        links = ", ".join(f"[{what}]({there}{name}.ipynb)" for what, name in names.items())
+        lines.append(f"- {lesson.number:02d} {lesson.title}: {links}")
+    return "\n".join([*lines, ""])
 
 
 def toctree(pages: Iterable[str]) -> str:

@@ -1,1 +1,1 @@
-"""Slides, hand-outs, and what a class hands in."""
+"""Slides, handouts, and what a class hands in."""
