@@ -98,9 +98,6 @@ class Rates:
         bytes_accessed: float = 0,
         launches: int = 0,
         dtype: str = "fp32",
-        upload: float = 0,
-        download: float = 0,
-        pinned: bool = True,
     ) -> Seconds:
         """Return how long the work should take.
 
@@ -109,9 +106,6 @@ class Rates:
             bytes_accessed: Bytes to and from the chip's own memory.
             launches: Kernels that are launched.
             dtype: The number format of the operations, such as "fp32" or "bf16".
-            upload: Bytes from the host to the chip.
-            download: Bytes from the chip to the host.
-            pinned: Whether the host's memory is pinned.
 
         Returns:
             A range in seconds. The low end is the largest of these parts, as if all overlapped, and the high
@@ -123,8 +117,7 @@ class Rates:
         >>> print(rates("T4").seconds(flops=2 * 2048**3, launches=1))
         4.12 ms to 4.14 ms (estimate, not checked on a card)
         """
-        up = "upload" if pinned else "upload-pageable"
-        amounts = {dtype: flops, "memory": bytes_accessed, up: upload, "download": download}
+        amounts = {dtype: flops, "memory": bytes_accessed}
         used = {quantity: amount for quantity, amount in amounts.items() if amount}
         least = [amount / self[quantity].high for quantity, amount in used.items()]
         most = [amount / self[quantity].low for quantity, amount in used.items()]

@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (colab_helpers, colab_doctor, colab_lessons, course)
 #: They are filled while something runs.
 GROWING = {
-    "colab_helpers.runtime.log_noise.LogNoise",
     "course.run.lessons.Ran",
     "colab_helpers.memory.allocator.Block",
     "colab_helpers.memory.allocator.Count",

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter
 
 from colab_helpers.figures.style import (
     COLORS,
@@ -90,7 +89,7 @@ def bars(
         _marks(axes, marks or {})
         if unit == "s" and log:
             time_ticks(axes)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         if not log:
             axes.locator_params(axis="x", nbins=5)  # more would run into each other
         axes.grid(axis="y", visible=False)

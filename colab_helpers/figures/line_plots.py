@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter
 
 from colab_helpers.figures.style import (
     DASHES,
@@ -58,7 +58,7 @@ def lines(
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
             if unit:
                 axis.set_major_formatter(
-                    FuncFormatter(lambda value, _, unit=unit: with_unit(value, unit, short=True))
+                    lambda value, _, unit=unit: with_unit(value, unit, short=True)
                 )
         low, high = axes.get_ylim()
         if units[1] and (log or log_y) and high < 100 * low:  # powers of ten alone would be too few

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.ticker import FuncFormatter
-
 from colab_helpers import _units
 from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish, with_unit
 
@@ -30,7 +28,7 @@ def timeline(
         axes.set(title=title, xlabel="allocations and releases, in order", ylim=(0, top))
         axes.set_xlim(0, len(live))
         axes.set_ylabel("bytes alive")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, "B", short=True)))
+        axes.yaxis.set_major_formatter(lambda v, _: with_unit(v, "B", short=True))
         phases = ", ".join(name for _, name in marks)
         peak = _units.quantity(max(live), "B")
         return finish(figure, f"Memory over time. {title}. Phases: {phases}. Peak {peak}.")

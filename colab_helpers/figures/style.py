@@ -91,12 +91,12 @@ class Picture:
 
 @contextmanager
 def canvas(
-    width: float = 7.2, height: float = 4.0, columns: int = 1, rows: int = 1
+    width: float = 7.2, height: float = 4.0, columns: int = 1, rows: int = 1, title: str = ""
 ) -> Iterator[Any]:
     """Give a figure and its axes in the course's style; sizes in inches.
 
     `width` and `height` are of the whole figure; with `columns` or `rows` above 1 there is an array of
-    axes.
+    axes. `title` stands at the left, above all of them.
 
     >>> with canvas(3, 2) as (figure, axes):
     ...     _ = axes.plot([1, 2], [3, 4])
@@ -107,6 +107,8 @@ def canvas(
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns)
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         yield figure, axes
 
 

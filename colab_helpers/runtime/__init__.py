@@ -14,7 +14,7 @@ from colab_helpers.runtime.description import (
     describe,
     hides_gpus,
 )
-from colab_helpers.runtime.log_noise import LogNoise, capture_stderr
+from colab_helpers.runtime.log_noise import capture_stderr
 from colab_helpers.runtime.machine_probe import DRIVE, WATCHED_PACKAGES, Probe, probe
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "PLATFORM_NAMES",
     "TPU_PCI_DEVICES",
     "WATCHED_PACKAGES",
-    "LogNoise",
     "Probe",
     "Runtime",
     "capture_stderr",

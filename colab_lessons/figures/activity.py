@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.ticker import FuncFormatter
-
 from colab_helpers.figures.style import Picture, canvas, finish, look, short_seconds
 
 Span = tuple[float, float, str]
@@ -21,7 +19,7 @@ def activity(lanes: Mapping[str, Mapping[str, Sequence[Span]]], *, title: str) -
     rows = [(name, side, spans) for name, sides in lanes.items() for side, spans in sides.items()]
     kinds = list(dict.fromkeys(what for _, _, spans in rows for _, _, what in spans))
     height = 0.42 if len(rows) <= 8 else 0.27
-    with canvas(8.4, 1.1 + height * len(rows)) as (figure, axes):
+    with canvas(8.4, 1.1 + height * len(rows), title=title) as (figure, axes):
         for i, (_, _, spans) in enumerate(rows):
             for what in kinds:
                 bars = [(start, end - start) for start, end, kind in spans if kind == what]
@@ -37,9 +35,8 @@ def activity(lanes: Mapping[str, Mapping[str, Sequence[Span]]], *, title: str) -
             range(len(rows)), [f"{name}: {side}".removesuffix(": ") for name, side, _ in rows]
         )
         axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), xlabel="time")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
+        axes.xaxis.set_major_formatter(lambda value, _: short_seconds(value))
         axes.grid(axis="y", visible=False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         axes.legend(handles.values(), handles, loc="center left", bbox_to_anchor=(1.0, 0.5))
         described = "; ".join(f"{name}, {side}: {_busy(spans)}" for name, side, spans in rows)

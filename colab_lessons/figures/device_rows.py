@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from colab_helpers.figures.style import COLORS, Picture, canvas, finish, short_seconds
 
@@ -21,7 +21,7 @@ def device_rows(
         seconds: Duration of the step.
         title: What is shown.
     """
-    with canvas(8.4, 1.1 + 0.36 * len(rows)) as (figure, axes):
+    with canvas(8.4, 1.1 + 0.36 * len(rows), title=title) as (figure, axes):
         for place, spans in enumerate(rows.values()):
             blocks = [(at, max(took, seconds * _THINNEST)) for at, took in spans]
             axes.broken_barh(
@@ -30,8 +30,7 @@ def device_rows(
         axes.set_yticks(range(len(rows)), rows)
         axes.xaxis.set_major_locator(MaxNLocator(8))
         axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, seconds), xlabel="time")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
+        axes.xaxis.set_major_formatter(lambda value, _: short_seconds(value))
         axes.grid(axis="y", visible=False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         counts = ", ".join(f"{name}: {len(spans):,} events" for name, spans in rows.items())
         return finish(figure, f"Events over {short_seconds(seconds)}. {title}. {counts}.")

@@ -20,7 +20,10 @@ def systolic(rows: np.ndarray, weights: np.ndarray, *, title: str) -> Picture:
     """
     side, count = len(weights), len(rows)
     steps = count + 2 * side - 2
-    with canvas(8.4, 0.6 + 8.4 / steps * (side + 1.7) / (side + 0.8)) as (figure, axes):
+    with canvas(8.4, 0.6 + 8.4 / steps * (side + 1.7) / (side + 0.8), title=title) as (
+        figure,
+        axes,
+    ):
         busy = []
         for step in range(steps):
             left = step * (side + 0.8)
@@ -40,7 +43,6 @@ def systolic(rows: np.ndarray, weights: np.ndarray, *, title: str) -> Picture:
         axes.set(xlim=(-0.1, steps * (side + 0.8) - 0.7), ylim=(side + 0.9, -0.8))
         axes.set_aspect("equal")
         axes.axis("off")
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         field = f"An array of {side} × {side} multipliers in {steps} steps, {count} rows of data"
         return finish(
             figure, f"{field}. {title}. At work in each step: {', '.join(map(str, busy))}."
@@ -73,7 +75,10 @@ def ring(seen: np.ndarray, *, title: str) -> Picture:
     is filled. `title` holds the finding.
     """
     workers, frames, parts = seen.shape
-    with canvas(8.4, 0.9 + 8.4 / frames * (workers + 1) / (parts + 0.8)) as (figure, axes):
+    with canvas(8.4, 0.9 + 8.4 / frames * (workers + 1) / (parts + 0.8), title=title) as (
+        figure,
+        axes,
+    ):
         for frame in range(frames):
             left = frame * (parts + 0.8)
             name = f"step {frame}" if frame else "at first"
@@ -87,7 +92,6 @@ def ring(seen: np.ndarray, *, title: str) -> Picture:
         axes.set(xlim=(-2.6, frames * (parts + 0.8) - 0.7), ylim=(workers + 0.2, -0.9))
         axes.set_aspect("equal")
         axes.axis("off")
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         complete = ", ".join(str(int((seen[:, k] == workers).sum())) for k in range(frames))
         field = f"{workers} workers with {parts} parts each, in {frames - 1} steps"
         return finish(figure, f"{field}. {title}. Complete parts after each step: {complete}.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from matplotlib.ticker import FuncFormatter
-
 from colab_helpers.figures.bars import HOLLOW, fit_numbers
 from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, look, with_unit
 
@@ -24,7 +22,10 @@ def grouped(
     """
     names, series = list(values), list(next(iter(values.values())))
     height = 0.8 / len(series)
-    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6)) as (figure, axes):
+    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6), title=title) as (
+        figure,
+        axes,
+    ):
         numbers = {}
         for j, kind in enumerate(series):
             fill = HOLLOW if kind in hollow else {"color": look(j)["color"]}
@@ -37,11 +38,10 @@ def grouped(
         top = max(max(row.values()) for row in values.values())
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), xlim=(0, top * 1.25), ylim=(len(names) - 0.45, -0.55))
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
         axes.legend(ncols=len(series), **above)
         axes.locator_params(axis="x", nbins=5)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         fit_numbers(numbers, figure, axes)
         axes.grid(axis="y", visible=False)
         readings = "; ".join(

@@ -30,7 +30,7 @@ def writers(watched: Watched, *, title: str) -> Picture:
     blocks = sorted({access.block for access in [*watched.writes, *watched.outside]})
     height = max([rows, *(row + 1 for row, _ in lost)])
     width = max([columns, *(column + 1 for _, column in lost)])
-    with canvas(8.4, 0.8 + 0.34 * height) as (figure, axes):
+    with canvas(8.4, 0.8 + 0.34 * height, title=title) as (figure, axes):
         for row in range(rows):
             for column in range(columns):
                 made = written.get((row, column), [])
@@ -41,7 +41,6 @@ def writers(watched: Watched, *, title: str) -> Picture:
             _cell(axes, row, column, _name(access), "none", edge=_WRONG)
         axes.set(xlim=(-0.1, width + 0.1), ylim=(height + 0.1, -0.1), aspect="equal", anchor="W")
         axes.axis("off")
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         once = sum(len(made) == 1 for made in written.values())
         return finish(
             figure,
@@ -71,7 +70,10 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
     upper left corner is shown. `book` is "reads" or "writes"; `title` holds the finding.
     """
     said = []
-    with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels)) as (figure, axes):
+    with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels), title=title) as (
+        figure,
+        axes,
+    ):
         for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
             group = next(iter(together(getattr(watched, book))), [])
             touched = {watched.sector(access.cell) for access in group}
@@ -95,7 +97,6 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
             axis.grid(visible=False)
             numbers = len({access.cell for access in group})
             said.append(f"{name}: {numbers} numbers in {len(touched)} sectors")
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         return finish(figure, f"Memory of {len(panels)} arrays. {title}. {'; '.join(said)}.")
 
 

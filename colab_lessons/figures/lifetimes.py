@@ -15,7 +15,7 @@ def lifetimes(
     At 0 there's a line called `mark`. Who lived until about `end` was still alive when nobody looked any
     more; the others get a cross. `title` holds the finding.
     """
-    with canvas(8.4, 0.42 * len(lived) + 1.3) as (figure, axes):
+    with canvas(8.4, 0.42 * len(lived) + 1.3, title=title) as (figure, axes):
         said = []
         for y, (name, (start, last)) in enumerate(lived.items()):
             alive = last > 0.75 * end
@@ -31,5 +31,4 @@ def lifetimes(
         earliest = min(start for start, _ in lived.values())
         axes.set(xlabel="seconds", xlim=(1.2 * earliest, 1.35 * end), ylim=(len(lived) - 0.4, -0.9))
         axes.grid(axis="y", visible=False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         return finish(figure, f"Lifetimes around the moment: {mark}. {title}. {'; '.join(said)}.")

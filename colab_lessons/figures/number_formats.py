@@ -19,7 +19,7 @@ def bit_layout(
     `rows` has one number a row, `notes` (same keys) what stands beside its name; `title` holds the
     finding.
     """
-    with canvas(8.4, 0.9 + 0.42 * len(rows)) as (figure, axes):
+    with canvas(8.4, 0.9 + 0.42 * len(rows), title=title) as (figure, axes):
         for y, parts in enumerate(rows.values()):
             x = 0
             for (label, color), bits in zip(_PARTS, parts, strict=True):
@@ -41,7 +41,6 @@ def bit_layout(
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.legend(loc="lower right", ncols=1)
         said = "; ".join(f"{name} {' '.join(parts)}" for name, parts in rows.items())
         return finish(figure, f"Bits of numbers: sign, exponent, mantissa. {title}. {said}.")

@@ -27,7 +27,7 @@ def panels(
     or is no number, is drawn at the top. `line` is a level across all panels, and its name. `title` holds
     the finding.
     """
-    with canvas(8.4, 3.6, columns=len(values)) as (figure, axes):
+    with canvas(8.4, 3.6, columns=len(values), title=title) as (figure, axes):
         axes = np.atleast_1d(axes)
         for axis, (name, kinds) in zip(axes, values.items(), strict=True):
             for i, (kind, runs) in enumerate(kinds.items()):
@@ -45,7 +45,6 @@ def panels(
             axis.set_yticklabels([])
         axes[0].set_ylabel(ylabel)
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         said = "; ".join(
             f"{name}, {kind}: "
             + ", ".join(

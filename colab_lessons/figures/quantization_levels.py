@@ -16,7 +16,7 @@ def quantization_levels(
 
     `kinds` maps a name to its levels. `title` holds the finding, `xlabel` says what the values are.
     """
-    with canvas(8.4, 3.4) as (figure, axes):
+    with canvas(8.4, 3.4, title=title) as (figure, axes):
         heights, _, _ = axes.hist(values, bins=81, range=(-1, 1), color=INK, alpha=0.3)
         step = 0.16 * max(heights)
         for i, (name, ticks) in enumerate(kinds.items()):
@@ -27,7 +27,6 @@ def quantization_levels(
         axes.set(xlim=(-1.02, 1.02), ylim=(-(len(kinds) + 0.4) * step, None), xlabel=xlabel)
         axes.set_yticks([])
         axes.grid(visible=False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         middle = np.mean(np.abs(values) < 0.5)
         said = "; ".join(
             f"{name}: {len(ticks)} levels, {sum(abs(t) < 0.5 for t in ticks)} of them within a half"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -68,7 +68,7 @@ def race(
                 xytext=(4, 0), textcoords="offset points", fontsize=9, color="#9b3f75",
             )  # fmt: skip
         _ticks(axes, sizes)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_seconds(value)))
+        axes.yaxis.set_major_formatter(lambda value, _: short_seconds(value))
         return finish(figure, _race_alt(title, sizes, curves, bands or {}))
 
 
@@ -110,7 +110,7 @@ def contenders(
         axes.set(xlabel=xlabel, ylim=(len(rows) - 0.5, -0.5), title=title)
         if unit == "s":
             time_ticks(axes)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(axis="y", visible=False)
         said = "; ".join(
@@ -139,7 +139,7 @@ def _ticks(axes: Axes, sizes: Sequence[float]) -> None:
     """The sizes themselves, or powers of ten where they are those."""
     powers = [size for size in sizes if math.log10(size).is_integer()]
     if len(powers) > 2:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_xticks([size for size in powers if round(math.log10(size)) % 2 == 0 or size < 10])
         axes.xaxis.set_minor_locator(NullLocator())
         return

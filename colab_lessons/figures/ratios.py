@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import (
@@ -42,7 +41,7 @@ def ratios(
     `xlabel` says of what the ratios are; `title` holds the finding.
     """
     series = list(dict.fromkeys(kind for row in values.values() for kind in row))
-    with canvas(8.4, 1.3 + 0.5 * len(values)) as (figure, axes):
+    with canvas(8.4, 1.3 + 0.5 * len(values), title=title) as (figure, axes):
         axes.axvline(1, color=INK, lw=1.2)
         for y, (name, row) in enumerate(values.items()):
             for kind, ratio in row.items():
@@ -59,10 +58,9 @@ def ratios(
         axes.set(xlabel=xlabel, ylim=(len(values) - 0.45, -0.95))
         axes.set_xlim(min(low, 1) / 1.6, max(high, 1) * 1.9)
         axes.set_yticks(range(len(values)), list(values))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _units.times(v)))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda v, _: ""))
+        axes.xaxis.set_major_formatter(lambda v, _: _units.times(v))
+        axes.xaxis.set_minor_formatter(lambda v, _: "")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         readings = "; ".join(
             f"{name}: " + ", ".join(f"{kind} {_units.times(v)}" for kind, v in row.items())
             for name, row in values.items()

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import GRAY, INK, Picture, canvas, finish, look, with_unit
@@ -65,10 +64,8 @@ def roofline(
                 text, (at, 1), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
                 textcoords="offset points", fontsize=8.5, color=INK, va="bottom", linespacing=1.0,
             )  # fmt: skip
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: with_unit(value, "FLOP/s", short=True))
-        )
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_formatter(lambda value, _: with_unit(value, "FLOP/s", short=True))
         return finish(figure, _alt(title, machines, dashed or {}, points, names or {}, marks or {}))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from colab_helpers import _units
 from colab_helpers.figures.style import INK, Picture, canvas, finish, look, with_unit
@@ -38,7 +37,7 @@ def stacked(
         axes.set(title=title, xlabel="allocations and releases, in order", ylim=(0, high))
         axes.set_xlim(0, len(whole))
         axes.set_ylabel("bytes alive")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, "B", short=True)))
+        axes.yaxis.set_major_formatter(lambda v, _: with_unit(v, "B", short=True))
         handles, names = axes.get_legend_handles_labels()
         axes.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
         at = int(whole.argmax())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matplotlib.ticker import FuncFormatter
-
 from colab_helpers.figures.style import INK, Picture, axis_unit, canvas, finish, look, with_unit
 
 _HATCHES = ("", "//", "..", "xx", "\\\\")
@@ -25,7 +23,7 @@ def parts(
     """
     names, kinds = list(values), list(next(iter(values.values())))
     sums = {name: sum(row.values()) for name, row in values.items()}
-    with canvas(8.4, 0.42 * len(names) + 1.5) as (figure, axes):
+    with canvas(8.4, 0.42 * len(names) + 1.5, title=title) as (figure, axes):
         left = [0.0] * len(names)
         for i, kind in enumerate(kinds):
             widths = [values[name][kind] for name in names]
@@ -42,9 +40,8 @@ def parts(
         axes.set_yticks(range(len(names)), names)
         top = max(*sums.values(), *(marks or {}).values())
         axes.set(xlabel=axis_unit(unit), xlim=(0, 1.16 * top), ylim=(len(names) - 0.45, -0.8))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, unit, short=True)))
+        axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         axes.grid(axis="y", visible=False)
-        figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.legend(ncols=len(kinds), loc="upper center", bbox_to_anchor=(0.4, -0.22))
         readings = "; ".join(
             f"{name} {with_unit(sums[name], unit)}: "

@@ -39,9 +39,11 @@ def test_bits_give_the_number_back(entry, value):
     ("capability", "native"),
     [
         ("3.7", {"fp32"}),
+        ("6.1", {"fp32"}),
         ("7.0", {"fp32", "fp16"}),
         ("7.5", {"fp32", "fp16"}),
         ("8.0", {"fp32", "fp16", "bf16", "tf32"}),
+        ("8.6", {"fp32", "fp16", "bf16", "tf32"}),
         ("8.9", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
         ("9.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
         ("12.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
@@ -101,20 +103,3 @@ def test_autocast_is_recorded_op_by_op():
     by_name = {operation.name: operation for operation in seen}
     assert by_name["addmm"].gives == ("bfloat16",)
     assert "_to_copy" in by_name
-
-
-@pytest.mark.parametrize(
-    ("capability", "native"),
-    [
-        ("6.1", {"fp32"}),
-        ("7.0", {"fp32", "fp16"}),
-        ("7.5", {"fp32", "fp16"}),
-        ("8.0", {"fp32", "fp16", "bf16", "tf32"}),
-        ("8.6", {"fp32", "fp16", "bf16", "tf32"}),
-        ("8.9", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
-        ("12.0", {"fp32", "fp16", "bf16", "tf32", "fp8"}),
-    ],
-)
-def test_what_is_native_from_which_capability_on(capability, native):
-    device = hardware.Device("GPU", "x", "NVML", capability=capability)
-    assert {name for name, how in precision.support(device).items() if how == "native"} == native

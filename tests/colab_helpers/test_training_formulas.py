@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import hardware
-from colab_helpers.formulas import training as transformer
+from colab_helpers.formulas import training
 from colab_helpers.formulas.training import Transformer
 from colab_helpers.plan import trace_step
 from colab_lessons import models
@@ -55,9 +55,7 @@ def traced(sizes):
 def some(count, seed):
     """Networks of all shapes: which moment is the worst differs among them."""
     dice = random.Random(seed)
-    ways = itertools.cycle(
-        itertools.product(transformer.FORMATS, transformer.OPTIMIZERS, (False, True))
-    )
+    ways = itertools.cycle(itertools.product(training.FORMATS, training.OPTIMIZERS, (False, True)))
     for way in itertools.islice(ways, count):
         heads = dice.choice([2, 4, 8])
         yield Transformer(
@@ -79,7 +77,7 @@ def test_formulas_say_what_a_trace_counts(sizes):
     assert parts["gradients"] == footprint.gradients
     assert parts["optimizer state"] == pytest.approx(footprint.optimizer_state, rel=1e-3, abs=999)
     assert parts["activations"] == pytest.approx(footprint.activations, rel=0.02)
-    assert sizes.peak == pytest.approx(footprint.peak, rel=transformer.MOST_OFF)
+    assert sizes.peak == pytest.approx(footprint.peak, rel=training.MOST_OFF)
 
 
 def test_what_is_alive_adds_up_to_the_peak():
@@ -103,11 +101,11 @@ def test_computing_again_is_counted():
 def test_ways_to_fit_do_fit_and_none_is_needed_where_it_fits(key):
     chip = hardware.catalog()[key]
     for sizes in (GPT2, dataclasses.replace(GPT2, batch_size=40), XL):
-        fits = transformer.takes(sizes, chip) <= (1 - transformer.SPARE) * chip.usable_memory
-        ways = transformer.ways_to_fit(sizes, chip)
+        fits = training.takes(sizes, chip) <= (1 - training.SPARE) * chip.usable_memory
+        ways = training.ways_to_fit(sizes, chip)
         assert not (fits and ways)
         for way in ways:
-            assert transformer.takes(way, chip) <= (1 - transformer.SPARE) * chip.usable_memory
+            assert training.takes(way, chip) <= (1 - training.SPARE) * chip.usable_memory
             assert way.number_format == sizes.number_format and way.n_layer == sizes.n_layer
 
 
@@ -126,7 +124,7 @@ def test_more_never_takes_less():
 
 
 def test_rooms_are_told_for_every_machine_with_an_accelerator():
-    rooms = {fit.chip.key: fit for fit in transformer.fits(XL)}
+    rooms = {fit.chip.key: fit for fit in training.fits(XL)}
     assert rooms["T4"].verdict == "does not fit" and rooms["T4"].batch_size == 0
     assert rooms["H100"].verdict == "fits" and rooms["H100"].batch_size >= XL.batch_size
     assert "no bf16" in rooms["T4"].note and "compiler" in rooms["v5e"].note
@@ -134,21 +132,19 @@ def test_rooms_are_told_for_every_machine_with_an_accelerator():
 
 def test_the_largest_batch_is_the_largest():
     t4 = hardware.catalog()["T4"]
-    rows = transformer.largest_batch(GPT2, t4)
+    rows = training.largest_batch(GPT2, t4)
     left = [
-        transformer.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.usable_memory
+        training.takes(dataclasses.replace(GPT2, batch_size=n), t4) / t4.usable_memory
         for n in (rows, rows + 1)
     ]
-    assert left[0] <= 1 - transformer.SPARE < left[1]
+    assert left[0] <= 1 - training.SPARE < left[1]
 
 
 def test_nearly_full_is_tight():
     t4 = hardware.catalog()["T4"]
-    rows = transformer.largest_batch(GPT2, t4) + 1
+    rows = training.largest_batch(GPT2, t4) + 1
     fit = next(
-        fit
-        for fit in transformer.fits(dataclasses.replace(GPT2, batch_size=rows))
-        if fit.chip is t4
+        fit for fit in training.fits(dataclasses.replace(GPT2, batch_size=rows)) if fit.chip is t4
     )
     assert fit.verdict == "tight"
 

@@ -10,15 +10,6 @@ def test_lessons_come_in_order(course):
         assert len(lesson.objectives) == 3 and lesson.minutes <= 90
 
 
-def test_addresses(toy_course):
-    lesson = toy_course.lessons[0]
-    assert toy_course.repository.archive == "https://github.com/somebody/toy/archive/main.zip"
-    assert toy_course.badge(lesson) == (
-        "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
-        "(https://colab.research.google.com/github/somebody/toy/blob/main/notebooks/01_toy.ipynb)"
-    )
-
-
 def test_the_address_of_the_repository_stands_once(course):
     """Everything else that names it is generated from pyproject.toml."""
     places = [*course.root.glob("colab_helpers/**/*.py"), *course.root.glob("course/**/*.py")]
