@@ -32,6 +32,7 @@ LENGTH = LENGTH or (0.1 if FAST else 1.0)  # of each training, as a part of its 
 SCALES = SCALES or ((0, 16) if FAST else (0, 8, 16))  # powers of two by which the loss is divided
 BATCHES = BATCHES or ((1, 4) if FAST else (1, 8))  # sequences, for the GPT
 LAYERS = LAYERS or (2 if FAST else 4)  # of the GPT on a CPU
+WHOLE = not FAST  # a GPU trains the job's own GPT
 
 # %% [markdown] tags=["minutes-6"]
 # ## Which 16 bits?
@@ -160,7 +161,7 @@ with torch.autocast(device.type, half):
 # training and which costs a little.
 
 # %%
-config = models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=LAYERS) if device.type == "cpu" else models.GPTConfig()
+config = models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=LAYERS) if device.type == "cpu" or not WHOLE else models.GPTConfig()
 model = models.GPT(config).to(device)
 adam = torch.optim.Adam(model.parameters())
 
