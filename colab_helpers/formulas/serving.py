@@ -36,7 +36,6 @@ _OTHER_KINDS = {
     "kv_lora_rank": "multi-head latent attention: its cache is compressed",
     "is_encoder_decoder": "an encoder and a decoder",
     "ssm_cfg": "a state-space model: it has no cache of keys and values",
-    "layer_types": "",  # looked at in `_refuse`
 }
 
 
@@ -257,7 +256,7 @@ def _refuse(config: Mapping[str, Any]) -> None:
     if not kind.startswith(_FAMILIES):
         raise ValueError(f"model_type is {kind}: known are {', '.join(_FAMILIES)}, and their kin.")
     for key, kind in _OTHER_KINDS.items():
-        if config.get(key) and kind:
+        if config.get(key):
             raise ValueError(f"{key} is {config[key]}: {kind}. These formulas don't describe that.")
     other = {*(config.get("layer_types") or ())} - {"full_attention"}
     if other or (config.get("sliding_window") and config.get("use_sliding_window", True)):

@@ -33,7 +33,7 @@ const termOf = (anchor) => anchor.replace("#term-", "").replaceAll("-", " ");
 
 function rank(page, title, anchor, score) {
   if (page.startsWith("problems/")) return anchor ? named(title.split(" > ").pop()) : score - 10;
-  if (page.startsWith("teaching/")) return score - 10;
+  if (page.startsWith("teaching/")) return score + (/^(handout|slide)s?$/.test(asked) ? 40 : -10); // these are for teachers
   if (page.startsWith("api/") && !/[._]/.test(asked)) return Math.min(score, 13); // a word, and no function's name
   if (page === "glossary" && anchor) return termOf(anchor).toLowerCase() === asked ? 20 : 12;
   if (!page.startsWith("lessons/")) return score;

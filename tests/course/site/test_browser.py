@@ -107,10 +107,6 @@ def test_a_phone_shows_it_without_scrolling_sideways(address, browser, name):
         ("profiler", "lessons/10_profile", "lessons/03_pytorch_on_gpu"),
         ("LoRA", "lessons/15_fine_tune", "lessons/06_memory_management"),
         ("quantization", "lessons/12_quantize", "problems/precision"),
-        ("KV cache", "lessons/16_serve", ""),
-        ("handout", "teaching/", ""),
-        ("finetuning", "glossary.html#term-fine-tuning", ""),
-        ("slides", "teaching/", ""),
         ("ridge", "glossary.html#term-ridge", "lessons/02_check_hardware"),
         ("DataLoader", "problems/processes.html#dataloader-worker", "lessons/"),
         ("mixed precision", "lessons/07_mixed_precision", ""),
@@ -280,6 +276,20 @@ def test_a_notebook_by_file_and_by_paste(doctors, tmp_path):
     by_paste = answered(page)
     assert all(seen in by_file and seen in by_paste for seen in wanted)
     assert page.locator("#doctor-said img, #doctor-said b").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "there"),
+    [("handout", "teaching/"), ("slides", "teaching/"), ("KV cache", "lessons/16_serve"),
+     ("finetuning", "glossary.html#term-fine-tuning")],
+)  # fmt: skip
+def test_search_finds_words_of_teachers_and_other_spellings(address, page, word, there):
+    page.goto(f"{address}search.html?q={word.replace(' ', '+')}")
+    link = page.locator("ul.search > li a")
+    link.first.wait_for(timeout=20_000)
+    page.wait_for_timeout(1000)
+    links = link.evaluate_all("all => all.slice(0, 3).map((one) => one.href)")
+    assert any(there in address for address in links), links
 
 
 @pytest.mark.parametrize("broken", ['{"cells": [', "[]", '{"cells": 3}', "\x00\x01"])

@@ -141,7 +141,7 @@ def test_search_engines_find_every_page_and_every_lesson(site):
 
 def test_edit_links_lead_to_files_and_downloads_are_there(site):
     edit = f"{COURSE.repository.url}/edit/{COURSE.repository.branch}/"
-    for page in ("planner.html", "teaching/index.html", "lessons/16_serve.html", "fits.html"):
+    for page in ("planner.html", "teaching/index.html", "lessons/16_serve.html"):
         text = (site / page).read_text("utf-8")
         [file] = re.findall(rf'href="{re.escape(edit)}([^"]*)"', text)
         assert (COURSE.root / file).is_file(), file
