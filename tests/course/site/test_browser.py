@@ -281,7 +281,7 @@ def test_a_notebook_by_file_and_by_paste(doctors, tmp_path):
 @pytest.mark.parametrize(
     ("word", "there"),
     [("handout", "teaching/"), ("slides", "teaching/"), ("KV cache", "lessons/16_serve"),
-     ("finetuning", "glossary.html#term-fine-tuning")],
+     ("finetuning", "glossary.html")],
 )  # fmt: skip
 def test_search_finds_words_of_teachers_and_other_spellings(address, page, word, there):
     page.goto(f"{address}search.html?q={word.replace(' ', '+')}")
