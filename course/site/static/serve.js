@@ -21,7 +21,8 @@ function field(name, words, input) {
 const options = (rows) => rows.map(([value, words]) => element("option", { value }, words));
 const count = (value, max) => element("input", { type: "number", min: 1, max, step: 1, required: "", value });
 const gb = (bytes) => `${(bytes / 1e9).toPrecision(3)} GB`;
-const range = ([low, high], scale = 1) => `${Number((low / scale).toPrecision(2))} to ${Number((high / scale).toPrecision(2))}`;
+const rounded = (value) => Number(value.toPrecision(2));
+const range = ([low, high], scale = 1) => [...new Set([rounded(low / scale), rounded(high / scale)])].join(" to ");
 
 function row(room) {
   const users = Math.max(1, room.users);
