@@ -90,7 +90,7 @@ def empty(users, place=device):  # a pair per block: keys and values, each (user
     shape = users, config.block_size, config.n_head, config.n_embd // config.n_head
     return [(torch.zeros(shape, device=place), torch.zeros(shape, device=place)) for _ in model.blocks]
 
-
+# %%
 @torch.no_grad()
 def forward(ids, positions, cache):  # ids and positions of the new characters: (users, new)
     x = model.tokens(ids) + model.positions(positions)  # (users, new, width)
@@ -276,7 +276,7 @@ def profiled(users):  # CPU time per step, in seconds
         spent[kind] += op.self_cpu_time_total / 10 / 1e6
     return spent
 
-
+# %%
 many = USERS[-2]
 parts = {users: profiled(users) for users in dict.fromkeys((1, USERS[len(USERS) // 2 - 1], many))}
 for users, spent in parts.items():
@@ -383,7 +383,7 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 # One stall remains: during a prefill, no one else gets a character. Servers split long prefills into chunks, and run each alongside a decode step
 # (*chunked prefill*).
 
-# %% [markdown] tags=["minutes-9"]
+# %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
@@ -556,7 +556,7 @@ fit = plan.serve(mine, "L4", context=8192, bits=4).most_users
 ### END SOLUTION
 exercises.check("16.mine", fit, config=mine)
 
-# %% [markdown] tags=["minutes-1"]
+# %% [markdown] tags=["minutes-1", "short-0"]
 # ## The scoreboard
 
 # %%

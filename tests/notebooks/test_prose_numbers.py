@@ -41,6 +41,7 @@ EXCEPTIONS = {
     ("08", "3.3 GB"): "16 × 1,024 × 50,257 × 4 bytes, as its sentence says",
     ("12", "15.6 GB"): "14.56 GiB in the other unit",
     ("14", "48 hours"): "given by the exercise",
+    ("15", "1.2 GB"): "2,048 × 151,936 × 4 bytes, as its sentence says",
     ("15", "131 GB"): "8 billion parameters at 16 bytes, and the activations",
 }
 
