@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from colab_helpers import chip_rates, dated_facts, published_results
+from colab_helpers.formulas.training import SPARE
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
 #: Bytes per weight of the linear layers, by bits; with 4 bits, 64 weights share a 16-bit scale.
 WEIGHT_BYTES = {16: 2.0, 8: 1.0, 4: (4 + 16 / 64) / 8}
 #: Kernels that a step launches per layer: fused by hand, and as `transformers` 5.15 writes Qwen3's.
 KERNELS_PER_LAYER = (12, 48)
-#: Part of a chip's memory to leave free for activations and fragmentation.
-SPARE = 0.1
+_ENDLESS = 2**62  # tokens: a configuration that says nothing of them
 _GIVEN = ("context", "users", "bits", "eager")
 #: Beginnings of `model_type` of which we know that attention and MLP are as in the formulas.
 _FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "gemma", "smollm", "olmo", "gpt2")
@@ -55,7 +55,7 @@ class ServedModel:
     vocabulary: int
     tied: bool
     mlp_matrices: int = 3
-    most_tokens: int = 0
+    most_tokens: int = _ENDLESS
 
     @property
     def linear_weights(self) -> int:
@@ -134,7 +134,8 @@ def serve(
 
     A decode step takes at least the longer of two times: reading the weights and caches, and 2 operations
     per weight and user (plus attention's). At most it takes their sum, plus a launch for each kernel of a
-    fused implementation. Source of the idea: Pope et al., "Efficiently Scaling Transformer Inference" (2022).
+    fused implementation, or with `eager` of `transformers`. Source of the idea: Pope et al., "Efficiently
+    Scaling Transformer Inference" (2022).
 
     Args:
         config: A `ServedModel`, a Hugging Face configuration, the path of a `config.json`, or a name that
@@ -161,31 +162,32 @@ def serve(
             raise ValueError(f"{name} is {size!r}: give a whole number from 1.")
     if bits not in WEIGHT_BYTES:
         raise ValueError(f"bits is {bits!r}: one of {', '.join(map(str, WEIGHT_BYTES))}.")
-    if sizes.most_tokens and context > sizes.most_tokens:
+    if context > sizes.most_tokens:
         raise ValueError(
             f"A context of {context:,} tokens: this model takes {sizes.most_tokens:,}."
         )
     rates, sheet = chip_rates.rates(chip), catalog()[chip]
     machine = dated_facts.machine_table().by_chip.get(chip)
-    table = 2 * sizes.vocabulary * sizes.width  # the embedding in 16 bits
+    output = sizes.vocabulary * sizes.width  # weights of the output layer, and of the embedding
     linear = WEIGHT_BYTES[bits] * sizes.linear_weights
-    weights = linear + (1 if sizes.tied else 2) * table
-    room = (1 - SPARE) * sheet.usable_memory - weights
-    room -= sum(one.on(sheet) for one in memory_overheads.overheads())
-    read = linear + table + users * sizes.cache_bytes(context)
-    step = _seconds(rates, read, users * _flops(sizes, context))
+    weights = linear + (1 if sizes.tied else 2) * 2 * output
+    read = linear + 2 * output  # bytes: of the embedding a step reads only its tokens' rows
+    cache = sizes.cache_bytes(context)
+    room = (1 - SPARE) * sheet.usable_memory - memory_overheads.total(sheet) - weights
+    step = _seconds(rates, read + users * cache, users * (_flops(sizes, context) + 2 * output))
     if sheet.kind == "GPU":
         step = _with_launches(step, sizes, rates["launch"], eager)
-    head = 2 * sizes.vocabulary * sizes.width  # the output layer, for the last token alone
-    whole = context * (_flops(sizes, context // 2) - head) + head
+    prefill = (
+        context * _flops(sizes, context // 2) + 2 * output
+    )  # its last token alone has an output
     return Serving(
         chip=sheet,
         users=users,
         weight_bytes=weights,
-        cache_bytes=users * sizes.cache_bytes(context),
-        most_users=max(0, int(room // sizes.cache_bytes(context))),
+        cache_bytes=users * cache,
+        most_users=max(0, int(room // cache)),
         step_seconds=step,
-        first_token_seconds=_seconds(rates, linear + table, whole),
+        first_token_seconds=_seconds(rates, read, prefill),
         units_per_hour=machine.units_per_hour if machine else None,
     )
 
@@ -218,46 +220,46 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     """
     if isinstance(config, str) and config in names():
         return model(config)
-    if not isinstance(config, Mapping):
-        path = Path(config)
-        if not path.is_file():
-            raise ValueError(f"{config} is neither a file nor one of {', '.join(names())}.")
-        try:
-            config = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path} isn't JSON: {error}.") from error
-        if not isinstance(config, Mapping):
-            raise ValueError(f"{path} holds no JSON object.")
-    config = (
-        config.get("text_config") or config
-    )  # of a model that sees images, the part that writes
-    _refuse(config)
-    plain = config.get("model_type", "gpt2" if "n_embd" in config else "llama") == "gpt2"
-    width, heads = (
-        _size(config, "hidden_size", "n_embd"),
-        _size(config, "num_attention_heads", "n_head"),
-    )
+    sizes = config if isinstance(config, Mapping) else _from_file(Path(config))
+    if isinstance(sizes.get("text_config"), Mapping):  # of a model that sees, the part that writes
+        sizes = sizes["text_config"]
+    kind = str(sizes.get("model_type") or ("gpt2" if "n_embd" in sizes else "llama"))
+    _refuse(sizes, kind)
+    plain = kind == "gpt2"
+    width = _size(sizes, "hidden_size", "n_embd")
+    heads = _size(sizes, "num_attention_heads", "n_head")
     return ServedModel(
-        layers=_size(config, "num_hidden_layers", "n_layer"),
+        layers=_size(sizes, "num_hidden_layers", "n_layer"),
         width=width,
         heads=heads,
-        kv_heads=config.get("num_key_value_heads") or heads,
-        head_dim=config.get("head_dim") or width // heads,
-        mlp_width=config.get("intermediate_size") or config.get("n_inner") or 4 * width,
-        vocabulary=_size(config, "vocab_size"),
-        tied=config.get("tie_word_embeddings", plain or "gemma" in config.get("model_type", "")),
+        kv_heads=_size(sizes, "num_key_value_heads", default=heads),
+        head_dim=_size(sizes, "head_dim", default=width // heads),
+        mlp_width=_size(sizes, "intermediate_size", "n_inner", default=4 * width),
+        vocabulary=_size(sizes, "vocab_size"),
+        tied=bool(sizes.get("tie_word_embeddings", plain or "gemma" in kind)),
         mlp_matrices=2 if plain else 3,
-        most_tokens=config.get("max_position_embeddings") or config.get("n_positions") or 0,
+        most_tokens=_size(sizes, "max_position_embeddings", "n_positions", default=_ENDLESS),
     )
 
 
-def _refuse(config: Mapping[str, Any]) -> None:
-    kind = config.get("model_type", "llama")
+def _from_file(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise ValueError(f"{path} is neither a file nor one of {', '.join(names())}.")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} isn't JSON: {error}.") from error
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{path} holds no JSON object.")
+    return found
+
+
+def _refuse(config: Mapping[str, Any], kind: str) -> None:
     if not kind.startswith(_FAMILIES):
         raise ValueError(f"model_type is {kind}: known are {', '.join(_FAMILIES)}, and their kin.")
-    for key, kind in _OTHER_KINDS.items():
+    for key, what in _OTHER_KINDS.items():
         if config.get(key):
-            raise ValueError(f"{key} is {config[key]}: {kind}. These formulas don't describe that.")
+            raise ValueError(f"{key} is {config[key]}: {what}. These formulas don't describe that.")
     other = {*(config.get("layer_types") or ())} - {"full_attention"}
     if other or (config.get("sliding_window") and config.get("use_sliding_window", True)):
         what = ", ".join(sorted(other)) or "sliding_window"
@@ -266,8 +268,8 @@ def _refuse(config: Mapping[str, Any]) -> None:
         )
 
 
-def _size(config: Mapping[str, Any], *keys: str) -> int:
-    found = next((config[key] for key in keys if key in config), None)
+def _size(config: Mapping[str, Any], *keys: str, default: int | None = None) -> int:
+    found = next((config[key] for key in keys if config.get(key) is not None), default)
     if not isinstance(found, int) or found < 1:
         raise ValueError(
             f"The configuration has no {' or '.join(keys)} that is a whole number from 1."
@@ -276,9 +278,8 @@ def _size(config: Mapping[str, Any], *keys: str) -> int:
 
 
 def _flops(sizes: ServedModel, context: int) -> int:
-    """Operations per token: a multiplication and an addition per weight, and attention over `context`."""
-    weights = sizes.linear_weights + sizes.vocabulary * sizes.width
-    return 2 * weights + 4 * sizes.layers * sizes.heads * sizes.head_dim * context
+    """Operations per token in the layers: 2 per weight, and attention over `context` tokens."""
+    return 2 * sizes.linear_weights + 4 * sizes.layers * sizes.heads * sizes.head_dim * context
 
 
 def _seconds(rates: chip_rates.Rates, moved: float, flops: float) -> tuple[float, float]:

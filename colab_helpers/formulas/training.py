@@ -232,7 +232,7 @@ def _fit(model: Transformer, machine: dated_facts.Machine, chip: Chip) -> Fit:
 
 def takes(model: Transformer, chip: Chip) -> int:
     """Return the bytes that a step of `model` takes on `chip`, with what no tensor has."""
-    return model.peak + sum(one.on(chip) for one in memory_overheads.overheads())
+    return model.peak + memory_overheads.total(chip)
 
 
 def largest_batch(model: Transformer, chip: Chip) -> int:

@@ -38,6 +38,16 @@ class Overhead:
         return self.hopper if recent and self.hopper else self.bytes
 
 
+def total(chip: Chip) -> int:
+    """Return the bytes of all overheads on `chip`.
+
+    >>> from colab_helpers.hardware import catalog
+    >>> total(catalog()["v5e"])
+    0
+    """
+    return sum(one.on(chip) for one in overheads())
+
+
 @functools.cache
 def overheads() -> tuple[Overhead, ...]:
     """Return what a plan adds to a traced step, from `memory_overheads.toml`.

@@ -87,12 +87,8 @@ def _served(choice: str, model: serving.ServedModel, chip: str, given: dict) -> 
     quick = serving.most_users_at(10, model, chip, given["context"], given["bits"])
     names = "fits users most_users weight_bytes tokens_per_second first_token_seconds".split()
     price = found.dollars_per_million if found.fits else None
-    return {
-        "choice": choice,
-        "price": price,
-        "quick": quick,
-        **{name: getattr(found, name) for name in names},
-    }
+    own = {"choice": choice, "price": price, "quick": quick}
+    return own | {name: getattr(found, name) for name in names}
 
 
 def _refused(why: str) -> str:
