@@ -20,10 +20,8 @@ def systolic(rows: np.ndarray, weights: np.ndarray, *, title: str) -> Picture:
     """
     side, count = len(weights), len(rows)
     steps = count + 2 * side - 2
-    with canvas(8.4, 0.6 + 8.4 / steps * (side + 1.7) / (side + 0.8), title=title) as (
-        figure,
-        axes,
-    ):
+    height = 0.6 + 8.4 / steps * (side + 1.7) / (side + 0.8)
+    with canvas(8.4, height, title=title) as (figure, axes):
         busy = []
         for step in range(steps):
             left = step * (side + 0.8)
@@ -75,10 +73,8 @@ def ring(seen: np.ndarray, *, title: str) -> Picture:
     is filled. `title` holds the finding.
     """
     workers, frames, parts = seen.shape
-    with canvas(8.4, 0.9 + 8.4 / frames * (workers + 1) / (parts + 0.8), title=title) as (
-        figure,
-        axes,
-    ):
+    height = 0.9 + 8.4 / frames * (workers + 1) / (parts + 0.8)
+    with canvas(8.4, height, title=title) as (figure, axes):
         for frame in range(frames):
             left = frame * (parts + 0.8)
             name = f"step {frame}" if frame else "at first"

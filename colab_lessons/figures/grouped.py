@@ -22,10 +22,8 @@ def grouped(
     """
     names, series = list(values), list(next(iter(values.values())))
     height = 0.8 / len(series)
-    with canvas(height=0.9 + 0.24 * len(names) * (len(series) + 0.6), title=title) as (
-        figure,
-        axes,
-    ):
+    inches = 0.9 + 0.24 * len(names) * (len(series) + 0.6)
+    with canvas(height=inches, title=title) as (figure, axes):
         numbers = {}
         for j, kind in enumerate(series):
             fill = HOLLOW if kind in hollow else {"color": look(j)["color"]}

@@ -70,10 +70,8 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
     upper left corner is shown. `book` is "reads" or "writes"; `title` holds the finding.
     """
     said = []
-    with canvas(8.4, 3.0 if len(panels) < 4 else 2.1, columns=len(panels), title=title) as (
-        figure,
-        axes,
-    ):
+    height = 3.0 if len(panels) < 4 else 2.1
+    with canvas(8.4, height, columns=len(panels), title=title) as (figure, axes):
         for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
             group = next(iter(together(getattr(watched, book))), [])
             touched = {watched.sector(access.cell) for access in group}

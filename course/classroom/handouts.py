@@ -55,7 +55,7 @@ class Place:
 
     def colab_url(self, lesson: Lesson, short: bool = False) -> str:
         """The address that opens a lesson's handout in Colab; `short` is the one for 45 minutes, if any."""
-        path = quote(f"{self.branch}/{self.folder}/{_name(lesson, short)}.ipynb")
+        path = quote(f"{self.branch}/{self.folder}/{name(lesson, short)}.ipynb")
         return f"{COLAB}/github/{self.slug}/blob/{path}"
 
 
@@ -73,7 +73,7 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
             text = assemble.dumps(relink(course, lessons, given, place, short))
             if left := left_over(course, lesson, text):
                 raise CourseError(f"{lesson.slug}: a handout still holds a solution: {left[0]!r}.")
-            path = folder / "students" / f"{_name(lesson, short)}.ipynb"
+            path = folder / "students" / f"{name(lesson, short)}.ipynb"
             bundled.append(_files.write(path, text))
         sheet = prediction_sheet(course, lesson)
         solved = assemble.dumps(for_teachers(course, lesson))
@@ -96,7 +96,8 @@ def has_short_cut(lesson: Lesson) -> bool:
     return lesson.minutes > lesson_parts.SHORT
 
 
-def _name(lesson: Lesson, short: bool) -> str:
+def name(lesson: Lesson, short: bool = False) -> str:
+    """Return the file's name without its ending; `short` is the handout for 45 minutes, if any."""
     return f"{lesson.slug}-{lesson_parts.SHORT}" if short and has_short_cut(lesson) else lesson.slug
 
 

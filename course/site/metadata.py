@@ -11,13 +11,12 @@ from course.config import Course
 
 def course_data(course: Course) -> str:
     """Return the course as schema.org's Course, with each lesson's minutes and objectives, as JSON."""
-    site = course.repository.site
     parts = [
         {
             "@type": "LearningResource",
             "name": f"{lesson.number:02d} {lesson.title}",
             "description": lesson.hook,
-            "url": f"{site}lessons/{lesson.slug}.html",
+            "url": f"{course.repository.site}lessons/{lesson.slug}.html",
             "timeRequired": f"PT{lesson.minutes}M",
             "teaches": list(lesson.objectives),
         }
@@ -28,7 +27,7 @@ def course_data(course: Course) -> str:
         "@type": "Course",
         "name": "Accelerators in Colab, measured",
         "description": "Notebooks on measuring, fixing and explaining GPU and TPU performance.",
-        "url": site,
+        "url": course.repository.site,
         "inLanguage": "en",
         "isAccessibleForFree": True,
         "license": "https://spdx.org/licenses/Apache-2.0",

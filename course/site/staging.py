@@ -102,9 +102,9 @@ def _downloads(course: Course) -> str:
         "whose badge opens them from your own repository.\n",
     ]
     for lesson in course.lessons:
-        short = {"for 45 minutes": f"{lesson.slug}-45"} if handouts.has_short_cut(lesson) else {}
-        names = {"handout": lesson.slug, **short}
-        links = ", ".join(f"[{what}]({there}{name}.ipynb)" for what, name in names.items())
+        links = f"[handout]({there}{handouts.name(lesson)}.ipynb)"
+        if handouts.has_short_cut(lesson):
+            links += f", [for 45 minutes]({there}{handouts.name(lesson, short=True)}.ipynb)"
         lines.append(f"- {lesson.number:02d} {lesson.title}: {links}")
     return "\n".join([*lines, ""])
 

@@ -71,6 +71,17 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// A labeled field of the form `form`.
+export function field(form, name, words, input) {
+  input.id = `${form}-${name}`;
+  input.name = name;
+  return element("div", { class: "field" }, element("label", { for: input.id }, words), input);
+}
+
+export function options(rows) {
+  return rows.map(([value, words]) => element("option", { value }, words));
+}
+
 // Text in which single backticks mark code.
 export function withCode(text) {
   return text.split(/(`[^`\n]+`)/).map((part) =>

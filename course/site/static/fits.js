@@ -1,5 +1,5 @@
 // The planner's page: which of Colab's machines does a transformer of these sizes fit?
-import { ask, element, start, startWhenIdle, table, waitsFor } from "./asking.js";
+import { ask, element, field, options, start, startWhenIdle, table, waitsFor } from "./asking.js";
 
 // Name, words, first value, and the most that anybody has trained, with room.
 const SIZES = [
@@ -47,16 +47,6 @@ function ways(room, asked) {
 }
 const percent = (part) => `${Math.round(100 * part)} %`;
 
-function field(name, words, input) {
-  input.id = `fits-${name}`;
-  input.name = name;
-  return element("div", { class: "field" }, element("label", { for: input.id }, words), input);
-}
-
-function options(rows) {
-  return rows.map(([value, words]) => element("option", { value }, words));
-}
-
 function build() {
   const known = element("select", {}, ...options([["", "sizes of my own"], ...KNOWN.map(([name], i) => [i, name])]));
   known.addEventListener("change", () => {
@@ -65,12 +55,12 @@ function build() {
     if (sizes) reckon();
   });
   form.append(
-    field("known", "Start from", known),
+    field("fits", "known", "Start from", known),
     ...SIZES.map(([name, words, value, max]) =>
-      field(name, words, element("input", { type: "number", min: 1, max, step: 1, required: "", value })),
+      field("fits", name, words, element("input", { type: "number", min: 1, max, step: 1, required: "", value })),
     ),
-    ...CHOICES.map(([name, words, rows]) => field(name, words, element("select", {}, ...options(rows)))),
-    field("checkpointing", "Activation checkpointing", element("input", { type: "checkbox" })),
+    ...CHOICES.map(([name, words, rows]) => field("fits", name, words, element("select", {}, ...options(rows)))),
+    field("fits", "checkpointing", "Activation checkpointing", element("input", { type: "checkbox" })),
     element("button", { type: "submit" }, "Calculate"),
   );
   form.hidden = false;

@@ -1,5 +1,5 @@
 // The planner's other form: how fast do Colab's machines answer with a language model, and how many users?
-import { ask, element, start, table, waitsFor } from "./asking.js";
+import { ask, element, field, options, start, table, waitsFor } from "./asking.js";
 
 const MODELS = [
   ["qwen3-8b", "Qwen3-8B"],
@@ -13,12 +13,6 @@ const form = document.getElementById("serve");
 const said = document.getElementById("serve-said");
 let last = 0;
 
-function field(name, words, input) {
-  input.id = `serve-${name}`;
-  input.name = name;
-  return element("div", { class: "field" }, element("label", { for: input.id }, words), input);
-}
-const options = (rows) => rows.map(([value, words]) => element("option", { value }, words));
 const count = (value, max) => element("input", { type: "number", min: 1, max, step: 1, required: "", value });
 const gb = (bytes) => `${(bytes / 1e9).toPrecision(3)} GB`;
 const rounded = (value) => Number(value.toPrecision(2));
@@ -65,11 +59,11 @@ async function reckon() {
 }
 
 form.append(
-  field("model", "Model", element("select", {}, ...options(MODELS))),
-  field("config", "Or its config.json", element("textarea", { rows: 3, placeholder: '{"num_hidden_layers": …}' })),
-  field("context", "Context, tokens", count(4096, 10_000_000)),
-  field("users", "Users at the same time", count(1, 1_000_000)),
-  field("bits", "Bits per weight", element("select", {}, ...options([[16, "16"], [8, "8"], [4, "4"]]))),
+  field("serve", "model", "Model", element("select", {}, ...options(MODELS))),
+  field("serve", "config", "Or its config.json", element("textarea", { rows: 3, placeholder: '{"num_hidden_layers": …}' })),
+  field("serve", "context", "Context, tokens", count(4096, 10_000_000)),
+  field("serve", "users", "Users at the same time", count(1, 1_000_000)),
+  field("serve", "bits", "Bits per weight", element("select", {}, ...options([[16, "16"], [8, "8"], [4, "4"]]))),
   element("button", { type: "submit" }, "Calculate"),
 );
 form.hidden = false;
