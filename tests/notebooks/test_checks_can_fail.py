@@ -33,6 +33,12 @@ def test_too_few_or_too_many_cells(count, fits):
     assert fits != any("code cells; 20 to 61 are wanted" in problem for problem in problems)
 
 
+def test_lesson_that_raises(toy_course):
+    edit_lesson(toy_course, "total = sum(range(10))", "total = 1 / 0")
+    [problem] = outcome_checks.run_problems(run_toy(toy_course))
+    assert "cell 7 (total = 1 / 0) raised ZeroDivisionError" in problem
+
+
 def test_stored_output_that_changed(toy_course):
     stored = nbformat.read(publish_toy(toy_course), as_version=4)
     ran = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in stored.cells])
@@ -270,6 +276,7 @@ def test_cells_that_hold_only_the_lesson_pass():
         ("steps = 2 if FAST else 9", "reads FAST"),
         ("reference.load('01')", "keeps records"),
         ("guess = 3  # @param\nguessed(guess)", "a prediction is filled in"),
+        ("guess = 3  # @param {type:'number'}\nguessed(guess)", "a prediction is filled in"),
         ("times_up = None  # @param", "nothing answers this prediction"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),
     ],
