@@ -85,10 +85,10 @@ print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:
 # ```
 
 # %%
-def empty(users, place=device):  # a pair per block: keys and values, each (users, context, heads, head_dim)
+def empty(users):  # a pair per block: keys and values, each (users, context, heads, head_dim)
     config = model.config
     shape = users, config.block_size, config.n_head, config.n_embd // config.n_head
-    return [(torch.zeros(shape, device=place), torch.zeros(shape, device=place)) for _ in model.blocks]
+    return [(torch.zeros(shape, device=device), torch.zeros(shape, device=device)) for _ in model.blocks]
 
 # %%
 @torch.no_grad()
@@ -286,6 +286,8 @@ for users, spent in parts.items():
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 if device.type == "cpu":
+    holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
+    holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
     few = [*parts][len(parts) // 2]
     holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
     holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
@@ -377,8 +379,8 @@ holds(served_gains, 1.3, 4, "Continuous batching is faster.", fast=FAST)
 holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
-# In the static half, the wide white gaps are idle slots. In a static batch, every slot waits for the longest answer, and so does every request in the queue. Continuous
-# batching fills the gaps until the queue is empty.
+# In the static half, the wide white gaps are idle slots. In a static batch, every slot waits for the longest answer, and so does every request in the
+# queue. Continuous batching fills the gaps until the queue is empty.
 #
 # One stall remains: during a prefill, no one else gets a character. Servers split long prefills into chunks, and run each alongside a decode step
 # (*chunked prefill*).
