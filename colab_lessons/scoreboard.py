@@ -34,7 +34,10 @@ FLOPS = 6 * PARAMETERS * STEPS * SEQUENCES * TOKENS
 
 @dataclass(frozen=True)
 class Row:
-    """One line: `low` to `high` in `unit` (equal where it was measured), and where that comes from."""
+    """One line: `low` to `high` in `unit` (equal where it was measured), and where that comes from.
+
+    `own` is the reader's name for it, `section` the part of the lesson that measures it.
+    """
 
     lesson: str
     what: str
@@ -43,6 +46,7 @@ class Row:
     high: float
     source: str
     own: str = ""
+    section: str = ""
 
     @property
     def number(self) -> str:
@@ -99,13 +103,13 @@ def show(lesson: str, own: Mapping[str, float] | None = None) -> Scoreboard:
     return Scoreboard(tuple(shown))
 
 
-def picture(inches: tuple[float, float] | None = None) -> Picture:
-    """Draw the lines of lesson 01; `inches` are the figure's width and height."""
+def picture(inches: tuple[float, float] | None = None, through: str = "01") -> Picture:
+    """Draw the times of all lessons up to one; `inches` are the figure's width and height."""
     from colab_lessons import figures  # matplotlib takes a second
 
     drawn: dict[str, float | tuple[float, float]] = {}
     for row in rows():
-        if row.lesson == "01":
+        if row.lesson <= through and row.unit == "s":
             how = "measured" if row.low == row.high else "estimated"
             name = row.what.replace(", ", "\n") + f", {how}"
             drawn[name] = row.low if row.low == row.high else (row.low, row.high)
@@ -136,7 +140,8 @@ def _row(line: Mapping[str, Any]) -> Row:
         record = _read(line["record"])
         when = date.fromisoformat(record["date"])
         source = f"measured on {record['device']}, {when:%B %Y}"
-    return Row(line["lesson"], line["what"], line["unit"], low, high, source, line.get("own", ""))
+    named = line["lesson"], line["what"], line["unit"]
+    return Row(*named, low, high, source, line.get("own", ""), line["section"])
 
 
 def _replaced(row: Row, name: str, number: float) -> Row:

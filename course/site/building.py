@@ -17,7 +17,7 @@ from colab_helpers import _files
 from course import npm
 from course.classroom import handouts
 from course.config import Course, CourseError
-from course.site import browser_python, lesson_pages, metadata, problems, staging
+from course.site import browser_python, gpu_page, lesson_pages, metadata, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
 MOST_A_PAGE, MOST = 10**6, 40 * 10**6
@@ -54,6 +54,7 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     _files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
     _files.write(html / "problems.json", problems.as_json(course.repository.site))
     _files.write(html / "_static" / "addresses.json", _addresses())
+    _files.write(html / "_static" / "gpu.json", gpu_page.rivals())
     if with_python:
         browser_python.provide(course, html, npm.cache(course))
     if heavy := too_heavy(html):

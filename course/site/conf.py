@@ -56,6 +56,7 @@ html_theme_options = {
         "index": [],
         "explain": [],
         "fits": [],
+        "gpu": [],
         "chips": [],
     },
     "use_edit_page_button": True,
@@ -68,8 +69,8 @@ html_theme_options = {
 }
 # Pages with no others beside them have no column for such.
 _ALONE = (
-    "index explain fits chips search genindex own glossary frameworks doctor planner facts published "
-    "machines slow further cite owner fork contributing changelog"
+    "index explain fits gpu chips search genindex own glossary frameworks doctor planner facts published "
+    "scoreboard machines slow further cite owner fork contributing changelog"
 )
 html_sidebars: dict[str, list[str]] = {name: [] for name in _ALONE.split()}
 html_context = {

@@ -41,6 +41,7 @@ def stage(course: Course, folder: Path) -> Path:
     shutil.copytree(course.root / "docs" / "images", folder / "images")
     for name, inches in {"wide": (7.6, 3.4), "phone": (4.2, 3.6)}.items():
         _files.write(folder / "images" / f"job-{name}.png", scoreboard.picture(inches).png)
+    _files.write(folder / "images" / "scoreboard.png", scoreboard.picture(through="99").png)
     return folder
 
 
@@ -70,6 +71,7 @@ def _made(course: Course) -> dict[str, str]:
         "glossary.md": glossary.page(course),
         "facts.md": table_pages.facts_page(),
         "published.md": table_pages.published_page(),
+        "scoreboard.md": table_pages.scoreboard_page(course),
         "machines.md": table_pages.machines_page(course),
     }
 

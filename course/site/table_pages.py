@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from colab_helpers import _units, dated_facts, published_results
-from colab_lessons import reference
+from colab_lessons import reference, scoreboard
 from course.config import Course
 from course.write.tables import table
+
+
+def scoreboard_page(course: Course) -> str:
+    """Return the scoreboard: what the course's job takes, and where each line is measured."""
+    slugs = {f"{lesson.number:02d}": lesson.slug for lesson in course.lessons}
+    body = (
+        (row.what, row.number, _section_link(slugs[row.lesson], row), row.source)
+        for row in scoreboard.rows()
+    )
+    return f"""# The scoreboard
+
+One job runs through the course: a GPT of ten million parameters learns to imitate Shakespeare in
+{scoreboard.STEPS:,} steps. Each lesson that measures it adds its lines.
+
+```{{image}} images/scoreboard.png
+:class: figure
+:alt: {scoreboard.picture(through="99").alt}
+```
+
+{table(("the job, or the trained model", "takes or reaches", "measured in", "where it comes from"), body)}
+"""
+
+
+def _section_link(slug: str, row: scoreboard.Row) -> str:
+    anchor = re.sub(r"[^\w -]", "", row.section.lower()).replace(" ", "-")
+    return f"[{row.lesson}: {row.section}](lessons/{slug}.ipynb#{anchor})"
 
 
 def facts_page() -> str:

@@ -29,8 +29,8 @@ from course.config import Course, CourseError, Lesson
 from course.write import output_digests, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-_PROBLEM_LINK = re.compile(
-    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?(problems/[a-z]+\.html#[\w-]+)"
+_SITE_LINK = re.compile(
+    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?(gpu\.html|problems/[a-z]+\.html#[\w-]+)"
 )
 EXERCISE, COMPARE, SOLUTION = "exercise", "nbval-check-output", "solution"
 PARAMETERS, SIZES = "parameters", "sizes"
@@ -57,6 +57,8 @@ def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> Noteboo
     for cell in body:
         cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
     cells.append(_navigation(course, lesson))
+    for cell in cells:
+        cell.source = move_links(course, cell.source)
     _number(cells, lesson)
     slide_types.add(cells)
     return new_notebook(cells=cells, metadata=_metadata(lesson))
@@ -96,8 +98,8 @@ def with_address(course: Course, notebook: NotebookNode) -> str:
 
 
 def move_links(course: Course, text: str) -> str:
-    """Make links to the pages on problems, of whichever fork, lead to this course's."""
-    return _PROBLEM_LINK.sub(rf"{course.repository.site}\1", text)
+    """Make links to the site's pages, of whichever fork, lead to this course's."""
+    return _SITE_LINK.sub(rf"{course.repository.site}\1", text)
 
 
 class UnreadableNotebookError(CourseError):

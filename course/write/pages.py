@@ -158,6 +158,7 @@ def site_line(course: Course) -> str:
         "what does my error mean?": "explain.html",
         "known problems": "problems/",
         "will my model fit?": "fits.html",
+        "the GPU in front of you": "gpu.html",
         "chips side by side": "chips.html",
     }
     return f"**On the web:** {', '.join(f'[{name}]({site}{page})' for name, page in pages.items())}"

@@ -6,6 +6,8 @@ import pytest
 
 #: Milliseconds that a page may take: other jobs may hold both cores.
 PATIENCE = 150_000
+#: The last two let pages compute through WebGPU, on SwiftShader.
+FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +24,6 @@ def browser():
         )
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        chromium = started.chromium.launch(executable_path=found, args=FLAGS)
         yield chromium
         chromium.close()

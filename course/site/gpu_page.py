@@ -1,0 +1,28 @@
+"""What the page "The GPU in front of you" draws beside the reader's GPU."""
+
+from __future__ import annotations
+
+import json
+
+from colab_helpers import chip_rates
+from colab_lessons import reference
+
+#: Seconds that a wait takes beside the launch: lesson 01's estimate, low and high.
+_WAIT = 4e-6, 10e-6
+
+
+def rivals() -> str:
+    """Return a T4's published speeds and one recorded CPU core's, in FLOP/s, bytes/s and s, as JSON."""
+    t4 = chip_rates.rates("T4")
+    launch = t4["launch"].low, t4["launch"].high
+    core = reference.load("01_enable_gpu")[0].values
+    return json.dumps(
+        {
+            "t4": {
+                "fp32": t4["fp32"].value,
+                "memory": t4["memory"].value,
+                "trip": [one + wait for one, wait in zip(launch, _WAIT, strict=True)],
+            },
+            "core": {"flops": core["peak"].number, "call": core["call"].number},
+        }
+    )
