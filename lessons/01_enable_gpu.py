@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from colab_helpers import chip_rates, hardware, published_results
 
-from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
+from colab_lessons import browser_gpu, crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
@@ -105,7 +105,7 @@ model, step = training_step(device)
 for i in (1, 2, 3):
     start = time.perf_counter()
     loss = step().item()
-    print(f"step {i}: loss {loss:.2f}, {time.perf_counter() - start:.1f} s")
+    print(f"step {i}: loss {loss:.2f}, {time.perf_counter() - start:.2g} s")
 print(f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}.")
 
 # %% [markdown]
@@ -207,7 +207,7 @@ places = {"one CPU core": cpu} | ({} if device.type == "cpu" else {"your GPU": d
 
 steps = {name: seconds(training_step(place)[1], place, REPEATS) for name, place in places.items()}
 job = {name: 1000 * statistics.median(times) for name, times in steps.items()}
-print(*(f"{name}: {time / 60:,.0f} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
+print(*(f"{name}: {time / 60:,.1f} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
 if minutes_on_one_core is not None:
     print(f"You said {minutes_on_one_core:g} minutes.")
 
@@ -234,6 +234,14 @@ print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp
 print(f"this core: {core / 1e9:,.0f} GFLOP/s, measured at n = {n:,}")
 
 # %% [markdown]
+# The computer in front of you most likely has a GPU, too, whatever this notebook runs on. If you'd like it in the race, [this page](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html)
+# measures it in your browser and gives you a line to paste over the next one.
+
+# %%
+mine = ""  # @param {type:"string"}
+browser = browser_gpu.read(mine)
+
+# %% [markdown]
 # However small the matrix, it costs a few microseconds to call PyTorch and have it *launch* a kernel, and a few more to wait for the result. Together
 # they're the call's *overhead*.
 #
@@ -258,13 +266,14 @@ expected = [[extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"
 
 # %%
 # @title Draw the race { display-mode: "form" }
-mine = race["one CPU core"]
+core_times = race["one CPU core"]
 rivals = [race["your GPU"]] if "your GPU" in race else expected
-found = sorted({float(f"{c:.2g}") for c in (crossover.crossover(SIZES, mine, rival) for rival in rivals) if c})
+found = sorted({float(f"{c:.2g}") for c in (crossover.crossover(SIZES, core_times, rival) for rival in rivals) if c})
 between = " to ".join(f"{c:,.0f}" for c in found) or "no size here"
 rival = "Your GPU overtakes" if "your GPU" in race else "A T4 should overtake"
+there = {"your browser's GPU": [browser.matmuls[n] for n in SIZES]} if browser and {*SIZES} <= {*browser.matmuls} else {}
 figures.race(
-    SIZES, race, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=found, prediction=gpu_wins_from,
+    SIZES, race | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=found, prediction=gpu_wins_from,
     xlabel="matrix size n", ylabel="time for one matmul",
     title=f"{rival} one CPU core at n = {between}{guessed(gpu_wins_from)}",
 )
@@ -272,13 +281,15 @@ figures.race(
 # %%
 # @title What the figure says { display-mode: "form" }
 if "your GPU" in race:
-    print(f"A matmul of 16 × 16 takes your GPU {1e6 * race['your GPU'][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {mine[-1] / race['your GPU'][-1]:.0f}× as fast as the core.")
+    print(f"A matmul of 16 × 16 takes your GPU {1e6 * race['your GPU'][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / race['your GPU'][-1]:.0f}× as fast as the core.")
 else:
     even = [(extra * t4["fp32"].value / 2) ** (1 / 3) for extra in overhead]
     print(f"The band is a T4 that needs {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs to launch a kernel and wait for it (our estimate) and then computes at its published speed.")
     print(f"Its overhead and its arithmetic break even somewhere between n = {even[0]:.0f} and {even[1]:.0f}. At n = {SIZES[-1]:,} the T4 would be {t4['fp32'].value / core:.0f}× as fast as the core.")
+if browser:
+    print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
 near = min(range(len(SIZES)), key=lambda i: abs(SIZES[i] - 64))
-small, on_paper = 2 * SIZES[near] ** 3 / mine[near], (20e-6 / (2 / core - 2 / t4["fp32"].value)) ** (1 / 3)
+small, on_paper = 2 * SIZES[near] ** 3 / core_times[near], (20e-6 / (2 / core - 2 / t4["fp32"].value)) ** (1 / 3)
 print(f"On paper, an overhead of 20 µs puts the crossover at n = {on_paper:.0f}. But at n = {SIZES[near]} the core manages only {small / 1e9:.0f} of its {core / 1e9:.0f} GFLOP/s, so the GPU overtakes it earlier than that.")
 holds(found[-1] if found else math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
@@ -389,7 +400,7 @@ rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (
 rows |= {"an H100, estimated": h100_rule}
 rows |= {} if FAST else {"an H100, recorded by us": h100}
 last = [*places][-1]
-holds(share["one CPU core"], 0.46, 1, "The share is larger on the core than on the H100, and the estimate within a factor of about two.", fast=FAST)
+holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.contenders(
     rows, unit="s", xlabel="time for 1,000 training steps",
     title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{guessed(percent_of_speed, '%')}",
@@ -400,8 +411,8 @@ figures.contenders(
 # matmuls, which add about a tenth here, and everything that isn't a matmul, such as softmax, normalization, and the optimizer.
 #
 # The share of matmul speed that training reaches is a close relative of *model FLOPs utilization* (MFU), which divides by the chip's peak rather than
-# a measured speed. It's larger on the core than on the H100. There, matmuls take only about half of each step, and smaller kernels about a quarter.
-# The rest of the time, the GPU waits for Python.
+# a measured speed. On the H100, matmuls take only about half of each step, and smaller kernels about a quarter. The rest of the time, the GPU waits for
+# Python.
 #
 # Where does the remaining time go, and can you get it back? That's what lessons 02, 03 and 10 are for.
 #

@@ -10,7 +10,7 @@ import torch
 
 from colab_helpers import chip_rates, dated_facts, hardware, published_results
 
-from colab_lessons import exercises, figures, reference
+from colab_lessons import browser_gpu, exercises, figures, reference
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -133,12 +133,20 @@ for k in CHAINS:
     taken[k] = seconds(lambda: fused(x, k))
     points.append((2 * k / 8, 2 * k * NUMBERS / min(taken[k])))  # FLOP per byte, FLOP per second
 
+# %% [markdown]
+# If you have a line from [the page that measures your own computer's GPU](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), paste it over the next one, and you'll see its
+# roof, too.
+
+# %%
+mine = ""  # @param {type:"string"}
+browser = browser_gpu.read(mine)
+
 # %%
 # @title Draw the roof { display-mode: "form" }
-ratio, mine = min(taken[8]) / min(taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
+ratio, chip = min(taken[8]) / min(taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
 t4 = chip_rates.rates("T4")
 figures.roofline(
-    {mine: (peak, bandwidth)}, dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
+    {chip: (peak, bandwidth)} | ({"your browser's GPU": (browser.flops, browser.copy)} if browser else {}), dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² matmul": (SIZE / 6, peak)},
     title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
 )
@@ -148,7 +156,7 @@ figures.roofline(
 # operations on it cost little until the arithmetic takes as long as the fetching. From there the points bend towards the flat part, which the
 # matmul drew.
 #
-# A roof is what's possible, not what you get: this loop stays below the matmul, whose library was tuned for the chip by hand.
+# On a CPU core the loop stays below the matmul, whose library was tuned for the chip by hand. On an H100 we saw it come out above.
 #
 # The slope meets the flat part at the *ridge*. One division tells you where it is.
 
@@ -390,7 +398,7 @@ exercises.check("02.fewer_passes", fewer_passes, many_passes=many_passes, number
 takeaways = {
     "Bytes cost more than operations": f"eight multiply-adds per element took {ratio:.1f}× as long as one.",
     "A small benchmark measures a cache": f"the fastest sum ran at {fastest:.1f}× the speed of the longest.",
-    "Peak ÷ bandwidth is the ridge": f"below {ridge:.1f} FLOP per byte no code that streams through memory reaches the peak of {mine}.",
+    "Peak ÷ bandwidth is the ridge": f"below {ridge:.1f} FLOP per byte no code that streams through memory reaches the peak of {chip}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from colab_helpers import benchmark, chip_rates, hardware, memory, published_results
 
-from colab_lessons import exercises, figures, kernels, reference, replay
+from colab_lessons import browser_gpu, exercises, figures, kernels, reference, replay, scoreboard
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -140,6 +140,26 @@ figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but
 # that waits for memory then takes up to eight times as long, if nobody uses the light numbers while a cache still holds them. Which thread reads
 # which number is your choice, and often it costs nothing to choose well. Neighboring threads should read neighboring numbers. The field calls that
 # *coalesced*.
+#
+# How much is it on a real chip? [This page](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html) reads a matrix both ways on your own computer's GPU. Paste the line it gives you
+# over the next one. We ran its kernels on an H100.
+
+# %%
+mine = ""  # @param {type:"string"}
+browser = browser_gpu.read(mine)
+
+# %%
+# @title Draw both ways { display-mode: "form" }
+h100 = scoreboard.job_record("nvidia-h100")["webgpu"]
+both = {"an H100, recorded": (h100["rows"], h100["columns"])} | ({"your GPU, measured": (browser.rows, browser.columns)} if browser else {})
+longer = [f"{rows / columns:.1f}× as long on {chip.partition(',')[0]}" for chip, (rows, columns) in both.items()]
+figures.contenders(
+    {f"{chip}: along {way}": speed for chip, speeds in both.items() for way, speed in zip(("a row", "a column"), speeds)}, unit="B/s",
+    xlabel="numbers read, in bytes per second", title=f"Reading along a column takes {', '.join(longer)}",
+)
+
+# %% [markdown]
+# On the H100 it isn't eight times. While one warp has its column, others want the columns beside it, and find them in a cache.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Wait for each other

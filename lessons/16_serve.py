@@ -22,17 +22,16 @@ import torch
 from torch.nn import functional as F
 from torch.profiler import profile
 
-from colab_helpers import benchmark, hardware, plan
+from colab_helpers import benchmark, chip_rates, hardware, plan
 
 from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
-device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
-CHIP = "one CPU core" if device.type == "cpu" else "this GPU"
+device = torch.device("cpu")  # the lesson's server; a GPU gets its turn below
 CONTEXTS = CONTEXTS or ((16, 64) if FAST else (16, 32, 64, 128, 192, 256))
-USERS = USERS or ((1, 4) if FAST else (1, 2, 4, 8, 16, 32, 64, 128) if device.type == "cpu" else (1, 4, 16, 64, 128, 256, 384, 512))
+USERS = USERS or ((1, 4) if FAST else (1, 2, 4, 8, 16, 32, 64, 128))
 REQUESTS = REQUESTS or (6 if FAST else 40)  # that the server answers
 SLOTS = SLOTS or (2 if FAST else 8)  # conversations that it answers at the same time
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
@@ -153,22 +152,21 @@ cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n i
 gain = whole[last] / cached[last]
 readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
 print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{guessed(cache_gains, '×')}")
-print(f"at full context, {CHIP} writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
+print(f"at full context, one CPU core writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
 
 # %%
 # @title Plot time per character against context length { display-mode: "form" }
 figures.lines(
     CONTEXTS, {"no cache": [1e3 * took for took in whole.values()], "KV cache": [1e3 * took for took in cached.values()]},
     ideal={"a reader's pace": [1e3 / pace] * len(CONTEXTS)}, xlabel="characters so far", ylabel="ms for the next character",
-    title=f"At full context, {CHIP} writes {gain:.0f} times as fast with a KV cache{guessed(cache_gains, '×')}",
+    title=f"At full context, one CPU core writes {gain:.0f} times as fast with a KV cache{guessed(cache_gains, '×')}",
 )
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(gap, 0, 1e-3, "With the cache, the logits match to within rounding error.", fast=FAST)
-if device.type == "cpu":
-    holds(gain, 5, 60, "With a cache, the last character is several times as fast.", fast=FAST)
-    holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a reader at full context.", fast=FAST)
+holds(gain, 5, 60, "With a cache, the last character is several times as fast.", fast=FAST)
+holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a reader at full context.", fast=FAST)
 
 # %% [markdown]
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time hardly depends on the length of the
@@ -205,7 +203,7 @@ per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one char
 print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
-# On a CPU core, prefill reaches most of the machine's matmul speed: it's *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of
+# Prefill reaches most of the core's matmul speed: it's *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of
 # the bandwidth. Something else must be taking time. The next section finds out what.
 
 # %% [markdown] tags=["minutes-8"]
@@ -245,7 +243,7 @@ for users, took in steps.items():
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
 readers["batched"] = found or USERS[-1]
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(f"{CHIP} stays ahead of {about} {readers['batched']:.0f} readers{guessed(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
+print(f"one CPU core stays ahead of {about} {readers['batched']:.0f} readers{guessed(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
@@ -254,7 +252,7 @@ figures.lines(
     USERS, {"measured": [users / took for users, took in steps.items()]},
     ideal={"predicted": [users / sum(predicted(users).values()) for users in USERS], "readers' pace": [users * pace for users in USERS]},
     xlabel="batch size", ylabel="characters per second, all users", doubling=True, log_y=True, units=("", "characters/s"),
-    title=f"{CHIP[0].upper() + CHIP[1:]} can serve {about} {readers['batched']:.0f} readers at once{guessed(can_follow)}",
+    title=f"One CPU core can serve {about} {readers['batched']:.0f} readers at once{guessed(can_follow)}",
 )
 
 # %% [markdown]
@@ -280,19 +278,18 @@ def profiled(users):  # CPU time per step, in seconds
 many = USERS[-2]
 parts = {users: profiled(users) for users in dict.fromkeys((1, USERS[len(USERS) // 2 - 1], many))}
 for users, spent in parts.items():
-    ideal = predicted(users) if device.type == "cpu" else {}
+    ideal = predicted(users)
     print(f"batch of {users:>3}: " + ", ".join(f"{kind} {1e3 * took:4.1f}" + (f" ({1e3 * ideal[kind]:.1f} predicted)" if kind in ideal else "") for kind, took in spent.items()), "ms")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-if device.type == "cpu":
-    holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
-    holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
-    few = [*parts][len(parts) // 2]
-    holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
-    holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
-    holds(parts[many]["attention"] / parts[many]["matmul"] - parts[1]["attention"] / parts[1]["matmul"], 0.2, 20, "With many users, attention takes a larger share.", fast=FAST)
-    holds(parts[many]["attention"] / predicted(many)["attention"], 2, 20, "Attention takes more than twice as long as reading the caches should.", fast=FAST)
+holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
+holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
+few = [*parts][len(parts) // 2]
+holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
+holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
+holds(parts[many]["attention"] / parts[many]["matmul"] - parts[1]["attention"] / parts[1]["matmul"], 0.2, 20, "With many users, attention takes a larger share.", fast=FAST)
+holds(parts[many]["attention"] / predicted(many)["attention"], 2, 20, "Attention takes more than twice as long as reading the caches should.", fast=FAST)
 
 # %% [markdown]
 # Three things stand out.
@@ -304,6 +301,31 @@ if device.type == "cpu":
 #
 # The share of attention grows with the batch, because **users share the weights but not their caches**. One conversation's keys and values are no use
 # to any other, so the longer the conversations get, the larger the part of a step that isn't shared.
+#
+# What would a GPU do with these steps? We timed them on an H100, whose memory is roughly a hundred times as fast.
+
+# %%
+# @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
+def on_gpu(gpu):  # seconds per step at full context
+    global device, model, text
+    device, model, text = gpu, model.to(gpu), text.to(gpu)
+    users = {f"{users:,}": decode_step(users, context) for users in (1, 16 if FAST else 512)}
+    timed = benchmark.compare({"no cache": lambda: recompute(context)} | users, budget=SECONDS)
+    device, model, text = torch.device("cpu"), model.cpu(), text.cpu()
+    return {name: times.median for name, times in timed.items()}
+
+
+ran = {"an H100, our run": scoreboard.job_record("nvidia-h100")["decode"]["seconds"]}
+ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.accelerator.is_available() else {}
+for name, took in ran.items():
+    print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
+h100_bytes = weights / chip_rates.rates("H100")["memory"].value
+print(f"the H100's memory delivers the model's weights in {1e3 * h100_bytes:.2f} ms")
+holds(ran["an H100, our run"]["1"] / h100_bytes, 20, 500, "Almost nothing of a step on the H100 is memory traffic.", fast=FAST)
+
+# %% [markdown]
+# There, the cache hardly helps, and a step for 512 users takes less than three times as long as one for a single user. Python launches the kernels one
+# by one, and each of them finishes almost at once: the step is *launch-bound* (lesson 10). For an H100, ten million weights are next to no work.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -457,8 +479,7 @@ for one in [*checked[: len(checked) - near], *(one for one in checked if one.wha
 #
 # Even at two thirds of our lower end, as in that measurement, the T4's twelve users would get text faster than they can read.
 #
-# The last two lines show something else. With `transformers`, a model with a fifteenth of the weights is hardly any faster. The bottleneck is *kernel
-# launch overhead*: Python launches dozens of kernels per layer, and in a small model each one finishes before the next is launched.
+# The last two lines show *kernel launch overhead* again. With `transformers`, a model with a fifteenth of the weights is hardly any faster.
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache*
 # is for. vLLM, which uses CUDA graphs and fused kernels, is twice as fast on the large model and more than six times as fast on the small one.
@@ -562,7 +583,7 @@ exercises.check("16.mine", fit, config=mine)
 # ## The scoreboard
 
 # %%
-scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "readers that one core": round(readers["batched"])} if device.type == "cpu" else {})
+scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "readers that one core": round(readers["batched"])})
 
 # %%
 takeaways = {
@@ -574,9 +595,9 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+value, guess = reference.Value, reference.Prediction
 reference.record(
-    "16_serve", FAST, device=inventory.main,
+    "16_serve", FAST, device=hardware.list_devices().cpu,
     predicted={
         "cache_gains": guess(cache_gains, gain, "×"),
         "can_follow": guess(can_follow, readers["batched"]),

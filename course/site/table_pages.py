@@ -18,6 +18,7 @@ def scoreboard_page(course: Course) -> str:
         (row.what, row.number, _section_link(slugs[row.lesson], row), row.source)
         for row in scoreboard.rows()
     )
+    alt = " ".join(scoreboard.picture(through="99").alt.split())
     return f"""# The scoreboard
 
 One job runs through the course: a GPT of ten million parameters learns to imitate Shakespeare in
@@ -25,7 +26,7 @@ One job runs through the course: a GPT of ten million parameters learns to imita
 
 ```{{image}} images/scoreboard.png
 :class: figure
-:alt: {scoreboard.picture(through="99").alt}
+:alt: {alt}
 ```
 
 {table(("the job, or the trained model", "takes or reaches", "measured in", "where it comes from"), body)}
