@@ -54,9 +54,8 @@ function race(found, { t4, core }, width) {
   const expected = (extra) => sizes.map((n) => [n, extra + Math.max((2 * n ** 3) / t4.fp32, (12 * n ** 2) / t4.memory)]);
   return chart({
     width,
-    title: "Time for one matmul, from the call to its result",
+    title: "Time for one matmul, from the call to its result (both axes logarithmic)",
     x: "matrix size n",
-    y: "time",
     labelY: time,
     ticksX: sizes,
     lines: [
@@ -72,9 +71,8 @@ function roofline(found, { t4 }, width) {
   const roof = (flops, bytes) => [...intensities, flops / bytes].sort((p, q) => p - q).map((x) => [x, Math.min(flops, x * bytes)]);
   return chart({
     width,
-    title: "The roofline: what is possible at each arithmetic intensity",
+    title: "The roofline: the speed that is possible at each arithmetic intensity (both axes logarithmic)",
     x: "FLOPs per byte",
-    y: "speed",
     labelY: (value) => large(value, "FLOP/s"),
     lines: [
       { name: "your GPU", points: roof(found.flops, found.copy), plain: true },

@@ -20,19 +20,29 @@ START = """
 """
 
 
+ATTEMPT = "return measure(gpu, 2 ** 16).then(() => 'measured', (error) => error.message);"
+
+
 def on_page(page, code, wgsl=""):
     return page.evaluate(f"async () => {{ {START.format(wgsl=wgsl)} {code} }}")
 
 
 @pytest.fixture
-def gpu_page(address, browser):
+def with_console(address, browser):
+    """The page, and what its console says."""
     page, wrong = opened(browser)
     page.add_init_script(NAMED)
     page.goto(f"{address}gpu.html")
     if not page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
         pytest.skip("NOT TESTED: the page about the reader's GPU; this Chromium has no SwiftShader")
-    yield page
+    yield page, wrong
     page.context.close()
+
+
+@pytest.fixture
+def gpu_page(with_console):
+    page, wrong = with_console
+    yield page
     assert wrong == []
 
 
@@ -54,12 +64,16 @@ def test_every_matmul_is_right_also_where_no_tile_divides(gpu_page):
         ('.replace("out[i] = a[i]", "out[i] = a[i] + 1")', "The copy isn't the original"),
         ('.replace("total += a[i]", "total += 2 * a[i]")', "The sums along rows"),
         ('.replace("(i % n) * n + i / n", "i")', "The sums along columns"),
-        ('.replace("fn tiny()", "fn tiny(")', "The GPU's driver refused"),
     ],
 )
 def test_a_wrong_result_is_no_measurement(gpu_page, change, words):
-    code = "return measure(gpu, 2 ** 16).then(() => 'measured', (error) => error.message);"
-    assert on_page(gpu_page, code, change).startswith(words)
+    assert on_page(gpu_page, ATTEMPT, change).startswith(words)
+
+
+def test_a_kernel_that_is_refused_says_so(with_console):
+    page, wrong = with_console
+    assert "The GPU's driver refused" in on_page(page, ATTEMPT, '.replace("fn tiny()", "fn tiny(")')
+    assert "parsing WGSL" in wrong[0]  # the browser's own words
 
 
 def test_it_says_what_it_found_and_hands_it_to_the_lessons(gpu_page):
