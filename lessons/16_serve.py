@@ -170,7 +170,7 @@ holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a read
 
 # %% [markdown]
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time hardly depends on the length of the
-# context. Of 256 positions only one is computed, and yet the step isn't 256 times as fast. The next section shows why.
+# context. Of 256 positions only one is computed, and yet the step isn't 256 times as fast.
 #
 # The cache is full at 256 characters. You can't just drop the oldest character: all the others would move to different position embeddings, and every
 # cached key and value would be wrong. Servers have a limit, too, and reject requests that exceed it.
@@ -214,8 +214,8 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 #
 # > step time = cache reads + matmuls
 #
-# The cache reads grow with the number of users. The matmuls take as long as reading the weights once or doing every user's arithmetic, whichever is
-# longer.
+# The cache reads grow with the number of users. The matmuls take the longer of two times, that of reading the weights once and that of doing every
+# user's arithmetic.
 
 # %%
 context = last
@@ -288,21 +288,22 @@ holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the 
 few = [*parts][len(parts) // 2]
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
-holds(parts[many]["attention"] / parts[many]["matmul"] - parts[1]["attention"] / parts[1]["matmul"], 0.2, 20, "With many users, attention takes a larger share.", fast=FAST)
 holds(parts[many]["attention"] / predicted(many)["attention"], 2, 20, "Attention takes more than twice as long as reading the caches should.", fast=FAST)
 
 # %% [markdown]
 # Three things stand out.
 #
-# 1. The matmuls with only a few rows (one per user) miss the prediction by the most. Its bandwidth and FLOP/s were measured on large matrices.
+# 1. Among the matmuls, those with only a few rows (one per user) miss the prediction by the most: the rates were measured on large matrices.
 # 2. The prediction leaves out the other operators, many small ones per step. (The Python code between them isn't in this table.)
-# 3. Attention takes more than twice as long as reading the caches should. Servers use attention kernels written for decode, where each user has just one
-#    query.
+# 3. Attention takes more than twice as long as reading the caches should, whatever the batch. Servers use attention kernels written for decode, where
+#    each user has just one query.
 #
-# The share of attention grows with the batch, because **users share the weights but not their caches**. One conversation's keys and values are no use
-# to any other, so the longer the conversations get, the larger the part of a step that isn't shared.
+# **Users share the weights but not their caches.** With 64 users, a step reads seven times as many bytes of caches as of weights, and one
+# conversation's keys and values are no use to any other.
 #
-# What would a GPU do with these steps? We timed them on an H100, whose memory is roughly a hundred times as fast.
+# ### On a GPU
+#
+# An H100's memory is roughly a hundred times as fast as what this core measured. How many times as fast is its step for one user?
 
 # %%
 # @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
@@ -319,13 +320,15 @@ ran = {"an H100, our run": scoreboard.job_record("nvidia-h100")["decode"]["secon
 ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.accelerator.is_available() else {}
 for name, took in ran.items():
     print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
-h100_bytes = weights / chip_rates.rates("H100")["memory"].value
-print(f"the H100's memory delivers the model's weights in {1e3 * h100_bytes:.2f} ms")
-holds(ran["an H100, our run"]["1"] / h100_bytes, 20, 500, "Almost nothing of a step on the H100 is memory traffic.", fast=FAST)
+h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].value
+print(f"for one user {cached[last] / h100['1']:.1f}× as fast as the core; its memory would deliver the weights in {1e3 * weights / h100_memory:.2f} ms, and 512 users' caches in {1e3 * 512 * context * per_token / h100_memory:.1f} ms")
+holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost nothing of the H100's step is memory traffic.", fast=FAST)
+holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# There, the cache hardly helps, and a step for 512 users takes less than three times as long as one for a single user. Python launches the kernels one
-# by one, and each of them finishes almost at once: the step is *launch-bound* (lesson 10). For an H100, ten million weights are next to no work.
+# It's only a few times as fast, and the cache hardly helps. Python launches one kernel after another, and for one user each of them finishes almost at
+# once: the step is *launch-bound* (lesson 10). With 512 users the reading of the caches begins to show, but a step still takes less than three times
+# as long.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -372,7 +375,7 @@ def serve(continuous):
     return answers, log, steps
 
 # %% [markdown]
-# **Predict.** How many times as fast as static batching does continuous batching finish all the requests?
+# **Predict.** Static batching takes how many times as long as continuous batching?
 
 # %%
 continuous_gains = None  # @param {type:"number"}
@@ -473,7 +476,7 @@ for one in [*checked[: len(checked) - near], *(one for one in checked if one.wha
 # %% [markdown]
 # All misses are slower than estimated:
 #
-# - the server with many users, up to 128 or up to 512 at once, whose steps take longer than our worst case. For hundreds of users, expect half;
+# - the server with many users, up to 128 or up to 512 at once, which reached half to two thirds of our lower end;
 # - the 0.5B model with vLLM, where scheduling and sampling probably take longer than the model itself (the formula leaves them out);
 # - the only 4-bit measurement on a T4 that we found, made with a kernel from 2023.
 #

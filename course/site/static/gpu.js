@@ -8,7 +8,11 @@ const said = document.getElementById("gpu-said");
 const doing = document.getElementById("gpu-doing");
 const bar = form.querySelector("progress");
 const button = form.querySelector("button");
-const there = (name) => fetch(new URL(name, import.meta.url));
+const there = async (name) => {
+  const got = await fetch(new URL(name, import.meta.url));
+  if (!got.ok) throw new NotMeasured(`This copy of the site lacks ${name}.`);
+  return got;
+};
 
 const round = (value, digits = 2) => Number(value.toPrecision(digits));
 const time = (s) => (s < 1e-3 ? `${round(1e6 * s)} µs` : s < 1 ? `${round(1e3 * s)} ms` : `${round(s)} s`);
@@ -41,11 +45,10 @@ function sentences(found, known) {
   const ratio = found.rows / found.columns;
   const wins = found.matmuls.find(({ n, trip }) => trip < core.call + (2 * n ** 3) / core.flops);
   return [
-    `Your GPU (${found.name}) multiplies matrices at ${large(found.flops, "FLOP/s")} in fp32; a T4 with NVIDIA's library reaches ${large(t4.fp32, "FLOP/s")}.`,
-    `It copies at ${large(found.copy, "B/s")} (a T4: ${large(t4.memory, "B/s")}), so its ridge is at ${round(found.flops / found.copy)} FLOPs per byte: below that, memory is the limit.`,
-    `A single dispatch takes ${time(found.trip)} until the page has its result and one among many takes ${time(found.dispatch)}, ` +
-      (wins ? `so a matmul pays off in this browser from about n = ${wins.n.toLocaleString("en")}, against one of our CPU cores` : "so no matmul of these sizes pays off in this browser, against one of our CPU cores") +
-      `; reading along columns takes ${ratio > 1.15 ? `${round(ratio)} times` : "about"} as long as reading along rows.`,
+    `On your GPU (${found.name}) this page's plain kernel multiplies matrices at ${large(found.flops, "FLOP/s")} in fp32, and tuned ones can be several times as fast. A T4, the GPU that Colab lends for free, reaches ${large(t4.fp32, "FLOP/s")} with NVIDIA's library.`,
+    `It copies at ${large(found.copy, "B/s")} (a T4: ${large(t4.memory, "B/s")}). Divide the first by the second, and you have the ridge of these kernels, ${round(found.flops / found.copy)} FLOPs per byte: work that does less per byte waits for memory. Reading along columns takes ${ratio > 1.15 ? `${round(ratio)} times` : "about"} as long as along rows.`,
+    `Any call takes at least ${time(found.trip)} until the page knows that it's done, since the browser passes it to another process; in a chain, a dispatch takes ${time(found.dispatch)}. ` +
+      (wins ? `From about n = ${wins.n.toLocaleString("en")} on, a matmul here is done sooner than on one core of the course's own CPU.` : "No matmul of these sizes is done sooner here than on one core of the course's own CPU."),
   ];
 }
 
@@ -54,14 +57,14 @@ function race(found, { t4, core }, width) {
   const expected = (extra) => sizes.map((n) => [n, extra + Math.max((2 * n ** 3) / t4.fp32, (12 * n ** 2) / t4.memory)]);
   return chart({
     width,
-    title: "Time for one matmul, from the call to its result (both axes logarithmic)",
+    title: "Time for one n × n matmul, from the call until it's known to be done (both axes logarithmic)",
     x: "matrix size n",
     labelY: time,
     ticksX: sizes,
     lines: [
-      { name: "your GPU", points: found.matmuls.map(({ n, trip }) => [n, trip]) },
-      { name: "one CPU core, estimated", points: sizes.map((n) => [n, core.call + (2 * n ** 3) / core.flops]), dashed: true },
-      { name: "a T4, estimated", points: expected((t4.trip[0] + t4.trip[1]) / 2), dashed: true },
+      { name: "your GPU, through the browser", points: found.matmuls.map(({ n, trip }) => [n, trip]) },
+      { name: "one core of the course's CPU, estimated", points: sizes.map((n) => [n, core.call + (2 * n ** 3) / core.flops]), dashed: true },
+      { name: "a T4 through CUDA, estimated", points: expected((t4.trip[0] + t4.trip[1]) / 2), dashed: true },
     ],
   });
 }
@@ -71,12 +74,12 @@ function roofline(found, { t4 }, width) {
   const roof = (flops, bytes) => [...intensities, flops / bytes].sort((p, q) => p - q).map((x) => [x, Math.min(flops, x * bytes)]);
   return chart({
     width,
-    title: "The roofline: the speed that is possible at each arithmetic intensity (both axes logarithmic)",
+    title: "The roofline of these kernels: the most they can reach at each arithmetic intensity (both axes logarithmic)",
     x: "FLOPs per byte",
     labelY: (value) => large(value, "FLOP/s"),
     lines: [
       { name: "your GPU", points: roof(found.flops, found.copy), plain: true },
-      { name: "a T4, published", points: roof(t4.fp32, t4.memory), dashed: true, plain: true },
+      { name: "a T4, measured by others", points: roof(t4.fp32, t4.memory), dashed: true, plain: true },
     ],
   });
 }
@@ -88,13 +91,13 @@ function handover(found) {
   const copy = element("button", { type: "button" }, "Copy");
   copy.addEventListener("click", async () => {
     box.select();
-    await navigator.clipboard?.writeText(line).catch(() => {});
-    copy.textContent = "Copied";
+    const done = navigator.clipboard?.writeText(line);
+    copy.textContent = await (done ?? Promise.reject()).then(() => "Copied", () => "Press Ctrl+C");
   });
   return element(
     "div",
     { class: "asking" },
-    element("label", { for: "gpu-line" }, "For lessons 01, 02 and 13: paste this over their line that begins with “mine”, and your GPU joins the figures. It holds the adapter's name as your browser tells it and the numbers above, nothing else."),
+    element("label", { for: "gpu-line" }, "For lessons 01, 02 and 13: paste this line over the one in the notebook that begins with “mine”, run its cell and those below, and your GPU joins the figures. It holds the GPU's name as your browser tells it, the numbers above, and a checksum."),
     box,
     copy,
   );
@@ -102,25 +105,25 @@ function handover(found) {
 
 function shown(found, known) {
   const width = Math.min(680, said.clientWidth);
-  const clock = found.hasClock ? "Timed by the GPU's own clock, single calls by the browser's." : `Timed by the browser's clock, which ticks every ${time(tick())}.`;
+  const clock = found.hasClock ? "Chains are timed by the GPU's own clock, single calls by the browser's." : `Timed by the browser's clock, which ticks every ${time(tick())}.`;
   return [
     ...sentences(found, known).map((text) => element("p", {}, text)),
-    ...(isPhone() ? [element("p", {}, "A phone gets slower as it gets warm: plug it in, and measure twice.")] : []),
+    ...(isPhone() ? [element("p", {}, "A phone gets slower as it gets warm: let it cool, and measure twice.")] : []),
     race(found, known, width),
     roofline(found, known, width),
-    table(
-      "The numbers",
+    element("details", {}, element("summary", {}, "All numbers"), table(
+      "Single calls until they're known to be done, and dispatches in a chain",
       ["what", "measured"],
       [
-        ["a dispatch, from the call to its result", time(found.trip)],
-        ["a dispatch among many", time(found.dispatch)],
+        ["a call that does next to nothing", time(found.trip)],
+        ["the same in a chain", time(found.dispatch)],
         ["copy, read and written", large(found.copy, "B/s")],
         ["read along rows", large(found.rows, "B/s")],
         ["read along columns", large(found.columns, "B/s")],
-        ...found.matmuls.map(({ n, trip, seconds }) => [`matmul, n = ${n.toLocaleString("en")}`, `${time(trip)} with its result, ${time(seconds)} among many`]),
+        ...found.matmuls.map(({ n, trip, seconds }) => [`matmul, n = ${n.toLocaleString("en")}`, `${time(trip)}, in a chain ${time(seconds)}`]),
       ],
-    ),
-    element("p", {}, `${clock} The largest error of a matmul was ${found.off.toExponential(0)} of its value.`),
+    )),
+    element("p", {}, `${clock} The matmuls agree with the CPU's to within ${found.off.toExponential(0)} of their values, as fp32 should.`),
     handover(found),
   ];
 }
@@ -140,7 +143,7 @@ async function begin() {
   try {
     const [wgsl, known] = await Promise.all([there("gpu.wgsl").then((got) => got.text()), there("gpu.json").then((got) => got.json())]);
     const gpu = await open(wgsl);
-    const found = await measure(gpu, isPhone() ? 2 ** 22 : 2 ** 24, (share, words) => {
+    const found = await measure(gpu, isPhone() ? 2 ** 23 : 2 ** 25, (share, words) => {
       bar.value = share;
       doing.textContent = `${words} …`;
     });

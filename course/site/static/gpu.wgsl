@@ -2,7 +2,7 @@
 @group(0) @binding(0) var<storage, read> a: array<f32>;
 @group(0) @binding(1) var<storage, read> b: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
-@group(0) @binding(3) var<uniform> size: vec4<u32>; // x: n
+@group(0) @binding(3) var<uniform> size: vec4<u32>; // x: numbers, or n; y: rows of a, z: its columns
 
 // The least that a dispatch can do.
 @compute @workgroup_size(1)
@@ -19,14 +19,14 @@ fn copy(@builtin(global_invocation_id) id: vec3<u32>) {
   }
 }
 
-// Sums 16 numbers per thread of an n x n matrix, n a power of two; in each read, neighboring threads take
-// neighbors within a row ...
+// Sums 16 numbers per thread, of all in matrix a; in each read, neighboring threads take neighbors within a
+// row ...
 @compute @workgroup_size(256)
 fn along_rows(@builtin(global_invocation_id) id: vec3<u32>) {
-  let count = size.x * size.x;
   var total = 0.0;
-  for (var i = id.x; i < count; i += count / 16) {
-    total += a[i];
+  for (var k = 0u; k < 16; k++) {
+    let i = id.x + k * (size.x / 16);
+    total += a[(i / size.z) * size.z + i % size.z];
   }
   out[id.x] = total;
 }
@@ -34,10 +34,10 @@ fn along_rows(@builtin(global_invocation_id) id: vec3<u32>) {
 // ... or within a column, so that each read touches a row of its own.
 @compute @workgroup_size(256)
 fn along_columns(@builtin(global_invocation_id) id: vec3<u32>) {
-  let n = size.x;
   var total = 0.0;
-  for (var i = id.x; i < n * n; i += n * n / 16) {
-    total += a[(i % n) * n + i / n];
+  for (var k = 0u; k < 16; k++) {
+    let i = id.x + k * (size.x / 16);
+    total += a[(i % size.y) * size.z + i / size.y];
   }
   out[id.x] = total;
 }

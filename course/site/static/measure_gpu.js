@@ -8,20 +8,21 @@ const BINDINGS = ["read-only-storage", "read-only-storage", "storage", "uniform"
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render|\bwarp\b|\bcpu\b/i;
 /** Sizes of the matrices, as in lesson 01. */
 export const SIZES = [16, 32, 64, 128, 256, 512, 1024, 2048];
-const LEAST = 50; // milliseconds of work in a submission that is timed
-const LONGEST = 600; // milliseconds for a single matmul; larger ones are left out, or a driver may step in
+const LEAST = 0.05; // seconds of work in a submission that is timed
+const LONGEST = 0.6; // seconds for a single matmul; larger ones are left out, or a driver may step in
 const MOST = 20_000; // dispatches in a submission
+const PATIENCE = 20; // seconds without an answer
 
 /** Ask for a GPU. Throws `NotMeasured` where there is none, or only one that a CPU imitates. */
 export async function open(wgsl, gpu = navigator.gpu) {
   if (!gpu) {
     throw new NotMeasured(
       isSecureContext
-        ? "This browser has no WebGPU, the interface through which a page reaches the GPU. Chrome and Edge have it from version 113 on, Safari from 26, Firefox from 141 on Windows and 145 on Macs."
+        ? "This browser has no WebGPU, the interface through which a page reaches the GPU. Chrome and Edge have it on Windows and Macs from version 113 and on Android from 121, Safari from 26, Firefox on Windows from 141 and on Apple-silicon Macs from 145. On Linux it's still new."
         : "Browsers offer WebGPU only to pages that came over https. Open the published page.",
     );
   }
-  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  const adapter = await soon(gpu.requestAdapter({ powerPreference: "high-performance" }));
   if (!adapter) {
     throw new NotMeasured("This browser knows WebGPU, but offers no GPU: there is none, or it doesn't trust the driver. In Chrome, the page chrome://gpu says why.");
   }
@@ -31,8 +32,17 @@ export async function open(wgsl, gpu = navigator.gpu) {
     throw new NotMeasured(`Here a program on the CPU stands in for a GPU (${name}), so there is nothing to measure. In Chrome, “Use graphics acceleration when available” in the settings may be off.`);
   }
   const features = adapter.features.has("timestamp-query") ? ["timestamp-query"] : [];
-  const device = await adapter.requestDevice({ requiredFeatures: features });
+  const device = await soon(adapter.requestDevice({ requiredFeatures: features }));
   return new Gpu(device, name, wgsl, features.length > 0);
+}
+
+// What a promise brings, unless that takes too long.
+function soon(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new NotMeasured(`The GPU hasn't answered for ${PATIENCE} seconds. Reload the page and try again.`)), 1000 * PATIENCE);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 export class Gpu {
@@ -40,6 +50,7 @@ export class Gpu {
     this.device = device;
     this.name = name;
     this.hasClock = hasClock; // a clock of its own, which a page may read
+    this.trip = 0; // seconds from a submission to its answer, once that is known
     this.wrong = null;
     device.lost.then(({ message, reason }) => {
       if (reason !== "destroyed") this.wrong = `The browser lost the GPU while it was measured${message ? ` (“${message}”)` : ""}. Close what else uses it, reload the page, and try again.`;
@@ -59,11 +70,12 @@ export class Gpu {
     }
   }
 
-  /** Make the matrices: `a` and `out` of `count` numbers, a power of four, `b` for the largest matmul. */
+  /** Make the matrices: `a` and `out` of `count` numbers, a power of two, `b` for the largest matmul. */
   fill(count) {
     const { STORAGE, COPY_DST, COPY_SRC } = GPUBufferUsage;
     this.count = count;
-    this.side = Math.sqrt(count); // of `a` as a square matrix
+    this.columns = 2 ** Math.floor(Math.log2(count) / 2); // of `a` as a matrix
+    this.rows = count / this.columns;
     this.host = [randoms(count), randoms(Math.min(count, SIZES.at(-1) ** 2))];
     this.buffers = [count, this.host[1].length, count].map((n) => this.device.createBuffer({ size: 4 * n, usage: STORAGE | COPY_DST | COPY_SRC }));
     this.host.forEach((numbers, i) => this.device.queue.writeBuffer(this.buffers[i], 0, numbers));
@@ -71,21 +83,21 @@ export class Gpu {
 
   bind(n) {
     const size = this.device.createBuffer({ size: 16, usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST });
-    this.device.queue.writeBuffer(size, 0, new Uint32Array([n, 0, 0, 0]));
+    this.device.queue.writeBuffer(size, 0, new Uint32Array([n, this.rows, this.columns, 0]));
     const entries = [...this.buffers, size].map((buffer, binding) => ({ binding, resource: { buffer } }));
     return this.device.createBindGroup({ layout: this.layout, entries });
   }
 
   /** Submit a kernel `times` times at once and wait; return the seconds by the GPU's clock, and by ours. */
-  async run({ kernel, group, groups }, times) {
+  async run({ kernel, group, groups }, times, isClocked = this.hasClock) {
     const encoder = this.device.createCommandEncoder();
-    const timestampWrites = this.hasClock ? { querySet: this.queries, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } : undefined;
+    const timestampWrites = isClocked ? { querySet: this.queries, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } : undefined;
     const pass = encoder.beginComputePass({ timestampWrites });
     pass.setPipeline(this.pipelines[kernel]);
     pass.setBindGroup(0, group);
     for (let i = 0; i < times; i++) pass.dispatchWorkgroups(...groups);
     pass.end();
-    if (this.hasClock) {
+    if (isClocked) {
       encoder.resolveQuerySet(this.queries, 0, 2, this.ticks, 0);
       encoder.copyBufferToBuffer(this.ticks, 0, this.answer, 0, 16);
     } else encoder.copyBufferToBuffer(this.buffers[2], 0, this.answer, 0, 16);
@@ -93,16 +105,18 @@ export class Gpu {
     this.device.queue.submit([encoder.finish()]);
     const ticks = await this.read(this.answer, BigUint64Array);
     const waited = (performance.now() - start) / 1000;
-    const own = this.hasClock ? Number(ticks[1] - ticks[0]) / 1e9 : NaN;
-    return { own: own > 0 ? own : NaN, waited };
+    const own = isClocked ? Number(ticks[1] - ticks[0]) / 1e9 : 0;
+    const rest = Math.max(waited - this.trip, waited / 10);
+    const isOwn = own > rest / 3 && own < waited + 0.001; // some drivers' clocks stand still
+    return { took: isOwn ? own : rest, waited, isOwn };
   }
 
   async read(buffer, Kind) {
     try {
-      await buffer.mapAsync(GPUMapMode.READ);
+      await soon(buffer.mapAsync(GPUMapMode.READ));
     } catch (error) {
-      await new Promise((soon) => setTimeout(soon, 50)); // for the reason, if it is on its way
-      throw new NotMeasured(this.wrong ?? `The GPU didn't answer: “${error.message}”`);
+      await new Promise((then) => setTimeout(then, 50)); // for the reason, if it is on its way
+      throw new NotMeasured(this.wrong ?? error.message);
     }
     const read = new Kind(buffer.getMappedRange().slice(0));
     buffer.unmap();
@@ -122,34 +136,39 @@ export class Gpu {
     return numbers;
   }
 
-  /** Seconds for one dispatch among many, the fastest of three submissions. */
+  /** Seconds for one dispatch of a long chain in one submission, at the GPU's best. */
   async seconds(work) {
+    await this.run(work, 1); // the warm-up
     let times = 1;
-    let run = await this.run(work, 1); // the warm-up
-    for (;;) {
-      run = await this.run(work, times);
-      const took = 1000 * run.waited;
-      if (took >= LEAST || times === MOST) break;
+    let { took, waited, isOwn } = await this.run(work, times);
+    // A browser's clock has to see much more than the trip, which Firefox rounds up to a tenth of a second.
+    const enough = () => took >= (this.hasClock ? LEAST : Math.max(LEAST, 4 * this.trip)) || waited > 20 * LEAST + 5 * this.trip;
+    while (!enough() && times < MOST) {
       times = Math.min(MOST, Math.max(2 * times, Math.ceil((times * LEAST * 1.2) / Math.max(took, LEAST / 16))));
+      ({ took, waited, isOwn } = await this.run(work, times));
     }
-    const runs = [run, await this.run(work, times), await this.run(work, times)];
-    const waited = Math.min(...runs.map((one) => one.waited));
-    const own = Math.min(...runs.map((one) => one.own));
-    if (own > waited / 2 && own < waited) return own / times; // else its clock can't be right
-    const trip = times > 1 ? Math.min(this.trip ?? 0, waited / 2) : 0;
-    return (waited - trip) / times;
+    this.hasClock &&= isOwn; // said on the page
+    let best = took;
+    for (let i = 0; i < 8; i++) {
+      ({ took } = await this.run(work, times));
+      const isSteady = took > 0.98 * best; // clocks may still be rising
+      best = Math.min(best, took);
+      if (isSteady && i > 0) break;
+    }
+    return best / times;
   }
 
-  /** Seconds from a call until its result is known, in a row of single dispatches. */
-  async roundTrip(work, least = LEAST) {
-    await this.run(work, 1);
-    const start = performance.now();
-    let count = 0;
+  /** Seconds from a call until the page knows that it's done: the fastest ten in a row, within `budget`. */
+  async roundTrip(work, budget) {
+    await this.run(work, 1, false);
+    const end = performance.now() + 1000 * budget;
+    let best = Infinity;
     do {
-      await this.run(work, 1);
-      count++;
-    } while (performance.now() - start < least);
-    return (performance.now() - start) / 1000 / count;
+      const start = performance.now();
+      for (let i = 0; i < 10; i++) await this.run(work, 1, false);
+      best = Math.min(best, (performance.now() - start) / 10_000);
+    } while (performance.now() < end);
+    return best;
   }
 
   close() {
@@ -174,43 +193,46 @@ export async function measure(gpu, count, progress = () => {}) {
 async function measureAll(gpu, count, progress, hidden) {
   const say = async (share, words) => {
     if (hidden.was) throw new NotMeasured("This tab was in the background for a moment, where browsers hold pages back. Keep it in front, and measure again.");
+    if (gpu.wrong) throw new NotMeasured(gpu.wrong);
     progress(share, words);
     await new Promise((painted) => setTimeout(painted, 30));
   };
   await say(0, "filling the memory");
   gpu.fill(count);
   const all = gpu.bind(count);
-  const square = gpu.bind(gpu.side);
   const tiny = { kernel: "tiny", group: all, groups: [1] };
   const threads = [count / 16 / 256];
 
-  await say(0.05, "a single dispatch, and many");
-  gpu.trip = await gpu.roundTrip(tiny, 300);
-  const found = { name: gpu.name, hasClock: gpu.hasClock, trip: gpu.trip, dispatch: await gpu.seconds(tiny) };
+  await say(0.1, "checking a matmul against the CPU, and warming up");
+  const found = { name: gpu.name, off: Math.max(await checkedMatmul(gpu, 67), await checkedMatmul(gpu, 256)) };
+  gpu.trip = await gpu.roundTrip(tiny, 0.1);
+  await gpu.seconds(matmul(gpu, 256));
 
-  await say(0.15, "copying");
+  await say(0.2, "a single dispatch, and a chain of them");
+  found.trip = gpu.trip = await gpu.roundTrip(tiny, 0.5);
+  found.dispatch = await gpu.seconds(tiny);
+
+  await say(0.25, "copying");
   found.copy = (8 * count) / (await gpu.seconds({ kernel: "copy", group: all, groups: threads }));
   checkCopy(gpu.host[0], await gpu.written(1024));
 
-  await say(0.25, "reading along rows, and along columns");
+  await say(0.3, "reading along rows, and along columns");
   for (const [name, kernel] of [["rows", "along_rows"], ["columns", "along_columns"]]) {
-    found[name] = (4 * count) / (await gpu.seconds({ kernel, group: square, groups: threads }));
+    found[name] = (4 * count) / (await gpu.seconds({ kernel, group: all, groups: threads }));
     checkSums(gpu, name, await gpu.written(16));
   }
 
-  await say(0.35, "checking a matmul against the CPU");
-  found.off = Math.max(await checkedMatmul(gpu, 67), await checkedMatmul(gpu, 256));
-
   found.matmuls = []; // { n, trip, seconds }
   for (const [i, n] of SIZES.entries()) {
-    if (n * n > gpu.host[1].length || n * n > count) break;
-    await say(0.4 + (0.6 * i) / SIZES.length, `matmuls of ${n} × ${n}`);
+    if (n * n > gpu.host[1].length) break;
+    await say(0.35 + (0.65 * i) / SIZES.length, `matmuls of ${n} × ${n}`);
     const work = matmul(gpu, n);
-    const trip = await gpu.roundTrip(work, 100);
-    found.matmuls.push({ n, trip, seconds: await gpu.seconds(work) });
-    if (8 * 1000 * trip > LONGEST) break;
+    const seconds = await gpu.seconds(work);
+    found.matmuls.push({ n, seconds, trip: await gpu.roundTrip(work, 0.1) });
+    if (8 * seconds > LONGEST) break;
   }
   await say(1, "done");
+  found.hasClock = gpu.hasClock;
   found.flops = Math.max(...found.matmuls.map(({ n, seconds }) => (2 * n ** 3) / seconds));
   return found;
 }
@@ -241,11 +263,11 @@ function checkCopy(from, to) {
 }
 
 function checkSums(gpu, name, sums) {
-  const { count, side } = gpu;
+  const { count, rows, columns } = gpu;
   const [a] = gpu.host;
   sums.forEach((found, thread) => {
     let sum = 0;
-    for (let i = thread; i < count; i += count / 16) sum += name === "rows" ? a[i] : a[(i % side) * side + Math.floor(i / side)];
+    for (let i = thread; i < count; i += count / 16) sum += name === "rows" ? a[i] : a[(i % rows) * columns + Math.floor(i / rows)];
     if (!(Math.abs(found / sum - 1) < 1e-4)) throw new NotMeasured(`The sums along ${name} came out wrong, so their speed means nothing. Is the driver up to date?`);
   });
 }

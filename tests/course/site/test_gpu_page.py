@@ -62,8 +62,8 @@ def test_every_matmul_is_right_also_where_no_tile_divides(gpu_page):
     [
         ('.replace("s3 += left.w * right", "s3 += left.w * right * 1.001")', "A matmul of 67 × 67"),
         ('.replace("out[i] = a[i]", "out[i] = a[i] + 1")', "The copy isn't the original"),
-        ('.replace("total += a[i]", "total += 2 * a[i]")', "The sums along rows"),
-        ('.replace("(i % n) * n + i / n", "i")', "The sums along columns"),
+        ('.replace("a[(i / size.z) *", "2 * a[(i / size.z) *")', "The sums along rows"),
+        ('.replace("(i % size.y) * size.z + i / size.y", "i")', "The sums along columns"),
     ],
 )
 def test_a_wrong_result_is_no_measurement(gpu_page, change, words):
@@ -78,14 +78,17 @@ def test_a_kernel_that_is_refused_says_so(with_console):
 
 def test_it_says_what_it_found_and_hands_it_to_the_lessons(gpu_page):
     said = measured(gpu_page)
-    for words in ("Your GPU (acme test-1) multiplies", "so its ridge is at", "among many takes"):
+    for words in ("On your GPU (acme test-1)", "you have the ridge", "Any call takes at least"):
         assert words in said
     line = gpu_page.get_by_label(re.compile("For lessons 01, 02 and 13")).input_value()
     gpu = browser_gpu.parse(line)
     assert gpu.name == "acme test-1" and min(gpu.matmuls) == 16
     assert "Mozilla" not in line and "Chrom" not in line
     charts = gpu_page.get_by_role("img").evaluate_all("all => all.map((one) => one.ariaLabel)")
-    assert any("your GPU:" in alt and "one CPU core, estimated:" in alt for alt in charts)
+    assert any(
+        "your GPU, through the browser:" in alt and "a T4 through CUDA, estimated:" in alt
+        for alt in charts
+    )
     assert violations(gpu_page, ["dark"]) == []
     gpu_page.set_viewport_size(PHONE)
     assert gpu_page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
@@ -94,7 +97,8 @@ def test_it_says_what_it_found_and_hands_it_to_the_lessons(gpu_page):
 LOST = """Object.defineProperty(GPUDevice.prototype, "lost", { get: () =>
     Promise.resolve({ reason: "unknown", message: "driver reset" }) });"""
 HIDDEN = 'Object.defineProperty(document, "hidden", { get: () => true });'
-NO_CLOCK = "Object.defineProperty(GPUAdapter.prototype, 'features', { get: () => new Set() });"
+NO_CLOCK = """Object.defineProperty(GPUAdapter.prototype, "features", {
+    get: () => new Set() });"""
 
 
 @pytest.mark.parametrize(
