@@ -14,6 +14,7 @@ const there = async (name) => {
   return got;
 };
 
+const LESSONS = [["01", "01_enable_gpu"], ["02", "02_check_hardware"], ["13", "13_write_a_kernel"]];
 const round = (value, digits = 2) => Number(value.toPrecision(digits));
 const time = (s) => (s < 1e-3 ? `${round(1e6 * s)} µs` : s < 1 ? `${round(1e3 * s)} ms` : `${round(s)} s`);
 const large = (value, unit) => (value < 1e12 ? `${round(value / 1e9)} G${unit}` : `${round(value / 1e12)} T${unit}`);
@@ -63,7 +64,7 @@ function race(found, { t4, core }, width) {
     ticksX: sizes,
     lines: [
       { name: "your GPU, through the browser", points: found.matmuls.map(({ n, trip }) => [n, trip]) },
-      { name: "one core of the course's CPU, estimated", points: sizes.map((n) => [n, core.call + (2 * n ** 3) / core.flops]), dashed: true },
+      { name: "one CPU core, estimated", points: sizes.map((n) => [n, core.call + (2 * n ** 3) / core.flops]), dashed: true },
       { name: "a T4 through CUDA, estimated", points: expected((t4.trip[0] + t4.trip[1]) / 2), dashed: true },
     ],
   });
@@ -94,13 +95,11 @@ function handover(found) {
     const done = navigator.clipboard?.writeText(line);
     copy.textContent = await (done ?? Promise.reject()).then(() => "Copied", () => "Press Ctrl+C");
   });
-  return element(
-    "div",
-    { class: "asking" },
-    element("label", { for: "gpu-line" }, "For lessons 01, 02 and 13: paste this line over the one in the notebook that begins with “mine”, run its cell and those below, and your GPU joins the figures. It holds the GPU's name as your browser tells it, the numbers above, and a checksum."),
-    box,
-    copy,
-  );
+  const lessons = LESSONS.flatMap(([number, slug], i) => [i ? ", " : "", element("a", { href: `lessons/${slug}.html` }, number)]);
+  return [
+    element("p", {}, "For lessons ", ...lessons, ": paste this line over the one in the notebook that begins with “mine”, run its cell and those below, and your GPU joins the figures."),
+    element("div", { class: "asking" }, element("label", { for: "gpu-line" }, "Your line: the GPU's name as your browser tells it, the numbers above, and a checksum"), box, copy),
+  ];
 }
 
 function shown(found, known) {
@@ -124,7 +123,7 @@ function shown(found, known) {
       ],
     )),
     element("p", {}, `${clock} The matmuls agree with the CPU's to within ${found.off.toExponential(0)} of their values, as fp32 should.`),
-    handover(found),
+    ...handover(found),
   ];
 }
 

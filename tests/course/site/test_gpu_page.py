@@ -80,10 +80,12 @@ def test_it_says_what_it_found_and_hands_it_to_the_lessons(gpu_page):
     said = measured(gpu_page)
     for words in ("On your GPU (acme test-1)", "you have the ridge", "Any call takes at least"):
         assert words in said
-    line = gpu_page.get_by_label(re.compile("For lessons 01, 02 and 13")).input_value()
+    line = gpu_page.get_by_label(re.compile("Your line")).input_value()
     gpu = browser_gpu.parse(line)
     assert gpu.name == "acme test-1" and min(gpu.matmuls) == 16
     assert "Mozilla" not in line and "Chrom" not in line
+    for link in gpu_page.locator("#gpu-said a").evaluate_all("all => all.map((one) => one.href)"):
+        assert gpu_page.request.get(link).ok, link
     charts = gpu_page.get_by_role("img").evaluate_all("all => all.map((one) => one.ariaLabel)")
     assert any(
         "your GPU, through the browser:" in alt and "a T4 through CUDA, estimated:" in alt
