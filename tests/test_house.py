@@ -36,10 +36,11 @@ USES = {
 #: The rooms of `course`, from top to bottom.
 ROOMS = ("site", "classroom", "check", "run", "publish", "write", "fake_gpu", "config")
 #: Lines of the tree outside lessons/ and notebooks/: a cap that falls. 21,000 of code are wanted.
-#: It gave way four times: for traces that leave nothing behind, the timer and the class page; for the job
-#: with weights, scoreboard and claims; by 100 lines for the profiles of real GPUs that lesson 10 fetches; and
-#: by 500 for serving: its formulas, their tests, the judges of lesson 16.
-MOST_CODE, MOST_DATA = 28_100, 22_000
+#: It gave way five times: for traces that leave nothing behind, the timer and the class page; for the job
+#: with weights, scoreboard and claims; by 100 lines for the profiles of real GPUs that lesson 10 fetches;
+#: by 500 for serving: its formulas, their tests, the judges of lesson 16; and by 250 for the page about the
+#: reader's own GPU: its tests, and the line that lessons read.
+MOST_CODE, MOST_DATA = 28_350, 22_000
 #: Kilobytes of what programs printed: recorded outputs of lessons, and errors of public threads.
 MOST_RECORDED = 600
 _TEXT = (".toml", ".json", ".js", ".html", ".css", ".jinja", ".j2")
