@@ -234,7 +234,7 @@ def conditions(course: Course, options: argparse.Namespace) -> int:
 def replica(course: Course, options: argparse.Namespace) -> int:
     """Run lessons with what a Colab image ships."""
     from colab_helpers import colab_images
-    from course.run import replica
+    from course.run import replica_lessons
 
     known = colab_images.images()
     if options.image not in known:
@@ -243,15 +243,13 @@ def replica(course: Course, options: argparse.Namespace) -> int:
     interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
     print(f"Image {image.name}: Python {image.python}, {image.source}, {image.seen}", flush=True)
     start = time.perf_counter()
-    made = replica.create(
-        image, folder / "venv", interpreter, options.colabtools or replica.COLABTOOLS
-    )
+    made = replica_lessons.create(image, folder / "venv", interpreter, options.colabtools)
     kernel = (
         f"IPython's; Colab's kernel is not available: {made.lacks}" if made.lacks else "Colab's own"
     )
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
-    for result in replica.check_all(course, made, course.select(options.lessons), folder):
+    for result in replica_lessons.check_all(course, made, course.select(options.lessons), folder):
         print(
             f"{result.lesson}: {'; '.join(result.problems) or 'ok'}, {result.seconds:.0f} s",
             flush=True,

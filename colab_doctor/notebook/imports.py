@@ -55,6 +55,21 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
                         yield first, cell.number, use.line
 
 
+def distributions(read: Iterable[Cell]) -> set[str]:
+    """Return the normal names of packages that may bring what a notebook imports; guarded imports count."""
+    trees = (tree for cell in read for tree in cell.trees)
+    names = {use.name for tree in trees for use in uses(tree, {}) if use.kind == "name"}
+    return {
+        canonicalize_name(each)
+        for name in names
+        for each in (
+            name.partition(".")[0],
+            distribution(name),
+            distribution(name.partition(".")[0]),
+        )
+    }
+
+
 def _is_there(module: str, there: set[str]) -> bool:
     first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in NAMESPACES:

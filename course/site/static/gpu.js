@@ -97,7 +97,7 @@ function handover(found) {
   });
   const lessons = LESSONS.flatMap(([number, slug], i) => [i ? ", " : "", element("a", { href: `lessons/${slug}.html` }, number)]);
   return [
-    element("p", {}, "For lessons ", ...lessons, ": paste this line over the one in the notebook that begins with “mine”, run its cell and those below, and your GPU joins the figures."),
+    element("p", {}, "For lessons ", ...lessons, ": paste this line into the notebook's field “mine” (or over the line that begins so), run that cell and those below, and your GPU joins the figures."),
     element("div", { class: "asking" }, element("label", { for: "gpu-line" }, "Your line: the GPU's name as your browser tells it, the numbers above, and a checksum"), box, copy),
   ];
 }
