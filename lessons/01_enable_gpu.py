@@ -235,9 +235,10 @@ print(f"this core: {core / 1e9:,.0f} GFLOP/s, measured at n = {n:,}")
 
 # %% [markdown]
 # The computer in front of you most likely has a GPU, too, whatever this notebook runs on. If you'd like it in the race, [this page](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html)
-# measures it in your browser and gives you a line to paste over the next one.
+# measures it in your browser and gives you a line to paste below.
 
 # %%
+# @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
 browser = browser_gpu.read(mine)
 

@@ -134,10 +134,11 @@ for k in CHAINS:
     points.append((2 * k / 8, 2 * k * NUMBERS / min(taken[k])))  # FLOP per byte, FLOP per second
 
 # %% [markdown]
-# If you have a line from [the page that measures your own computer's GPU](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), paste it over the next one, and you'll see its
+# If you have a line from [the page that measures your own computer's GPU](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), paste it below, and you'll see its
 # roof, too.
 
 # %%
+# @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
 browser = browser_gpu.read(mine)
 

@@ -41,6 +41,7 @@ torch.set_num_threads(1)  # a second thread on a shared machine makes profiles n
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
 paths = {name: traces.fetch(name) for name in ("a100_trace", "v100_trace")}
+KEPT = 8000 if gpu_here and not FAST else 500  # steps whose logits one of the slow steps copies; a GPU copies fast
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Reading a trace
@@ -382,9 +383,6 @@ def confusion(logits, targets):
     best = logits.flatten(0, 1).topk(3).indices
     for guesses, target in zip(best, targets.flatten()):
         pairs.append((target.item(), *(guess.item() for guess in guesses)))
-
-
-KEPT = 8000 if device.type == "cuda" and not FAST else 500  # a GPU copies so fast that it takes more to be noticed
 
 
 def keep_logits(logits, targets):  # each step copies those of all the steps before

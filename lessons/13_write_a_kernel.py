@@ -142,9 +142,10 @@ figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but
 # *coalesced*.
 #
 # How much is it on a real chip? [This page](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html) reads a matrix both ways on your own computer's GPU. Paste the line it gives you
-# over the next one. We ran its kernels on an H100.
+# below. We ran its kernels on an H100.
 
 # %%
+# @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
 browser = browser_gpu.read(mine)
 
