@@ -49,11 +49,6 @@ class BrowserGpu:
     flops: float
     matmuls: Mapping[int, float]
 
-    @property
-    def label(self) -> str:
-        """What figures call it."""
-        return f"{self.name}, in a browser"
-
 
 def read(line: str) -> BrowserGpu | None:
     """Return what a pasted line holds; None for "", and for a bad one, of which it prints what's wrong.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from colab_helpers.figures.bars import bars
 from colab_helpers.figures.line_plots import lines
-from colab_helpers.figures.memory import timeline
 from colab_helpers.figures.style import COLORS, MARKERS, Picture, canvas, finish
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "canvas",
     "finish",
     "lines",
-    "timeline",
 ]

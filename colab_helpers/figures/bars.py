@@ -34,7 +34,6 @@ def bars(
     *,
     title: str,
     unit: str,
-    limits: Mapping[str, float] | None = None,
     paper: Collection[str] = (),
     claims: Mapping[str, tuple[float, float]] | None = None,
     published: Mapping[str, Published] | None = None,
@@ -43,11 +42,11 @@ def bars(
 ) -> Picture:
     """Plot one labeled horizontal bar per value; a dot with `log`, where length means nothing.
 
-    `limits` (same keys) are dashed marks. Names in `paper` are not measured here, and
-    are hatched. `published` maps further names to measurements of others, which are hollow: the
-    largest number of each is drawn. `claims` maps a text to the range (low, high) it speaks of; `marks`
-    maps a text to a value that goes through all bars, such as what a chip holds. `values` maps a name
-    to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
+    Names in `paper` are not measured here, and are hatched. `published` maps further names to
+    measurements of others, which are hollow: the largest number of each is drawn. `claims` maps a text to
+    the range (low, high) it speaks of; `marks` maps a text to a value that goes through all bars, such as
+    what a chip holds. `values` maps a name to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any
+    word); `title` holds the finding.
     """
     theirs = published or {}
     values = {**values, **{name: row.value for name, row in theirs.items()}}
@@ -63,15 +62,8 @@ def bars(
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6} if marks else None,
             )  # fmt: skip
             numbers[number] = values[name]
-            if limits and name in limits:
-                mark = axes.plot(
-                    [limits[name]] * 2, [i - 0.36, i + 0.36], color=INK, ls="--", lw=1.4
-                )
-                mark[0].set_label(
-                    "_" if axes.get_legend_handles_labels()[0] else "data-sheet limit"
-                )
         claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
-        top = max([*values.values(), *(limits or {}).values(), *claimed, *(marks or {}).values()])
+        top = max([*values.values(), *claimed, *(marks or {}).values()])
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
@@ -81,10 +73,6 @@ def bars(
         axes.set_xlim(least / 3 if log else 0, (top or 1.0) * (6 if log else 1.25))
         if not log:
             fit_numbers(numbers, figure, axes)
-        if limits:
-            axes.legend(
-                loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, handlelength=1.5
-            )
         _claims(axes, claims or {})
         _marks(axes, marks or {})
         if unit == "s" and log:
@@ -93,7 +81,7 @@ def bars(
         if not log:
             axes.locator_params(axis="x", nbins=5)  # more would run into each other
         axes.grid(axis="y", visible=False)
-        alt = _bars_alt(title, values, unit, limits, paper, claims)
+        alt = _bars_alt(title, values, unit, paper, claims)
         return finish(figure, alt + give_credit(figure, [*theirs.values()]))
 
 
@@ -154,7 +142,6 @@ def _bars_alt(
     title: str,
     values: Mapping[str, float],
     unit: str,
-    limits: Mapping[str, float] | None,
     paper: Collection[str],
     claims: Mapping[str, tuple[float, float]] | None,
 ) -> str:
@@ -162,6 +149,5 @@ def _bars_alt(
         f"{name} {with_unit(value, unit)}{' (hatched)' if name in paper else ''}"
         for name, value in values.items()
     )
-    dashed = " Dashed marks: limits from data sheets." if limits else ""
     shaded = f" Shaded: {'; '.join(claims)}.".replace("\n", " ") if claims else ""
-    return f"Bar chart. {title}. {readings}.{dashed}{shaded}"
+    return f"Bar chart. {title}. {readings}.{shaded}"

@@ -10,7 +10,6 @@ from colab_helpers.figures import (
     canvas,
     finish,
     lines,
-    timeline,
 )
 from colab_lessons.figures.activity import activity
 from colab_lessons.figures.device_rows import device_rows
@@ -55,6 +54,5 @@ __all__ = [
     "sectors",
     "stacked",
     "systolic",
-    "timeline",
     "writers",
 ]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from colab_helpers.figures.bars import HOLLOW, fit_numbers
+from colab_helpers.figures.bars import fit_numbers
 from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, look, with_unit
 
 
-def grouped(
-    values: Mapping[str, Mapping[str, float]],
-    *,
-    title: str,
-    unit: str,
-    hollow: Collection[str] = (),
-) -> Picture:
+def grouped(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str) -> Picture:
     """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
 
-    Series in `hollow` were not measured: they are drawn hollow. `values` maps a name to series and
+    `values` maps a name to series and
     numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
     """
     names, series = list(values), list(next(iter(values.values())))
@@ -26,11 +20,10 @@ def grouped(
     with canvas(height=inches, title=title) as (figure, axes):
         numbers = {}
         for j, kind in enumerate(series):
-            fill = HOLLOW if kind in hollow else {"color": look(j)["color"]}
             for i, name in enumerate(names):
                 number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
                 label = kind if i == 0 else None
-                axes.barh(y, number, height=0.9 * height, label=label, **fill)
+                axes.barh(y, number, height=0.9 * height, label=label, color=look(j)["color"])
                 text = axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
                 numbers[text] = number
         top = max(max(row.values()) for row in values.values())

@@ -22,7 +22,6 @@ from colab_helpers.figures.style import (
     time_ticks,
     with_unit,
 )
-from colab_helpers.published_results import Published
 
 Band = tuple[Sequence[float], Sequence[float]]
 
@@ -37,16 +36,15 @@ def race(
     bands: Mapping[str, Band] | None = None,
     shade: Sequence[float] = (),
     prediction: float | None = None,
-    inches: tuple[float, float] = (7.6, 4.1),
 ) -> Picture:
     """Plot seconds over size on log-log axes: who is faster where.
 
     `curves` hold measured seconds by contender for every size, `bands` the low and the high ends of what
     is expected; each is named at its right end. `shade` are one or two sizes between which they cross,
     `prediction` is the reader's. `sizes` rise; `xlabel` and `ylabel` say what the axes are, `title` holds
-    the finding; `inches` are the figure's width and height.
+    the finding.
     """
-    with canvas(*inches) as (figure, axes):
+    with canvas(7.6, 4.1) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
             axes.plot(sizes, seconds, **look(i))
             _name(axes, sizes[-1], seconds[-1], name, look(i)["color"])
@@ -78,15 +76,13 @@ def contenders(
     title: str,
     unit: str,
     xlabel: str,
-    credit: Sequence[Published] = (),
     inches: tuple[float, float] | None = None,
 ) -> Picture:
     """Plot one value or one range a row on a log axis, each with its number beside it.
 
     `rows` maps a name to a number in `unit`, or to (low, high). What is measured has "measured" in its
     name and is filled; what is published or recorded is a hollow square, all else a hollow diamond.
-    `xlabel` says what it is, `title` holds the finding; `credit` names who published what is drawn,
-    `inches` are the figure's width and height.
+    `xlabel` says what it is, `title` holds the finding; `inches` are the figure's width and height.
     """
     with canvas(*(inches or (7.6, 1.5 + 0.45 * len(rows)))) as (figure, axes):
         ends = []
@@ -117,9 +113,8 @@ def contenders(
             f"{name} {with_unit(v, unit) if not isinstance(v, tuple) else _both(*v, unit)}"
             for name, v in rows.items()
         )
-        who = "; ".join(f"{row.chip}: {row.credit}" for row in credit)
         hollow = any("measured" not in name for name in rows)
-        note = f"Hollow: not measured here.{f' {who}.' if who else ''}" if hollow else ""
+        note = "Hollow: not measured here." if hollow else ""
         figure.supxlabel(note, x=0.01, ha="left", size=7.5, color=GRAY)
         return finish(figure, f"One row for each contender, log axis. {title}. {said}. {note}")
 

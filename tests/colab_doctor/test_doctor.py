@@ -17,9 +17,6 @@ from colab_doctor.__main__ import main
 def test_the_way_out_depends_on_the_platform_and_names_the_package():
     error = "ModuleNotFoundError: No module named 'sklearn'"
     assert "%pip install scikit-learn" in colab_doctor.explain_error(error, "kaggle").finding.fix
-    error = "numpy.dtype size changed"
-    assert "Runtime >" in colab_doctor.explain_error(error, "colab").finding.fix
-    assert "Runtime >" not in colab_doctor.explain_error(error, "local").finding.fix
 
 
 def test_an_exception_is_explained_like_its_text():
@@ -36,25 +33,10 @@ def test_notebook_that_asks_for_a_retired_tpu():
     assert finding.id == "tpu-retired" and "v5e-1 TPU" in finding.fix
 
 
-def test_old_lines_are_found_with_their_cell_and_what_replaces_them():
-    old = notebook(
-        "import os",
-        [
-            "tpu = tf.distribute.cluster_resolver.TPUClusterResolver()\n",
-            "tf.config.experimental_connect_to_cluster(tpu)\n",
-        ],
-        "strategy = tf.distribute.experimental.TPUStrategy(tpu)",
-        "tpu = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='')",
-        "from jax.tools.colab_tpu import setup_tpu",
-        gpuType="T4",
-    )
-    seen = [finding.observation for finding in colab_doctor.explain_notebook(old)]
-    assert [text.partition(":")[0] for text in seen] == [
-        "Cell 2, line 1 (and in 4)",
-        "Cell 2, line 2",
-        "Cell 3, line 1",
-        "Cell 5, line 1",
-    ]
+def test_old_lines_are_found_with_their_cells():
+    old = notebook("import os", ["x = 1\n", "tf.Session()\n"], "tf.Session()", gpuType="T4")
+    [finding] = colab_doctor.explain_notebook(old)
+    assert finding.observation.startswith("Cell 2, line 2 (and in 3):")
 
 
 READS_DRIVE = (
@@ -116,7 +98,6 @@ def test_todays_notebook_is_left_alone():
         ("no JSON", 2, "is not a notebook"),
         ("[1]", 2, "is not a notebook"),
         ('{"seconds": 3}', 2, "is not a notebook"),
-        ('{"cells": {"a": 1}}', 2, "is not a notebook"),
         ("[" * 100_000, 2, "is not a notebook"),
     ],
 )
@@ -149,17 +130,9 @@ def test_what_never_ends_is_not_read(tmp_path, kind):
     assert (done.returncode, done.stderr) == (2, f"No such file: {path}\n")
 
 
-def in_terminal(arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "colab_doctor", *arguments],
-        **{
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            "text": True,
-            "timeout": 60,
-            **options,
-        },
-    )
+def in_terminal(arguments, stdout=subprocess.PIPE):
+    command = [sys.executable, "-m", "colab_doctor", *arguments]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")

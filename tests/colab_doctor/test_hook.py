@@ -11,15 +11,15 @@ import pytest
 
 from colab_doctor import hook
 from course.run import execute
+from tests.colab_doctor import cells_that_fail
 
 ROOT = Path(__file__).parents[2]
-CASES = Path(__file__).with_name("cells_that_fail.py")
 
 
 @pytest.fixture(scope="module")
 def shown():
     done = subprocess.run(
-        [sys.executable, str(CASES)],
+        [sys.executable, cells_that_fail.__file__],
         capture_output=True, text=True, timeout=120, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert "SHOWN" in done.stdout, done.stderr
@@ -38,21 +38,7 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "known",
-        "unknown",
-        "nested",
-        "chained",
-        "thread",
-        "interrupt",
-        "exit",
-        "syntax",
-        "mute",
-        "fine",
-    ],
-)
+@pytest.mark.parametrize("name", cells_that_fail.CELLS)
 def test_the_traceback_is_as_it_was_and_a_card_comes_for_what_is_known(shown, name):
     (plain, error, before), (also, error_also, cards) = shown[name]
     assert (_same(plain), _same(error), before) == (_same(also), _same(error_also), [])

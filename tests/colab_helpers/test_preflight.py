@@ -12,14 +12,12 @@ from colab_helpers._problem_signs import Traces
 
 GIB = 2**30
 MIB = 2**20
-HOUR = 3600
 CPU = hardware.Device("CPU", "Xeon", "", 13 * GIB, cores=2)
 T4 = hardware.Device(
     "GPU", "Tesla T4", "NVML", 15360 * MIB, memory_used=3 * MIB, driver="580.82.07",
     capability="7.5", cuda="13.0", utilization=0,
 )  # fmt: skip
 L4 = dataclasses.replace(T4, name="NVIDIA L4", memory_total=23034 * MIB, capability="8.9")
-RTX = hardware.Device("GPU", "NVIDIA GeForce RTX 3060", "NVML", 12288 * MIB)
 V5E = hardware.Device("TPU", "TPU v5e", "PCI id")
 COLAB = {
     "torch": "2.11.0+cu130", "tensorflow": "2.20.0", "numpy": "2.1.3", "nvidia-cublas-cu12": "12.5.3.2"
@@ -188,14 +186,14 @@ FIRES = {
         state(machine(packages=packages(peft="0.20.0", torchao="0.16.0"))),
     ),
     "little-ram": (
-        state(machine(ram_available=GIB)),
+        state(machine(ram_available=2 * GIB - 1)),
         "Restart session",
         state(machine(ram_total=0, ram_available=0)),  # unknown
     ),
     "little-disk": (
-        state(machine(disk_free=GIB // 2)),
+        state(machine(disk_free=GIB - 1)),
         "huggingface",
-        state(machine(disk_free=2 * GIB)),
+        state(machine(disk_free=GIB)),
     ),
     "drive-dropped": (
         state(machine(drive="does not answer (Transport endpoint is not connected)")),
@@ -223,7 +221,8 @@ def test_check_stays_silent_on_a_machine_that_nearly_has_it(id):
 
 
 def test_checks_stay_silent_on_a_machine_that_fits():
-    assert preflight.run_checks(state(devices=(L4, CPU), chip="L4")) == ()
+    enough = machine(ram_available=2 * GIB)
+    assert preflight.run_checks(state(enough, (L4, CPU), chip="L4")) == ()
 
 
 def test_every_check_is_tested():
@@ -253,13 +252,6 @@ def test_odd_versions_fire_nothing_and_break_nothing(name, version):
     seen = machine(packages={**COLAB, "peft": "0.20", "torchao": "0.17", name: version})
     found = ids(state(seen, (L4, CPU), chip="L4")) - {"replaced-build"}
     assert found == ({"old-torch"} if (name, version) == ("torch", "2") else set())
-
-
-@pytest.mark.parametrize(
-    ("version", "fires"), [("2.5.1", True), ("2.5", True), ("2.6.0", False), ("2.10", False)]
-)
-def test_the_oldest_torch_to_the_step(version, fires):
-    assert ("old-torch" in ids(state(machine(packages=packages(torch=f"{version}+cu1"))))) == fires
 
 
 @pytest.mark.parametrize(
@@ -293,7 +285,7 @@ def test_a_card_for_a_newer_lesson_is_refused():
 def test_the_whole_inspection_starts_no_framework():
     code = (
         "import sys; from colab_helpers import preflight; preflight.run_checks(preflight.inspect()); "
-        "print(*{'torch', 'tensorflow', 'jax', 'keras', 'numpy'} & set(sys.modules))"
+        "print(*{'torch', 'tensorflow', 'jax', 'keras', 'numpy', 'psutil'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
@@ -366,19 +358,6 @@ def test_doctor_speaks_json(capsys):
     main(["card", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["runtime"]["cores"] >= 1 and isinstance(told["findings"], list)
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "beside"),
-    [
-        ("little-ram", {"ram_available": 2 * GIB - 1}, {"ram_available": 2 * GIB}),
-        ("little-disk", {"disk_free": GIB - 1}, {"disk_free": GIB}),
-        ("old-python", {"python": "3.10.99"}, {"python": "3.11.0"}),
-    ],
-)
-def test_thresholds_one_step_to_either_side(name, at, beside):
-    assert name in ids(state(machine(**at)))
-    assert name not in ids(state(machine(**beside)))
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,6 @@ from colab_lessons import models
 SMALL = models.GPTConfig(vocab_size=11, block_size=8, n_embd=16, n_head=2, n_layer=2)
 
 
-def test_default_has_about_ten_million_parameters():
-    assert 10e6 < models.GPT().parameter_count < 11e6
-
-
-def test_shapes():
-    logits = models.GPT(SMALL)(torch.zeros(3, 5, dtype=torch.long))
-    assert logits.shape == (3, 5, 11)
-
-
 def test_no_position_sees_the_future():
     torch.manual_seed(0)
     model = models.GPT(SMALL)

@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from colab_lessons import ranks, replay
 from tests import slow
+from tests.colab_lessons import test_scripts
 
 torch = pytest.importorskip("torch")
 
@@ -97,8 +99,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 from torch import distributed
 import torch
 from colab_lessons import ranks
-from tests import slow
-from tests import slow
 
 def train(rank, device, folder):
     open(f"{folder}/{os.getpid()}", "w").close()
@@ -137,38 +137,19 @@ def _until(holds, seconds=60):
 
 
 def _lives(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in _state(process)
-
-
-def _state(process):
     try:  # a zombie has ended: only its parent has not been told
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.slow
 def test_the_script_to_keep_runs_under_torchrun_and_goes_on(tmp_path):
-    lesson = Path(__file__).parents[2] / "lessons" / "11_many_devices.py"
-    card = lesson.read_text("utf-8").rpartition("# ```python\n")[2].partition("# ```\n")[0]
     script = (
-        "".join(f"{line[2:]}\n" for line in card.splitlines())
-        + "\nprint(f'from {start}\\n', end='')\n"
+        test_scripts.card("11_many_devices", "python") + "\nprint(f'from {start}\\n', end='')\n"
     )
     (tmp_path / "train.py").write_text(script)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     for start in (0, 10):
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        done = subprocess.run(
-            [*torchrun, "--nproc-per-node=2", "train.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=200,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert done.stdout.count(f"from {start}") == 2
+        said = test_scripts.run(tmp_path, None, *torchrun, "train.py")
+        assert said.count(f"from {start}") == 2

@@ -47,7 +47,7 @@ def run(folder, environment, *command):
 
 
 @pytest.mark.parametrize(
-    ("cell", "limit", "saved", "status"), [(ONCE_KILLED, 60, "20", "0"), (HANGS, 6, "5", "124")]
+    ("cell", "limit", "saved", "status"), [(ONCE_KILLED, 60, "20", "0"), (HANGS, 20, "5", "124")]
 )
 def test_the_script_to_keep_ends_and_brings_home_what_there_is(
     tmp_path, cell, limit, saved, status

@@ -168,13 +168,6 @@ def test_code_that_fails_or_misleads_elsewhere(code, said):
     assert said in problem
 
 
-def tampered(path, change):
-    """The stored notebook after somebody has changed it by hand."""
-    notebook = nbformat.read(path, as_version=4)
-    change(notebook)
-    path.write_text(assemble.dumps(notebook), "utf-8")
-
-
 def cell_with(notebook, text):
     return next(cell for cell in notebook.cells if cell.source.startswith(text))
 
@@ -185,15 +178,6 @@ def change_a_number(notebook):
 
 def remove_an_output(notebook):
     cell_with(notebook, "total = ").outputs = []
-
-
-def change_a_record(notebook):
-    record = cell_with(notebook, "# @title Keep it").outputs[0].data
-    record["application/vnd.colab-helpers.record+json"]["values"]["total"]["number"] = 46
-
-
-def change_a_picture(notebook):
-    cell_with(notebook, "with figures").outputs[0].data["image/png"] = "iVBORw0KGgo="
 
 
 def add_a_script(notebook):
@@ -210,14 +194,6 @@ def hide_the_source(notebook):
     cell_with(notebook, "total = ").metadata["jupyter"] = {"source_hidden": True}
 
 
-def remove_a_tag(notebook):
-    del cell_with(notebook, "total = ").metadata["tags"]
-
-
-def add_a_tag(notebook):
-    cell_with(notebook, "total = ").metadata["tags"] += ["nbval-ignore-output"]
-
-
 def attach_a_file(notebook):
     notebook.cells[0]["attachments"] = {"x.png": {"image/png": "AAAA"}}
 
@@ -227,20 +203,18 @@ def attach_a_file(notebook):
     [
         (change_a_number, "not the one that the last run wrote"),
         (remove_an_output, "not the one that the last run wrote"),
-        (change_a_record, "not the one that the last run wrote"),
-        (change_a_picture, "not the one that the last run wrote"),
         (add_a_script, "a program is stored"),
         (add_javascript, "a program is stored"),
         (hide_the_source, "not in canonical form"),
-        (remove_a_tag, "not in canonical form"),
-        (add_a_tag, "not in canonical form"),
         (attach_a_file, "not in canonical form"),
     ],
 )
 def test_notebook_tampered_with(toy_course, quiet_shape, change, words):
     path = publish_toy(toy_course)
     assert problems_of(toy_course) == []
-    tampered(path, change)
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)  # by hand
+    path.write_text(assemble.dumps(notebook), "utf-8")
     assert any(words in problem for problem in problems_of(toy_course))
 
 
@@ -276,7 +250,6 @@ def test_cells_that_hold_only_the_lesson_pass():
         ("steps = 2 if FAST else 9", "reads FAST"),
         ("reference.load('01')", "keeps records"),
         ("guess = 3  # @param\nguessed(guess)", "a prediction is filled in"),
-        ("guess = 3  # @param {type:'number'}\nguessed(guess)", "a prediction is filled in"),
         ("times_up = None  # @param", "nothing answers this prediction"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),
     ],

@@ -24,12 +24,6 @@ def test_a_block_is_a_hundred_times_as_long_as_waiting():
     assert 0.1 <= found.calls * found.median < 0.2  # of 5 seconds it could have taken one
 
 
-def test_asynchronous_work_is_timed_whole():
-    device = AsynchronousDevice()
-    found = device.measure(budget=1)
-    assert found.median == pytest.approx(device.work, rel=0.02)
-
-
 def test_a_timer_that_forgets_to_synchronize_is_caught():
     device = AsynchronousDevice()
     found = benchmark.measure(

@@ -1,6 +1,7 @@
 """PyTorch's state goes into a file without pickle and comes back to the last bit, or not at all."""
 
 import collections
+import itertools
 import random
 import warnings
 
@@ -370,25 +371,13 @@ def test_batches_from_anywhere_are_those_of_the_whole_run():
         checkpoints.ResumableBatchSampler(examples=3, batch_size=4)
 
 
-def test_a_loader_takes_them_as_its_batch_sampler():
-    data = torch.utils.data.TensorDataset(torch.arange(64))
-    batches = checkpoints.ResumableBatchSampler(examples=64, batch_size=8)
-    loader = torch.utils.data.DataLoader(data, batch_sampler=_first(batches, 5, 4))
-    assert [rows.tolist() for (rows,) in loader] == [batches[step] for step in range(5, 9)]
-
-
-def test_a_loader_with_a_generator_of_its_own_draws_from_no_other():
+def test_a_loader_takes_them_and_with_a_generator_of_its_own_draws_from_no_other():
     batches = checkpoints.ResumableBatchSampler(examples=64, batch_size=8)
     data = torch.utils.data.TensorDataset(torch.arange(64))
     before = torch.get_rng_state()
-    for _ in torch.utils.data.DataLoader(
-        data, batch_sampler=_first(batches, 5, 4), generator=torch.Generator()
-    ):
-        pass
+    chosen = list(itertools.islice(batches.starting_at(5), 4))
+    loader = torch.utils.data.DataLoader(data, batch_sampler=chosen, generator=torch.Generator())
+    assert [rows.tolist() for (rows,) in loader] == [batches[step] for step in range(5, 9)]
     assert torch.equal(torch.get_rng_state(), before)
     with pytest.raises(IndexError, match="counted from 0"):
         batches[-1]
-
-
-def _first(batches, begin, count):
-    return [rows for _, rows in zip(range(count), batches.starting_at(begin), strict=False)]

@@ -284,31 +284,26 @@ def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
     assert "zelda" in class_page.page(work, handed, names=True).lower()
 
 
-def test_what_several_were_told_is_shown(tmp_path):
-    for name in ("a", "b", "c"):
+def class_told(tmp_path, messages):
+    """Page and table of a class in which each was told one thing of every exercise."""
+    for name, told in messages.items():
         notebook = json.loads(made.submission(name).content)
         for _, handed in made.handed(notebook, "exercise"):
-            told = "It adds." if name != "c" else "It's mine alone."
             handed.update(status="wrong", message=told)
-        record_of(notebook)["run"]["id"] = name * 8
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
     handed = submissions.read_folder(COURSE, tmp_path)
     work = class_summary.summarize(COURSE, handed)
-    shown = class_page.page(work, handed)
-    assert "It adds." in shown and "alone" not in shown
+    return class_page.page(work, handed), class_page.table(work)
+
+
+def test_what_several_were_told_is_shown(tmp_path):
+    page, _ = class_told(tmp_path, {"a": "It adds.", "b": "It adds.", "c": "It's mine alone."})
+    assert "It adds." in page and "alone" not in page
 
 
 def test_what_their_code_raised_is_not_shown_to_others_though_two_got_it(tmp_path):
-    for name in ("a", "b"):
-        notebook = json.loads(made.submission(name).content)
-        for _, handed in made.handed(notebook, "exercise"):
-            told = "Your answer raised an error (KeyError: 'Quux (Zelda)'). Count again."
-            handed.update(status="wrong", message=told)
-        record_of(notebook)["run"]["id"] = name * 8
-        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
-    handed = submissions.read_folder(COURSE, tmp_path)
-    work = class_summary.summarize(COURSE, handed)
-    shown = class_page.page(work, handed) + class_page.table(work)
+    told = "Your answer raised an error (KeyError: 'Quux (Zelda)'). Count again."
+    shown = "".join(class_told(tmp_path, dict.fromkeys("ab", told)))
     assert "raised an error (KeyError). Count again." in shown and "Zelda" not in shown
 
 

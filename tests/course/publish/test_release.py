@@ -12,19 +12,15 @@ import pytest
 
 from colab_helpers import _files
 from course.config import CourseError, load
-from course.publish import archive, release
+from course.publish import release
 from course.write import pages
+from tests.course.publish.test_archive import unpacked
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
     """This repository, in a folder of its own and without git."""
-    root = tmp_path_factory.mktemp("copy") / "course"
-    here = load().root
-    for file in archive.files(here):
-        target = root / file.relative_to(here)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
+    root = unpacked(load(), tmp_path_factory.mktemp("copy"))
     project = root / "pyproject.toml"  # as before any release
     lines = project.read_text().splitlines(keepends=True)
     project.write_text("".join(line for line in lines if not line.startswith("release = ")))

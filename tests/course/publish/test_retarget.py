@@ -25,6 +25,9 @@ def with_recorded_outputs(course):
     recorded = course.root / "colab_lessons" / "reference" / "outputs" / "01_toy.json"
     recorded.parent.mkdir(parents=True)
     recorded.write_text(json.dumps({"text": link}), "utf-8")
+    (course.root / "CITATION.cff").write_text(
+        f"repository-code: {course.repository.url}\n", "utf-8"
+    )
     pages.write(course)
     return path
 
@@ -42,7 +45,8 @@ def test_every_address_moves_and_outputs_stay(toy_course):
     path = with_recorded_outputs(toy_course)
     changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
     assert sorted(p.name for p in changed) == [
-        "01_toy.ipynb", "01_toy.json", "01_toy.md", "README.md", "doctor.md", "pyproject.toml",
+        "01_toy.ipynb", "01_toy.json", "01_toy.md", "CITATION.cff", "README.md", "doctor.md",
+        "pyproject.toml",
     ]  # fmt: skip
     for page in changed:
         text = page.read_text("utf-8")

@@ -10,7 +10,7 @@ import colab_doctor
 from colab_doctor import pasted_log
 from colab_helpers.formulas import serving, training
 from tests import slow
-from tests.colab_doctor import test_errors, test_machines
+from tests.colab_doctor import test_errors, test_machines, test_notebooks
 from tests.course.accessible import violations
 from tests.course.conftest import PATIENCE
 
@@ -248,14 +248,7 @@ def test_hostile_texts_stay_texts(doctors, name):
     )
 
 
-def notebook(*sources):
-    cells = [
-        {"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources
-    ]
-    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-
-
-OLD = notebook(
+OLD = test_notebooks.notebook(
     "%tensorflow_version 1.x\nimport tensorflow as tf\nsess = tf.Session()", "import <b>apex</b>"
 )
 

@@ -20,10 +20,8 @@ import colab_helpers
 from colab_helpers import dated_facts, published_results
 from colab_helpers.hardware import catalog
 from course.config import CourseError, Repository, load
-from course.publish import retarget
 from course.site import browser_python, building, chips, glossary, lesson_pages, staging
 from course.site import problems as problem_pages
-from tests import toy
 
 COURSE = load()
 
@@ -217,14 +215,6 @@ def test_machines_that_ran_the_lessons_are_named(site):
 )
 def test_a_fork_has_an_address_of_its_own(slug, address):
     assert Repository(f"https://github.com/{slug}", "main").site == address
-
-
-def test_retarget_moves_the_site_and_the_citation(tmp_path):
-    course = toy.make_toy_course(tmp_path)
-    (tmp_path / "CITATION.cff").write_text(f'repository-code: "{course.repository.url}"\n', "utf-8")
-    retarget.retarget(course, "ada/gpu-course")
-    assert "https://github.com/ada/gpu-course" in (tmp_path / "CITATION.cff").read_text("utf-8")
-    assert "https://ada.github.io/gpu-course/" in (tmp_path / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
