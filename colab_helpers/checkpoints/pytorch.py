@@ -280,12 +280,10 @@ def _check(
         if isinstance(part, torch.nn.Module):
             there, here = _shapes(name, kept), _shapes(name, part.state_dict())
             check_compatible(path, "model", there, here, _hint(name, there, here))
+        elif hasattr(part, "bit_generator"):  # NumPy's
+            _check_kind(path, name, kept["bit_generator"], type(part.bit_generator).__name__)
         elif _is_optimizer(part):
-            if (kind := kinds.get(name, type(part).__name__)) != type(part).__name__:
-                raise CheckpointError(
-                    f"{path.name}: {name!r} is {kind} in the checkpoint and {type(part).__name__} in this "
-                    "program. Nothing was loaded."
-                )
+            _check_kind(path, name, kinds.get(name, type(part).__name__), type(part).__name__)
             now, then = _groups(part.state_dict()), _groups(kept)
             if now != then:
                 raise CheckpointError(
@@ -293,10 +291,15 @@ def _check(
                     f"group, this program {now}. Nothing was loaded."
                 )
         elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
-            raise CheckpointError(
-                f"{path.name}: {name!r} is a {type(kept).__name__} in the checkpoint and a "
-                f"{type(part).__name__} in this program. Nothing was loaded."
-            )
+            _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
+
+
+def _check_kind(path: Path, name: str, then: str, now: str) -> None:
+    if then != now:
+        raise CheckpointError(
+            f"{path.name}: {name!r} is {then} in the checkpoint and {now} in this program. "
+            "Nothing was loaded."
+        )
 
 
 def _trained(optimizer: Any, parts: Mapping[str, Any]) -> list[list[str]]:

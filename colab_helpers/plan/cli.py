@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,32 @@ def plan_file(
     unknown = [key for key in chips if key not in catalog()]
     if unknown:
         raise PlanError(f"Unknown chip {unknown[0]!r}. Available: {', '.join(catalog())}.")
-    model, forward, optimizer = _job(where)
-    try:
-        work = trace_step(model, forward, batch_size, optimizer, foreach=True)
-    except (TraceError, ValueError) as error:
-        raise PlanError(f"{where} cannot be planned: {error}") from error
-    except Exception as error:
-        raise PlanError(
-            f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
-            "First make sure that a single step runs on a small batch."
-        ) from error
+    with _as_if_run(Path(where.rpartition(":")[0])):
+        model, forward, optimizer = _job(where)
+        try:
+            work = trace_step(model, forward, batch_size, optimizer, foreach=True)
+        except (TraceError, ValueError) as error:
+            raise PlanError(f"{where} cannot be planned: {error}") from error
+        except Exception as error:
+            raise PlanError(
+                f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
+                "First make sure that a single step runs on a small batch."
+            ) from error
     return work, estimates(work, chips)
+
+
+@contextlib.contextmanager
+def _as_if_run(path: Path) -> Iterator[None]:
+    """Let a file find the modules beside it, and no words of ours, whenever it imports."""
+    folder, words = str(path.resolve().parent), sys.argv
+    sys.path.insert(0, folder)
+    sys.argv = [str(path)]
+    try:
+        yield
+    finally:
+        sys.argv = words
+        sys.path.remove(folder)
+        sys.modules.pop(_LOADED, None)
 
 
 def show(
@@ -168,18 +184,11 @@ def _loaded(path: Path) -> Any:
     if specification is None or specification.loader is None:
         raise PlanError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(specification)
-    folder = str(path.resolve().parent)
     sys.modules[_LOADED] = module  # where dataclasses look for their names
-    sys.path.insert(0, folder)  # as if it were run: for modules beside it
-    words, sys.argv = sys.argv, [str(path)]
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise PlanError(f"{path} raised {type(error).__name__}: {error}.") from error
-    finally:
-        sys.argv = words
-        sys.path.remove(folder)
-        del sys.modules[_LOADED]
     return module
 
 

@@ -126,7 +126,7 @@ def _memory_answers(places: DeviceMap) -> dict[str, Any]:
         "memory_stats": lambda device=None: card(device).stats(),
         "reset_peak_memory_stats": lambda device=None: card(device).reset_peaks(),
         "empty_cache": lambda: _empty_caches(places),
-        "mem_get_info": lambda device=None: (card(device).free, card(device).total),
+        "mem_get_info": lambda device=None: (card(device).free_bytes, card(device).total),
         "set_per_process_memory_fraction": allow,
         "get_per_process_memory_fraction": lambda device=None: (
             card(device).limit / card(device).total

@@ -126,6 +126,8 @@ def test_generators_of_numpy_go_on(store, kind):
     wanted = generator.normal(size=9)
     checkpoints.resume(store, {"noise": generator})
     assert (generator.normal(size=9) == wanted).all()
+    with pytest.raises(CheckpointError, match="PCG64 in this program"):
+        checkpoints.resume(store, {"noise": numpy.random.default_rng(0)})
 
 
 def test_a_dict_with_a_default_keeps_it(store):

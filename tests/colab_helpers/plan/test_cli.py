@@ -98,13 +98,14 @@ def test_without_pytorch(file, capsys, monkeypatch):
 
 def test_a_file_is_loaded_as_if_it_were_run(tmp_path, capsys):
     (tmp_path / "beside.py").write_text("WIDTH = 7\n")
+    (tmp_path / "later.py").write_text("OUT = 1\n")
     path = tmp_path / "train.py"
     path.write_text(
         "from __future__ import annotations\nimport argparse\nfrom dataclasses import dataclass\n"
         "import torch\nfrom beside import WIDTH\n"
         "@dataclass\nclass Sizes:\n    width: int = WIDTH\n"
         "options = argparse.ArgumentParser().parse_args()\n"
-        "def job():\n    model = torch.nn.Linear(Sizes().width, 1)\n"
+        "def job():\n    import later\n    model = torch.nn.Linear(Sizes().width, later.OUT)\n"
         "    return model, lambda rows: model(torch.zeros(rows, 7)), None\n"
         "def leaves():\n    raise SystemExit(0)\n"
         "def odd():\n    model, forward, _ = job()\n    return model, forward, model.parameters()\n"

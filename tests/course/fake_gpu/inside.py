@@ -113,6 +113,7 @@ def test_an_apple_gpu_has_no_float64():
 def test_memory_is_counted_in_blocks_and_in_requests():
     start = torch.cuda.memory_allocated(), torch.cuda.memory_stats()["requested_bytes.all.current"]
     x = torch.ones(1000, device=DEVICE)
+    assert 0 < torch.cuda.mem_get_info()[0] < torch.cuda.mem_get_info()[1]
     assert torch.cuda.memory_allocated() - start[0] == 4096
     assert torch.cuda.memory_stats()["requested_bytes.all.current"] - start[1] == 4000
     view = x[10:]
