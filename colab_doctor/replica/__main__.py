@@ -28,8 +28,6 @@ runtime is copied. Executed notebooks are kept in the folder's `out`.
 exit code:
   0  every notebook runs        1  a notebook stops        2  the replica can't be made
 """
-#: What runs a notebook, beside the kernel.
-_RUNNER = ("nbclient", "nbformat", "packaging")
 _FOLDER = Path("~/.cache/colab-replica")
 
 
@@ -65,7 +63,8 @@ def _run_all(options: argparse.Namespace) -> int:
     folder = options.folder.expanduser() / image.name
     interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
     start = time.perf_counter()
-    runner = {name: listed[name] for name in _RUNNER if name in listed}
+    names = "nbclient nbformat packaging".split()
+    runner = {name: listed[name] for name in names if name in listed}
     wanted = environment.pinned({**runner, **image.kernel})
     print(f"Colab's image {image.name}: Python {image.python}, {len(listed)} packages", flush=True)
     replica = environment.create(image, folder / "venv", interpreter, wanted)

@@ -91,7 +91,9 @@ def create(
     if not marker.exists() or json.loads(marker.read_text("utf-8")) != wanted:
         _check_version(interpreter, image)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
+        made = subprocess.run([interpreter, "-m", "venv", folder], capture_output=True, text=True)
+        if made.returncode:
+            raise ReplicaError(f"{interpreter} makes no environment: {made.stdout}{made.stderr}")
         install(folder, wanted)
         marker.write_text(json.dumps(wanted), "utf-8")
     replica = Replica(image, folder, _add_colabtools(image, folder, colabtools))

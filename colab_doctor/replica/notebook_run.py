@@ -24,6 +24,9 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 source, target, folder, seconds = sys.argv[1:]
 notebook = nbformat.read(source, 4)
+for cell in notebook.cells:
+    if cell.cell_type == "code":
+        cell.update(outputs=[], execution_count=None)
 place = {{"metadata": {{"path": folder}}}}
 client = NotebookClient(notebook, kernel_name="{KERNEL}", timeout=int(seconds), resources=place)
 try:
@@ -91,16 +94,17 @@ def run(
         )  # fmt: skip
     took = time.perf_counter() - start
     if done.returncode:
-        return NotebookRun(took, 0, 1, done.stderr.strip().splitlines()[-1])
+        said = done.stderr.strip() or "What runs the notebook was killed."
+        return NotebookRun(took, 0, 1, said.splitlines()[-1])
     return _judged(json.loads(out.read_text("utf-8")), took, done.stdout.strip(), seconds)
 
 
 def _judged(notebook: Mapping[str, Any], took: float, ended: str, seconds: int) -> NotebookRun:
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if ended:
-        late = f"It didn't end within {seconds} s; --seconds gives a cell more."
-        died = "The kernel died, most likely because memory ran out."
-        error = late if ended == "CellTimeoutError" else died
+        error = "The kernel died, most likely because memory ran out."
+        if ended == "CellTimeoutError":
+            error = f"It didn't end within {seconds} s; --seconds gives a cell more."
         begun = [number for number, cell in enumerate(cells, 1) if cell["execution_count"]]
         return NotebookRun(took, len(cells), begun[-1] if begun else 1, error)
     for number, cell in enumerate(cells, 1):

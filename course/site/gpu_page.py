@@ -14,15 +14,8 @@ _WAIT = 4e-6, 10e-6
 def rivals() -> str:
     """Return a T4's published speeds and one recorded CPU core's, in FLOP/s, bytes/s and s, as JSON."""
     t4 = chip_rates.rates("T4")
-    launch = t4["launch"].low, t4["launch"].high
     core = reference.load("01_enable_gpu")[0].values
-    return json.dumps(
-        {
-            "t4": {
-                "fp32": t4["fp32"].value,
-                "memory": t4["memory"].value,
-                "trip": [one + wait for one, wait in zip(launch, _WAIT, strict=True)],
-            },
-            "core": {"flops": core["peak"].number, "call": core["call"].number},
-        }
-    )
+    trip = [t4["launch"].low + _WAIT[0], t4["launch"].high + _WAIT[1]]
+    rates = {"fp32": t4["fp32"].value, "memory": t4["memory"].value, "trip": trip}
+    own = {"flops": core["peak"].number, "call": core["call"].number}
+    return json.dumps({"t4": rates, "core": own})

@@ -79,7 +79,7 @@ def test_the_kernel_is_colabs_where_its_class_is_there(small_twin):
 
 
 def written(path, *codes):
-    cells = [nbformat.v4.new_code_cell(code) for code in codes]
+    cells = [nbformat.v4.new_code_cell(code, execution_count=7) for code in codes]  # run before
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     return path
 
