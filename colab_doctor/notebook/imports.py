@@ -56,7 +56,10 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
 
 
 def distributions(read: Iterable[Cell]) -> set[str]:
-    """Return the normal names of packages that may bring what a notebook imports; guarded imports count."""
+    """Return the normal names of packages that may bring what a notebook imports.
+
+    `read` are its cells; guarded imports count.
+    """
     trees = (tree for cell in read for tree in cell.trees)
     names = {use.name for tree in trees for use in uses(tree, {}) if use.kind == "name"}
     return {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_helpers import colab_images
+from colab_helpers import _files, colab_images
 from colab_helpers._distributions import canonicalize_name
 from colab_helpers._files import UnreadableError
 
@@ -61,13 +61,15 @@ class Replica:
         }
 
     def output_of(self, program: str) -> str:
-        """Return what a Python program prints in it."""
+        """Return what a Python `program` prints in it."""
         command = [str(self.python), "-c", program]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def pinned(versions: Mapping[str, str]) -> list[str]:
-    """Return what to install, exactly. A local part such as +cpu is left out: PyPI has none.
+    """Return what to install, exactly; `versions` maps a name to one.
+
+    A local part such as +cpu is left out: PyPI has none.
 
     >>> pinned({"torch": "2.11.0+cpu"})
     ['torch==2.11.0']
@@ -84,8 +86,9 @@ def create(
 ) -> Replica:
     """Build the environment in `folder`, or take the one that stands there with the same versions.
 
-    `interpreter` is a Python of the image's version, `wanted` what pip is to install, `colabtools` where it
-    finds Colab's own package. Raises `ReplicaError` for another version, or for what is not to be had.
+    `image` is Colab's, `interpreter` a Python of its version; `wanted` is what pip installs, `colabtools`
+    where it finds Colab's own package. Raises `ReplicaError` for another version, or for what is not to be
+    had.
     """
     marker = folder / "installed.json"
     if not marker.exists() or json.loads(marker.read_text("utf-8")) != wanted:
@@ -95,7 +98,7 @@ def create(
         if made.returncode:
             raise ReplicaError(f"{interpreter} makes no environment: {made.stdout}{made.stderr}")
         install(folder, wanted)
-        marker.write_text(json.dumps(wanted), "utf-8")
+        _files.write(marker, json.dumps(wanted))
     replica = Replica(image, folder, _add_colabtools(image, folder, colabtools))
     write_kernel(replica)
     return replica
@@ -104,8 +107,8 @@ def create(
 def add(replica: Replica, names: Iterable[str], listed: Mapping[str, str]) -> list[str]:
     """Install packages and all that they need, in the versions of Colab's list; return what can't be had.
 
-    `listed` maps normal names to versions. What comes with a local part, such as torch's +cpu, brings what
-    PyPI's build needs instead.
+    `replica` gets the packages `names`; `listed` maps normal names to versions. What comes with a local
+    part, such as torch's +cpu, brings what PyPI's build needs instead.
     """
     refused: list[str] = []
     todo = {name for name in names if name in listed}
@@ -122,7 +125,7 @@ def add(replica: Replica, names: Iterable[str], listed: Mapping[str, str]) -> li
 
 
 def parse_list(text: str) -> dict[str, str]:
-    """Return the versions in a list such as Colab publishes, by normal names.
+    """Return the versions in `text`, a list such as Colab publishes, by normal names.
 
     >>> parse_list("PyYAML==6.0.3  # a comment")
     {'pyyaml': '6.0.3'}
@@ -132,7 +135,10 @@ def parse_list(text: str) -> dict[str, str]:
 
 
 def install(folder: Path, wanted: list[str], *options: str) -> None:
-    """Let the environment in `folder` install. Raises `ReplicaError` with pip's words."""
+    """Let the environment in `folder` install what is `wanted`, with pip's `options`.
+
+    Raises `ReplicaError` with pip's words.
+    """
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *options, *wanted]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -140,14 +146,13 @@ def install(folder: Path, wanted: list[str], *options: str) -> None:
 
 
 def write_kernel(replica: Replica) -> None:
-    """Register the kernel by which notebooks run in it: Colab's own, if it is there."""
+    """Register the kernel by which notebooks run in `replica`: Colab's own, if it is there."""
     argv = [str(replica.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     if not replica.lacks:
         argv.append(f"--IPKernelApp.kernel_class={KERNEL_CLASS}")
     spec = {"argv": argv, "display_name": f"Colab {replica.image.name}", "language": "python"}
     path = replica.folder / "share" / "jupyter" / "kernels" / KERNEL / "kernel.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(spec, indent=1), "utf-8")
+    _files.write(path, json.dumps(spec, indent=1))
 
 
 def _check_version(interpreter: str, image: colab_images.Image) -> None:

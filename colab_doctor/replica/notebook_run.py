@@ -36,7 +36,8 @@ except (CellTimeoutError, DeadKernelError) as error:
 except CellExecutionError:
     pass  # the cell says it
 finally:
-    nbformat.write(notebook, target)
+    with open(target, "w", encoding="utf-8") as file:
+        file.write(nbformat.writes(notebook))
 """
 #: What the replica lacks and Colab has, by what an error says.
 _ONLY_THERE = {
@@ -78,7 +79,7 @@ class NotebookRun:
 def run(
     replica: Replica, notebook: Path, out: Path, seconds: int, with_files: bool = False
 ) -> NotebookRun:
-    """Run a notebook's cells until one fails, and write what they gave to `out`.
+    """Run the cells of `notebook` in `replica` until one fails, and write what they gave to `out`.
 
     `seconds` is what a cell may take; `with_files` copies what lies beside the notebook.
     """
