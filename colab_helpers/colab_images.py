@@ -48,6 +48,14 @@ def list_address(runtime: str) -> str:
     return _table()["lists"][runtime]
 
 
+def fetch_list(runtime: str) -> str:
+    """Return Colab's present package list of a runtime, from the network. Raises OSError."""
+    import urllib.request  # which takes a while, and is rarely needed
+
+    with urllib.request.urlopen(list_address(runtime), timeout=30) as answer:
+        return answer.read().decode()
+
+
 def environment() -> Mapping[str, str]:
     """Return the variables that a CPU session's environment holds."""
     return _table()["environment"]

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import time
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -102,13 +101,12 @@ def _list(image: colab_images.Image, path: Path | None) -> str:
             f"Colab publishes the list of its latest image. For {image.name}, give one with --list: "
             f"{image.source} says where it was."
         )
-    address = colab_images.list_address("cpu")
     try:
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            return answer.read().decode()
+        return colab_images.fetch_list("cpu")
     except OSError as error:
         raise UnreadableError(
-            f"Colab's package list can't be fetched ({error}). Download {address}, and give it with --list."
+            f"Colab's package list can't be fetched ({error}). Download "
+            f"{colab_images.list_address('cpu')}, and give it with --list."
         ) from error
 
 

@@ -8,7 +8,6 @@ imports is gone, moved by a major version, or fell below what the course needs.
 from __future__ import annotations
 
 import re
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,13 +81,11 @@ def which_runtime(versions: Mapping[str, str]) -> str:
 
 def download(runtime: str) -> str:
     """Return Colab's present list of a runtime. Raises `NoListError` in words without a network."""
-    address = colab_images.list_address(runtime)
     try:
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            return answer.read().decode()
+        return colab_images.fetch_list(runtime)
     except OSError as error:
         raise NoListError(
-            f"Colab's list could not be read ({error}). Save {address} and run "
+            f"Colab's list could not be read ({error}). Save {colab_images.list_address(runtime)} and run "
             "`make drift FREEZE=that-file`."
         ) from error
 
