@@ -111,6 +111,7 @@ def add(replica: Replica, names: Iterable[str], listed: Mapping[str, str]) -> li
     part, such as torch's +cpu, brings what PyPI's build needs instead.
     """
     refused: list[str] = []
+    tried: set[str] = set()
     todo = {name for name in names if name in listed}
     while todo:
         for name in sorted(todo):
@@ -119,8 +120,8 @@ def add(replica: Replica, names: Iterable[str], listed: Mapping[str, str]) -> li
                 install(replica.folder, exact, *([] if "+" in listed[name] else ["--no-deps"]))
             except ReplicaError:
                 refused += exact
-        done = {one.partition("==")[0] for one in refused}
-        todo = {name for name in replica.output_of(_LACKING).split() if name in listed} - done
+        tried |= todo  # whatever became of it: what is still lacking then stays so
+        todo = {name for name in replica.output_of(_LACKING).split() if name in listed} - tried
     return refused
 
 

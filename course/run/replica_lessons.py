@@ -43,7 +43,8 @@ def create(
     try:
         return environment.create(image, folder, interpreter, requirements(image), source)
     except environment.ReplicaError as error:
-        raise CourseError(str(error)) from error
+        make = "With make replica, the Python is REPLICA_PYTHON=/path/to/python."
+        raise CourseError(f"{error}\n{make}") from error
 
 
 def check_all(
