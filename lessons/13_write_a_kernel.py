@@ -160,7 +160,7 @@ figures.contenders(
 )
 
 # %% [markdown]
-# On the H100 it isn't eight times. While one warp has its column, others want the columns beside it, and find them in a cache.
+# On the H100 it isn't eight times. The likely reason: while one warp has its column, others want the columns beside it, and find them in a cache.
 
 # %% [markdown] tags=["minutes-9"]
 # ## Wait for each other
