@@ -6,18 +6,17 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from colab_doctor.explain import explain_error
 from colab_doctor.notebook import explain_notebook
+from colab_doctor.notebook.files import read_file
 from colab_helpers import __version__
 from colab_helpers._cli import run, standard_input
 from colab_helpers._files import UnreadableError
 from colab_helpers.problem_catalog import Finding
 
-#: Bytes of a notebook that are read: more is no notebook that somebody wrote.
-_MOST = 256 * 2**20
 _MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
 _LEVEL = {"stop": "error", "warn": "warning", "note": "notice"}
 _EXAMPLES = """\
@@ -108,7 +107,7 @@ def judge_notebooks(
     unreadable: dict[Path, str] = {}
     for path in paths:
         try:
-            found[path] = _without_neighbors(path, explain_notebook(_notebook(path)))
+            found[path] = _without_neighbors(path, explain_notebook(read_file(path)))
         except UnreadableError as error:
             unreadable[path] = str(error)
     if as_json:
@@ -167,25 +166,6 @@ def _escaped(text: str, more: str = "") -> str:
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text
-
-
-def _notebook(path: Path) -> Mapping:
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device would never end
-            raise UnreadableError(f"No such file: {path}")
-        with path.open("rb") as file:
-            notebook = json.loads(file.read(_MOST).decode("utf-8-sig"))
-    except OSError as error:
-        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
-    except json.JSONDecodeError as error:
-        raise UnreadableError(
-            f"{path} is not a notebook: invalid JSON at line {error.lineno}."
-        ) from error
-    except (UnicodeDecodeError, RecursionError):
-        notebook = None
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise UnreadableError(f"{path} is not a notebook: it has no list of cells.")
-    return notebook
 
 
 if __name__ == "__main__":

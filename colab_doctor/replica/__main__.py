@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from colab_doctor.notebook import cells, imports
+from colab_doctor.notebook.files import read_file
 from colab_doctor.replica import environment, notebook_run
 from colab_helpers import colab_images
 from colab_helpers._cli import run
@@ -56,18 +56,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    imported = {path: _imports(path) for path in options.notebooks}
+    read = (cells.cells(read_file(path)) for path in options.notebooks)
+    imported = set().union(*map(imports.distributions, read))
     image = colab_images.images()[options.image]
     listed = environment.parse_list(_list(image, options.list))
     folder = options.folder.expanduser() / image.name
     interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
     start = time.perf_counter()
     names = "nbclient nbformat packaging".split()
-    runner = {name: listed[name] for name in names if name in listed}
-    wanted = environment.pinned({**runner, **image.kernel})
+    wanted = environment.pinned({n: listed[n] for n in names if n in listed} | {**image.kernel})
     print(f"Colab's image {image.name}: Python {image.python}, {len(listed)} packages", flush=True)
     replica = environment.create(image, folder / "venv", interpreter, wanted)
-    refused = environment.add(replica, set().union(*imported.values()), listed)
+    refused = environment.add(replica, imported, listed)
     print(f"What these notebooks import is there, after {time.perf_counter() - start:.0f} s.")
     for package in refused:
         print(f"pip can't install {package} here: cells that need it fail here, and not on Colab.")
@@ -83,14 +83,6 @@ def _run_all(options: argparse.Namespace) -> int:
         print(f"{path}: {result}", flush=True)
         green &= result.ok
     return 0 if green else 1
-
-
-def _imports(path: Path) -> set[str]:
-    """The packages that a notebook imports. Raises `UnreadableError` for what is no notebook."""
-    try:
-        return imports.distributions(cells.cells(json.loads(path.read_text("utf-8"))))
-    except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path} is no notebook that can be read: {error}.") from error
 
 
 def _list(image: colab_images.Image, path: Path | None) -> str:

@@ -143,7 +143,7 @@ def test_the_command_installs_what_is_imported_at_colabs_versions(
 def test_the_command_refuses_in_words_what_it_cant_use(tmp_path, capsys, monkeypatch):
     (tmp_path / "no.ipynb").write_text("hello")
     assert command.main(["run", str(tmp_path / "no.ipynb")]) == 2
-    assert "no notebook that can be read" in capsys.readouterr().err
+    assert "is not a notebook" in capsys.readouterr().err
     good = written(tmp_path / "good.ipynb", "1")
     assert command.main(["run", str(good), "--image", "2026.04"]) == 2
     assert "give one with --list" in capsys.readouterr().err
