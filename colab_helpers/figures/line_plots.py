@@ -22,7 +22,7 @@ from colab_helpers.published_results import Published
 
 def lines(
     x: Sequence[float],
-    curves: Mapping[str, Sequence[float]],
+    curves: Mapping[str, Sequence[float] | Mapping[float, float]],
     *,
     title: str,
     xlabel: str,
@@ -36,18 +36,22 @@ def lines(
 ) -> Picture:
     """Plot curves; `ideal` curves are dashed, `published` ones hollow. `doubling`: x counts 1, 2, 4, 8 …
 
-    `curves` and `ideal` map a name to one y for each x, NaN where there is none; `published` have their
-    own x. `log` takes both axes in steps of ten, `log_y` the vertical one; ticks are in `units` ("B",
-    "B/s", "s" …) for x and y. `xlabel` and `ylabel` say what they are; `title` holds the finding.
+    `curves` and `ideal` map a name to one y for each x, NaN where there is none; a curve may also map its
+    own x to y, and `published` have their own x. `log` takes both axes in steps of ten, `log_y` the vertical
+    one; ticks are in `units` ("B", "B/s", "s" …) for x and y. `xlabel` and `ylabel` say what they are;
+    `title` holds the finding.
     """
     # With many curves the legend goes beside them.
     drawn = len(curves) + len(ideal or {}) + len(published)
-    many = drawn > 3
+    many, ys = drawn > 3, dict[str, list[float]]()
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
         for i, (name, y) in enumerate(curves.items()):
-            axes.plot(x, y, **look(i), markevery=max(1, len(x) // 25), label=name)
+            own = [*y] if isinstance(y, Mapping) else x
+            ys[name] = [*y.values()] if isinstance(y, Mapping) else [*y]
+            axes.plot(own, ys[name], **look(i), markevery=max(1, len(x) // 25), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
-            axes.plot(x, y, color=INK, lw=1.2, ls=DASHES[i % len(DASHES)], label=name)
+            color = look(len(curves) + i)["color"] if len(ideal or {}) > 1 else INK
+            axes.plot(x, y, color=color, lw=1.4, ls=DASHES[i % len(DASHES)], label=name)
         for row in published:
             axes.plot(row.x, row.y, **published_style(row), label=row.label)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
@@ -77,7 +81,7 @@ def lines(
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         if drawn > 1:  # a single curve is named by its axis
             axes.legend(**(outside if many else {"loc": "best"}))
-        known = {name: [value for value in y if value == value] for name, y in curves.items()}
+        known = {name: [value for value in y if value == value] for name, y in ys.items()}
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
             if y
