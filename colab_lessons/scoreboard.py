@@ -65,7 +65,7 @@ class Scoreboard:
     """The lines up to one lesson, as text and as a table."""
 
     rows: Sequence[Row]
-    title: str = f"{STEPS:,} steps of the course's model"
+    title: str = "The course's job so far"
 
     def __str__(self) -> str:
         wide = max(len(row.what) for row in self.rows)
@@ -133,7 +133,7 @@ def _row(line: Mapping[str, Any]) -> Row:
         low, high = _expected(line["expected"])
         share = _share_of_h100()
         source = (
-            f"estimated: its fp32 matmul speed, and the {share:.0%} of it that the H100 reached"
+            f"estimated: at its full fp32 matmul speed, and at {share:.0%} of it, as on the H100"
         )
     else:
         low = high = _recorded(line)

@@ -38,16 +38,16 @@ CHARACTERS = CHARACTERS or (30 if FAST else 300)  # that the trained model write
 # ## Is there a GPU?
 #
 # Colab lends you a machine to run your notebook on, and most of its machines have no GPU. This notebook requests a machine with a T4, a small NVIDIA
-# GPU that's free when Colab has one to spare. NVIDIA's own tool will tell you whether you got it.
+# GPU that's free when Colab has one to spare. NVIDIA's own tool shows whether you got one.
 
 # %%
 # !nvidia-smi 2>/dev/null || echo "nvidia-smi finds no NVIDIA GPU on this machine."
 
 # %% [markdown]
-# If that printed a table, you have a GPU, and lesson 02 goes through the table line by line. If it didn't and you'd like one, choose *Runtime >
+# If that printed a table, you have a GPU, and lesson 02 goes through the table line by line. If it didn't, and you'd like a GPU, choose *Runtime >
 # Change runtime type > T4 GPU > Save*. Colab then gives you a different machine, so you lose the files and variables on this one and have to run the
-# notebook again from the top. You can also stay. Every cell below runs on a CPU, and where a GPU would change the picture, you'll see what to expect
-# from a T4.
+# notebook again from the top. Or stay where you are. Every cell below runs on a CPU, and wherever a GPU would make a difference, you'll see
+# what to expect from one.
 
 # %%
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
@@ -55,7 +55,7 @@ device
 
 # %% [markdown]
 # PyTorch calls any chip it can compute on, other than the CPU, an *accelerator*. `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
-# Code that checks first, as this line does, runs on all of them, and on a plain CPU too. (TPUs work differently; see lesson 05.) Code that hard-codes
+# Code that checks first, as this line does, runs on all of them, and on a plain CPU too. Code that hard-codes
 # `"cuda"` stops with an error wherever there's no such GPU.
 #
 # Free GPUs are rationed by how much you've used lately, so when you've finished, give yours back with *Runtime > Disconnect and delete runtime*.
@@ -63,7 +63,7 @@ device
 # %% [markdown] tags=["minutes-8"]
 # ## The job
 #
-# Your first job for a GPU is to train a small language model on Shakespeare. This is what it reads:
+# Here's a first job for a GPU: train a small language model on Shakespeare. This is what the model reads:
 
 # %% tags=["nbval-check-output"]
 text = shakespeare.load()  # one small integer per character
@@ -71,29 +71,29 @@ print(f"{len(text):,} characters, {len(shakespeare.CHARACTERS)} different ones. 
 print(shakespeare.decode(text[835_421:835_730]))
 
 # %% [markdown]
-# The model is a GPT, a *transformer* that looks at up to 256 characters and predicts which one comes next. It has about ten million *parameters*, the
-# numbers that training adjusts. That's tiny, but it's built the way the large ones are.
+# The model is a GPT, a *transformer* that looks at up to 256 characters and predicts the next one. It has about ten million *parameters*, the
+# numbers that training adjusts. It's tiny, but it's built the way the large ones are.
 #
 # Training repeats one step over and over. A *batch* of 32 sequences goes through the model, and the *loss* says how badly the next characters were
-# predicted. Then every parameter is nudged in the direction that lowers the loss.
+# predicted. Then every parameter is nudged in the direction that lowers the loss, which is called *gradient descent*.
 
 # %%
-def batch(sequences, place):
-    starts = torch.randint(len(text) - 256, (sequences, 1))
-    chunk = text[starts + torch.arange(257)].long().to(place)  # (sequences, 257)
+def batch(sequences, device):
+    starts = torch.randint(len(text) - 256, (sequences, 1))  # a random place in the text for each
+    chunk = text[starts + torch.arange(257)].long().to(device)  # (sequences, 257)
     return chunk[:, :-1], chunk[:, 1:]  # inputs and targets: the same text, shifted by one
 
 
-def training_step(place):
-    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(place)  # the parameters live where the work is done
+def training_step(device):
+    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(device)  # the parameters live where the work is done
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step():
-        ids, targets = batch(SEQUENCES, place)  # (32, 256) each
+        ids, targets = batch(SEQUENCES, device)  # (32, 256) each
         logits = model(ids)  # (32, 256, 96): a score for each possible character
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()  # the gradient: how does the loss change with each parameter?
-        optimizer.step()  # take a small step in that direction
+        optimizer.step()  # a small change of each parameter that should lower it
         optimizer.zero_grad()
         return loss
 
@@ -109,12 +109,12 @@ for i in (1, 2, 3):
 print(f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}.")
 
 # %% [markdown]
-# A card like the T4 has its own memory, and PyTorch expects every tensor in an operation to be there. `.to(place)` copies tensors there: the
+# A card like the T4 has its own memory, and PyTorch expects every tensor in an operation to be there. `.to(device)` copies tensors there: the
 # parameters once, and each batch as it's drawn. If you forget either one, PyTorch stops with `Expected all tensors to be on the same device`, an
-# error you're likely to meet soon.
+# error you'll meet sooner or later.
 #
-# After three steps the model still knows next to nothing. We've run 1,000 steps for you, on two CPU cores, and saved the weights. Here is what that
-# model generates:
+# After three steps the model still knows next to nothing. We've run 1,000 steps for you, on two CPU cores, and saved the parameters (also called
+# *weights*). Here is what that model generates:
 
 # %%
 trained = models.trained()
@@ -133,8 +133,8 @@ holds(right, 0.75, 1, "Most of the words are real.", fast=FAST)
 # It makes no sense, but it's laid out like a play, and most of the words are real. All the model was ever asked to do was predict the next character.
 # How long would your machine need to get that far?
 #
-# **Predict.** You've seen how long three steps take on all of this machine's cores, or on its GPU. How many minutes would 1,000 of them take on a
-# single CPU core?
+# **Predict.** You've seen how long three steps take on all of this machine's cores, or on its GPU. How many minutes would 1,000 steps take on
+# a single CPU core?
 
 # %%
 minutes_on_one_core = None  # @param {type:"number"}
@@ -143,17 +143,22 @@ minutes_on_one_core = None  # @param {type:"number"}
 # ## The wrong clock, and the right one
 #
 # Before you time a model, time something you can check. When you multiply two n × n matrices, each of the n² elements of the result takes n
-# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1024. Divide that by the time it
+# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divide that by the time it
 # took, and you have a speed, in *FLOP/s*.
+#
+# Below, `launch()` is `a @ a`, and `wait()` is `torch.accelerator.synchronize()`. (Without a GPU, a worker thread with a queue plays the GPU's part,
+# because PyTorch's own calls return only when they're done on a CPU.)
 
 # %%
+# @title Define launch and wait { display-mode: "form" }
 a = torch.rand(1024, 1024, device=device)
 if device.type == "cpu":
-    stream = ThreadPoolExecutor(1)  # a thread that works through a queue, standing in for a GPU
-    launch, wait = lambda: stream.submit(torch.matmul, a, a), lambda: stream.submit(int).result()
+    queue = ThreadPoolExecutor(1)  # one thread, which works through its queue
+    launch, wait = lambda: queue.submit(torch.matmul, a, a), lambda: queue.submit(int).result()
 else:
     launch, wait = lambda: a @ a, torch.accelerator.synchronize
 
+# %%
 launch(), wait()  # once, untimed
 start = time.perf_counter()
 for _ in range(10):
@@ -169,26 +174,25 @@ for when, took in {"the last call returned": returned, "the work was done": fini
 holds(10 * 2 * 1024**3 / returned, 8.1e12, math.inf, "The first line claims more than a T4's peak.", fast=FAST)
 
 # %% [markdown]
-# The T4's data sheet promises at most 8.1 TFLOP/s in *fp32*, the 32-bit floating point that PyTorch uses by default. The first line claims far more.
+# The T4's data sheet gives a peak of 8.1 TFLOP/s in *fp32*, the 32-bit floating point that PyTorch uses by default. The first line claims far more.
 # The division is right, but the clock was stopped too early.
 #
 # Work on a GPU is *asynchronous*. PyTorch adds each operation to a queue, called a *stream*, and returns while the GPU is still busy with earlier
 # ones. If you stop the clock there, you've timed the request. To time the work, you have to *synchronize*, that is, wait until the queue is empty.
-# Anything that needs the result waits as well: the `.item()` that read the loss did.
+# Anything that needs the result waits as well, as the `.item()` that read the loss did.
 #
-# (On a CPU, PyTorch's own calls return when they're done. So there, this cell uses a queue and a worker thread to fool the clock the same way.)
-#
-# The cell avoids a second trap by calling `launch` once before it starts the clock. A first call pays for things that later ones reuse, such as
-# loading code onto the GPU and allocating memory. That untimed call is a *warm-up*. Add a wait, and you have an honest timer:
+# The cell avoids a second trap by calling `launch` once before it starts the clock. The first call pays for setup that later calls
+# reuse, such as code loaded onto the GPU and memory already allocated. That untimed call is a *warm-up*. Put the warm-up and the wait together, and you
+# have an honest timer:
 
 # %%
-def seconds(work, place, repeats=5):
-    """Times of `work()` in seconds, after one call that isn't timed."""
+def seconds(work, device, repeats=5):
+    """Seconds per call of `work()`, after one warm-up call."""
     times = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
         work()
-        if place.type != "cpu":
+        if device.type != "cpu":
             torch.accelerator.synchronize()
         times.append(time.perf_counter() - start)
     return times[1:]
@@ -198,16 +202,17 @@ def seconds(work, place, repeats=5):
 # When you compare speeds, take the smallest of these times. Other programs share this machine, and nearly everything they do makes yours slower, so
 # the minimum is the cleanest measurement. When you want to know how long you'll wait, take the median.
 #
-# Now time the job, on one core for a start. The scoreboard at the end has two.
+# Now time the job, on one core, so that the number means about the same on every machine. (The scoreboard at the end has the time for two.)
 
 # %%
 cpu = torch.device("cpu")
+threads = torch.get_num_threads()
 torch.set_num_threads(1)  # one core
-places = {"one CPU core": cpu} | ({} if device.type == "cpu" else {"your GPU": device})
+chips = {"one CPU core": cpu} | ({} if device.type == "cpu" else {"your GPU": device})
 
-steps = {name: seconds(training_step(place)[1], place, REPEATS) for name, place in places.items()}
+steps = {name: seconds(training_step(chip)[1], chip, REPEATS) for name, chip in chips.items()}
 job = {name: 1000 * statistics.median(times) for name, times in steps.items()}
-print(*(f"{name}: {time / 60:,.1f} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
+print(*(f"{name}: {time / 60:,.3g} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
 if minutes_on_one_core is not None:
     print(f"You said {minutes_on_one_core:g} minutes.")
 
@@ -218,24 +223,25 @@ if minutes_on_one_core is not None:
 # ## When does a GPU win?
 #
 # Nearly all the arithmetic in that step is matrix multiplication, *matmul* for short, and the elements of a matmul's result don't depend on one
-# another. They can all be computed at the same time, given enough arithmetic units. NVIDIA calls them *CUDA cores*, and each does one *fused
-# multiply-add*, two FLOPs, per clock cycle. (A CPU core has a few dozen such units at most, its *SIMD lanes*.) A function that many threads execute
-# in parallel on these units is called a *kernel*.
+# another. They can all be computed at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused
+# multiply-add*, two FLOPs, per clock cycle. (A CPU core has a few dozen such units at most, its *SIMD lanes*.)
 
 # %%
 t4, sheet = chip_rates.rates("T4"), hardware.catalog()["T4"]
 n = SIZES[-1]
 matmul_speed = {}  # FLOP/s
-for name, place in places.items():
-    a = torch.rand(n, n, device=place)
-    matmul_speed[name] = 2 * n**3 / min(seconds(lambda: a @ a, place, repeats=20))
+for name, chip in chips.items():
+    a = torch.rand(n, n, device=chip)
+    matmul_speed[name] = 2 * n**3 / min(seconds(lambda: a @ a, chip, repeats=20))
 core = matmul_speed["one CPU core"]
-print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59e9 / 1e12:.1f} TFLOP/s peak; {t4['fp32'].value / 1e12:.1f} measured, since 70 watts don't sustain that clock ({published_results.get('matmul-t4-formats').credit})")
-print(f"this core: {core / 1e9:,.0f} GFLOP/s, measured at n = {n:,}")
+recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
+h100_matmul = 2 * n**3 / recorded["matmul"][str(n)]
+print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59e9 / 1e12:.1f} TFLOP/s peak in fp32; {t4['fp32'].value / 1e12:.1f} measured ({published_results.get('matmul-t4-formats').credit})")
+print(f"measured by us at n = {n:,}: {core / 1e9:,.0f} GFLOP/s on this core, {h100_matmul / 1e12:.1f} TFLOP/s on an H100")
 
 # %% [markdown]
-# The computer in front of you most likely has a GPU, too, whatever this notebook runs on. If you'd like it in the race, [this page](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html)
-# measures it in your browser and gives you a line to paste below.
+# The computer in front of you most likely has a GPU, too, whatever this notebook runs on. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html),
+# a page that measures it in your browser and gives you a line to paste below.
 
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
@@ -243,67 +249,66 @@ mine = ""  # @param {type:"string"}
 browser = browser_gpu.read(mine)
 
 # %% [markdown]
-# However small the matrix, it costs a few microseconds to call PyTorch and have it *launch* a kernel, and a few more to wait for the result. Together
-# they're the call's *overhead*.
+# A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, it takes a few microseconds to call PyTorch
+# and have it *launch* a kernel, and a few more to wait for the result. Together they're the call's *overhead*. On our H100 it came to about 20 µs.
 #
-# **Predict.** Suppose the overhead is 20 µs. At what n does the T4 start to beat this core? To a first approximation, the two speeds above are all
-# you need: 2n³ ÷ (the core's speed) = overhead + 2n³ ÷ (the T4's speed).
+# **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, say yours.) To a first approximation, the two speeds above are all you
+# need: 2n³ ÷ (the core's speed) = overhead + 2n³ ÷ (the GPU's speed).
 
 # %%
 gpu_wins_from = None  # @param {type:"integer"}
 
 # %%
-race = {name: [] for name in places}
+race = {name: [] for name in chips}
 for n in SIZES[:-1]:
-    for name, place in places.items():
-        a = torch.rand(n, n, device=place)
-        race[name].append(min(seconds(lambda: a @ a, place, repeats=20)))
-for name in places:
+    for name, chip in chips.items():
+        a = torch.rand(n, n, device=chip)
+        race[name].append(min(seconds(lambda: a @ a, chip, repeats=20)))
+for name in chips:
     race[name].append(2 * SIZES[-1] ** 3 / matmul_speed[name])  # measured above
 
-# An expected T4: overhead, then arithmetic or memory traffic, whichever takes longer. The overhead is one launch and one wait, as in `seconds`.
+# An estimated T4: overhead, then arithmetic or memory traffic, whichever takes longer. The overhead is one launch and one wait, as in `seconds`.
 overhead = t4["launch"].low + 4e-6, t4["launch"].high + 10e-6
 expected = [[extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"].value) for n in SIZES] for extra in overhead]
 
 # %%
-# @title Draw the race { display-mode: "form" }
+# @title Plot time against matrix size { display-mode: "form" }
 core_times = race["one CPU core"]
-rivals = [race["your GPU"]] if "your GPU" in race else expected
-found = sorted({float(f"{c:.2g}") for c in (crossover.crossover(SIZES, core_times, rival) for rival in rivals) if c})
-between = " to ".join(f"{c:,.0f}" for c in found) or "no size here"
-rival = "Your GPU overtakes" if "your GPU" in race else "A T4 should overtake"
+gpu = "your GPU" if "your GPU" in race else "an H100, our run"
+drawn = race if "your GPU" in race else race | {gpu: [recorded["matmul"][str(n)] for n in SIZES]}
+found = crossover.crossover(SIZES, core_times, drawn[gpu])
+on_t4 = [c for c in (crossover.crossover(SIZES, core_times, times) for times in expected) if c]
+at = f"{found:.2g}" if found else "no size here"
 there = {"your browser's GPU": [browser.matmuls[n] for n in SIZES]} if browser and {*SIZES} <= {*browser.matmuls} else {}
 figures.race(
-    SIZES, race | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=found, prediction=gpu_wins_from,
-    xlabel="matrix size n", ylabel="time for one matmul",
-    title=f"{rival} one CPU core at n = {between}{guessed(gpu_wins_from)}",
+    SIZES, drawn | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=[found] if found else [], prediction=gpu_wins_from,
+    xlabel="matrix size n", ylabel="time for one matmul, fp32",
+    title=f"{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes one CPU core at n = {at}{guessed(gpu_wins_from)}",
 )
 
 # %%
 # @title What the figure says { display-mode: "form" }
-if "your GPU" in race:
-    print(f"A matmul of 16 × 16 takes your GPU {1e6 * race['your GPU'][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / race['your GPU'][-1]:.0f}× as fast as the core.")
-else:
-    even = [(extra * t4["fp32"].value / 2) ** (1 / 3) for extra in overhead]
-    print(f"The band is a T4 that needs {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs to launch a kernel and wait for it (our estimate) and then computes at its published speed.")
-    print(f"Its overhead and its arithmetic break even somewhere between n = {even[0]:.0f} and {even[1]:.0f}. At n = {SIZES[-1]:,} the T4 would be {t4['fp32'].value / core:.0f}× as fast as the core.")
+print(f"A matmul of {SIZES[0]} × {SIZES[0]} takes {gpu.partition(',')[0]} {1e6 * drawn[gpu][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
+if on_t4 and "your GPU" not in race:
+    print(f"The band is a T4 that needs {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead (our estimate) and then computes at the speed above. It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
 if browser:
     print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
 near = min(range(len(SIZES)), key=lambda i: abs(SIZES[i] - 64))
-small, on_paper = 2 * SIZES[near] ** 3 / core_times[near], (20e-6 / (2 / core - 2 / t4["fp32"].value)) ** (1 / 3)
-print(f"On paper, an overhead of 20 µs puts the crossover at n = {on_paper:.0f}. But at n = {SIZES[near]} the core manages only {small / 1e9:.0f} of its {core / 1e9:.0f} GFLOP/s, so the GPU overtakes it earlier than that.")
-holds(found[-1] if found else math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
+small, on_paper = 2 * SIZES[near] ** 3 / core_times[near], (20e-6 / (2 / core - 2 / matmul_speed.get("your GPU", h100_matmul))) ** (1 / 3)
+print(f"On paper, an overhead of 20 µs puts the crossover at n = {on_paper:.0f}. But at n = {SIZES[near]} the core reaches only {small / 1e9:.0f} of its {core / 1e9:.0f} GFLOP/s.")
+holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
 # %% [markdown]
-# On the left, the GPU is *launch-bound*: all of its time is overhead, and a GPU twice as fast would finish no sooner. The core's time climbs roughly
-# eightfold whenever n doubles, once n is large enough to keep it busy, so somewhere the two must meet. On the far right both are *compute-bound*,
-# limited by their arithmetic, and the gap between the lines is the ratio of their speeds.
+# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. Once n is large enough to
+# keep the core busy, its time climbs roughly eightfold with each doubling, so the two lines must cross somewhere. On the far right both are
+# *compute-bound*, limited by their arithmetic. There the gap between the lines is the ratio of their speeds.
 #
-# If a GPU ever disappoints you, ask which side of the crossover you're on. A small network with a small batch is on the left, and what helps is more
-# work per launch: a larger batch, for instance.
+# If a GPU ever disappoints you, ask which side of the crossover you're on. Our job is on the right: its matmuls multiply 8,192 rows (32 sequences of
+# 256) by matrices of 384 × 384 and more. A small network with a small batch is on the left. What helps there is more work per launch, such as a larger
+# batch.
 
 # %% [markdown] tags=["minutes-5"]
-# ## How much is enough?
+# ## How much parallel work is enough?
 #
 # A matmul is ideal work for a GPU. Now take something less convenient: a chain of a hundred steps, each of which needs the result of the one before.
 # No number of arithmetic units shortens such a chain, but you can *vectorize*: advance many chains together, as the elements of one *tensor*,
@@ -312,65 +317,66 @@ holds(found[-1] if found else math.nan, 30, 1000, "The GPU overtakes one core be
 # %%
 def advance(x, scratch):
     for _ in range(100):
-        torch.mul(x, x, out=scratch)  # x², into memory that is already there
+        torch.mul(x, x, out=scratch)  # x², into a preallocated buffer
         x.sub_(scratch).mul_(3.7)  # x becomes 3.7 · (x - x²)
 
 
 # %% [markdown]
-# **Predict.** On one core, a thousand elements take how many times as long as a single one?
+# **Predict.** On one core, how many times as long do a thousand elements take as one?
 
 # %%
 thousand_takes = None  # @param {type:"number"}
 
 # %%
 crowd = {}
-for name, place in places.items():
+for name, chip in chips.items():
     rounds = []
-    for _ in range(3):  # of which the fastest counts: in the others, this machine may have had a slow moment
+    for _ in range(3):  # keep the fastest: the others may include a slow moment of this machine
         taken = {}
         for n in CROWDS:
-            x = torch.rand(n, device=place)
+            x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
-            taken[n] = min(seconds(lambda: advance(x, scratch), place, repeats=10 if n < 10**5 else 1))
+            taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=10 if n < 10**5 else 1))
         rounds.append(taken)
     crowd[name] = min(rounds, key=lambda taken: math.prod(taken.values()))
 
 # %%
-# @title Draw the chains { display-mode: "form" }
-# An expected T4: 300 launches and one wait, while the memory moves 28 bytes per element and step. The longer of the two counts.
+# @title Plot time against number of elements { display-mode: "form" }
+# An estimated T4: 300 launches and one wait, while the memory moves 28 bytes per element and step. The longer of the two counts.
 ends = [
     [max(300 * launch + wait, 100 * 28 * n / t4["memory"].value) for n in CROWDS]
     for launch, wait in ((t4["launch"].low, 4e-6), (t4["launch"].high, 10e-6))
 ]
 alone = [*crowd["one CPU core"].values()]
 ratio = crowd["one CPU core"][min(CROWDS, key=lambda n: abs(n - 1000))] / alone[0]
-others = [[*crowd["your GPU"].values()]] if "your GPU" in crowd else ends
-passed = [crossover.crossover(CROWDS, alone, other) for other in others]
-enough = " to ".join(f"{float(f'{n:.2g}'):,.0f}" for n in passed if n) or "no such number of"
+curves = {name: [*taken.values()] for name, taken in crowd.items()}
+curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"][str(n)] for n in CROWDS]}
+passed = crossover.crossover(CROWDS, alone, curves[gpu])
+enough = f"{float(f'{passed:.2g}'):,.0f}" if passed else "no such number of"
 holds(ratio, 0.7, 1.4, "A thousand elements take barely longer than one.", fast=FAST)
 figures.race(
-    CROWDS, {name: [*taken.values()] for name, taken in crowd.items()}, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
+    CROWDS, curves, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
     xlabel="number of elements", ylabel="time for 100 steps",
-    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{guessed(thousand_takes, '×')}\n{rival} the core at {enough} elements",
+    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{guessed(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes the core at {enough} elements",
 )
 
 # %% [markdown]
 # On the left, even the CPU has an overhead. Python calls PyTorch 300 times, and each call costs about as much for a thousand elements as for one. A
-# GPU's calls cost more. Its line starts higher, stays flat longer, and crosses the core's only at a larger tensor.
+# GPU's calls cost more. Its line starts higher, stays flat longer, and meets the core's only at a far larger tensor.
 #
-# With larger tensors time grows, because every step reads and writes all of the elements. Such work is *memory-bound*. Lesson 02 explains why the
-# core's line is steepest around a million elements.
+# With larger tensors, the time grows, because every step reads and writes all of the elements. Such work is *memory-bound*. Lesson 02 explains why the
+# core's line is steepest just past a million elements.
 #
 # A GPU doesn't do any one thing faster. It does many things at once, and it's up to you to supply them.
 
 # %% [markdown] tags=["minutes-8"]
 # ## How long will it take?
 #
-# Back to the job. You can estimate its time on any machine without running a step. A language model reads *tokens*, which here are characters.
+# Back to the job. You can estimate its time on any machine without running a step.
 #
 # In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per token. The *backward pass* does twice that work:
 # once for the gradients with respect to each layer's inputs, and once for those with respect to its parameters. That makes about six FLOPs per
-# parameter per token: 6ND for N parameters and D tokens, the *6ND rule*.
+# parameter per *token* (here, a character): 6ND for N parameters and D tokens, the *6ND rule*.
 
 # %%
 parameters = models.GPT(models.GPTConfig(n_layer=LAYERS)).parameter_count
@@ -387,47 +393,47 @@ print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP
 percent_of_speed = None  # @param {type:"number"}
 
 # %%
-share = {name: estimate[name] / job[name] for name in places}
+share = {name: estimate[name] / job[name] for name in chips}
 h100 = 1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
 h100_rule = flops / chip_rates.rates("H100")["fp32"].value
 print(*(f"{name}: {part:.0%} of its matmul speed" for name, part in share.items()), sep="\n")
-print(f"an H100, our run: {scoreboard.FLOPS / chip_rates.rates('H100')['fp32'].value / h100:.0%} of its published matmul speed")
+print(f"an H100, our run: {scoreboard.FLOPS / chip_rates.rates('H100')['fp32'].value / h100:.0%} of its published fp32 matmul speed")
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-rows = {f"{name}, {what}": times[name] for name in places for what, times in (("estimated", estimate), ("measured", job))}
+rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), ("measured", job))}
 best = flops / t4["fp32"].value
 rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
 rows |= {"an H100, estimated": h100_rule}
-rows |= {} if FAST else {"an H100, recorded by us": h100}
-last = [*places][-1]
+rows |= {} if FAST else {"an H100, our run": h100}
+last = [*chips][-1]
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.contenders(
-    rows, unit="s", xlabel="time for 1,000 training steps",
+    rows, unit="s", xlabel="time for 1,000 training steps, fp32",
     title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{guessed(percent_of_speed, '%')}",
 )
 
 # %% [markdown]
-# One division gets you within a factor of about two. The estimate is a best case in fp32, because the rule leaves things out: attention's own
-# matmuls, which add about a tenth here, and everything that isn't a matmul, such as softmax, normalization, and the optimizer.
+# One division gets you within a factor of about two. The estimate is a best case, because the rule leaves things out: attention's own matmuls, and
+# everything that isn't a matmul, such as softmax, normalization, and the optimizer. It's also a best case *in fp32*. In 16 bits, a GPU's *tensor cores*
+# multiply several times as fast (lesson 07).
 #
-# The share of matmul speed that training reaches is a close relative of *model FLOPs utilization* (MFU), which divides by the chip's peak rather than
-# a measured speed. On the H100, matmuls take only about half of each step, and smaller kernels about a quarter. The rest of the time, the GPU waits for
-# Python.
+# Where does the rest of the time go, and can you get it back? Lessons 02, 03, and 10 find out.
 #
-# Where does the remaining time go, and can you get it back? That's what lessons 02, 03 and 10 are for.
-#
-# If you have a GPU, you don't have to take our model's word for any of this. Check the box, and train your own. It takes minutes on a T4, and hours
-# on a CPU.
+# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own. It should take minutes on a T4. On a CPU it
+# takes hours.
 
 # %%
 train_all_steps = False  # @param {type:"boolean"}
 
 if train_all_steps:
+    torch.set_num_threads(threads)  # all cores again
     model, step = training_step(device)
     start = time.perf_counter()
-    for _ in range(1000):
+    for i in range(1000):
         loss = step()
+        if i % 100 == 0:
+            print(f"step {i}: loss {loss.item():.2f}")
     print(f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes")  # .item() waits
     print(training.sample(model, count=CHARACTERS))
 
@@ -437,7 +443,7 @@ if train_all_steps:
 # ### 1 · Repair a clock
 #
 # `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write
-# `timed`, which returns how many seconds one `launch` takes to finish, not counting the setup.
+# `timed`, which returns how many seconds the work of one `launch` takes, not counting the setup.
 
 # %% tags=["exercise"]
 def timed(launch, wait):
@@ -504,8 +510,9 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Here is the job as it stands, with your own numbers where you measured them. Nobody has run it on a T4 for us. At its full matmul speed it would
-# take the shorter of the two times; at the H100's share of that speed, the longer one.
+# Here is the job as it stands, with your own numbers where you measured them. We haven't timed it on a T4. At its full matmul speed, a T4 would take the
+# shorter of the two times; at the share of that speed that the H100 reached, the longer. That one may be pessimistic, because a slower chip waits less
+# for Python.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -515,8 +522,8 @@ board
 # %%
 takeaways = {
     "Synchronize before you stop the clock": "otherwise you've timed the request, not the work.",
-    "Small jobs run slower on a GPU": f"{'your GPU overtakes' if 'your GPU' in race else 'a T4 should overtake'} one CPU core at n = {between}.",
-    "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training reaches {share[last]:.0%} of matmul speed.",
+    "Small jobs run slower on a GPU": f"{gpu.partition(',')[0]} overtakes one CPU core only from n = {at} up.",
+    "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training in fp32 reaches {share[last]:.0%} of matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 print("1,000 steps take", ", ".join(f"{row.number} on {row.what.partition(',')[0]}" for row in board.rows[1:]))
@@ -528,13 +535,12 @@ reference.record(
     "01_enable_gpu", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
     predicted={
         "minutes_on_one_core": guess(minutes_on_one_core, job["one CPU core"] / 60, "min"),
-        "gpu_wins_from": guess(gpu_wins_from, found[0] if found else None),
+        "gpu_wins_from": guess(gpu_wins_from, found),
         "thousand_takes": guess(thousand_takes, ratio, "×"),
         "percent_of_speed": guess(percent_of_speed, 100 * share[last], "%"),
     },
     wrong_clock_matmul=value(finished / returned, "×", "apparent speedup when the clock stops too early"),
-    crossing_low=value(found[0] if found else 0, "", "crossover n, GPU against one core (an estimated T4 if there is no GPU): low end"),
-    crossing_high=value(found[-1] if found else 0, "", "the same, high end"),
+    crossing=value(found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"),
     thousand=value(ratio, "×", "time for 1,000 elements, relative to one"),
     call=value(crowd[last][CROWDS[0]] / 300, "s", "one call, on one element"),
     peak=value(matmul_speed[last], "FLOP/s", "best speed of a large matmul in fp32"),
@@ -544,19 +550,19 @@ reference.record(
 )
 
 # %% [markdown] tags=["minutes-0"]
-# ## Keep this timer, and what comes next
+# ## A timer to keep, and what comes next
 #
 # ```python
 # import time, torch
 #
 # device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 #
-# def seconds(work, place=device, repeats=5):
+# def seconds(work, repeats=5):
 #     times = []
 #     for _ in range(1 + repeats):  # the first call is the warm-up
 #         start = time.perf_counter()
 #         work()
-#         if place.type != "cpu":
+#         if device.type != "cpu":
 #             torch.accelerator.synchronize()
 #         times.append(time.perf_counter() - start)
 #     return times[1:]
@@ -564,10 +570,8 @@ reference.record(
 # a = torch.rand(2048, 2048, device=device)
 # matmul_speed = 2 * 2048**3 / min(seconds(lambda: a @ a))
 #
-# def best_case_hours(parameters, tokens):
+# def best_case_hours(parameters, tokens):  # in fp32
 #     return 6 * parameters * tokens / matmul_speed / 3600
 # ```
-#
-# `colab_helpers.benchmark.measure` does the same with more care: it warms up until the times settle, and reports the uncertainty.
 #
 # You can now say when a GPU wins and how long a training run takes at best. What keeps a chip from reaching that best case? Lesson 02 measures it.
