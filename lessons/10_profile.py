@@ -5,6 +5,7 @@ import os
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # True: small sizes, for checks
 SECONDS = None
 WORK = None
+ACTIVE = None
 
 # %% tags=["sizes"]
 # @title Imports, and the lesson's own sizes { display-mode: "form" }
@@ -16,7 +17,6 @@ import sys
 import threading
 import time
 import types
-from bisect import bisect
 from concurrent.futures import ThreadPoolExecutor, wait
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
@@ -33,6 +33,7 @@ from colab_lessons.predictions import guessed  # adds what you predicted to a ti
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
+ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
 replay.watch("10_profile")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
@@ -46,7 +47,7 @@ KEPT = 8000 if gpu_here and not FAST else 500  # steps whose logits one of the s
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Reading a trace
 #
-# Engineers at Meta trained a recommendation model on sixteen A100s, recorded five steps on one of them with PyTorch's profiler, and [published the file](https://github.com/facebookresearch/HolisticTraceAnalysis) under the MIT license. Such a file is called a *trace*, and it's a list of events. The ones we need have a name, a category, a start and a duration in microseconds.
+# Engineers at Meta trained a recommendation model on sixteen A100s, recorded five steps on one of them with PyTorch's profiler, and [published the file](https://github.com/facebookresearch/HolisticTraceAnalysis) under the MIT license. Such a file is called a *trace*, and it's a list of events. The ones we need have a name, a category, and a start time and a duration, both in microseconds.
 
 # %%
 CATEGORIES = {
@@ -71,9 +72,9 @@ a100 = read(paths["a100_trace"])
 print({kind: len(found) for kind, found in a100.items()})
 
 # %% [markdown]
-# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call usually returns at once, and the kernel runs later, when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
+# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call is *asynchronous*. It usually returns at once, and the kernel runs later, when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
 #
-# The sixteen GPUs exchange data through a library called *NCCL*. An NCCL kernel counts as busy even while it waits for its partners.
+# The sixteen GPUs exchange data through a library called *NCCL*. While an NCCL kernel runs, the GPU counts as busy, even if the kernel is only waiting for the other GPUs. (The "other threads" below belong to autograd, which runs the backward pass.)
 
 # %%
 # @title Sort a step's events into rows { display-mode: "form" }
@@ -100,12 +101,6 @@ def rows_of(trace, step):
 # needs: a100_trace
 figures.device_rows(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
 
-# %% [markdown]
-# **Predict.** For what percentage of the five steps is the GPU idle?
-
-# %%
-percent_idle = None  # @param {type:"number"}
-
 
 # %%
 def busy(events, start, end):  # microseconds in which at least one of them runs
@@ -125,7 +120,7 @@ def idle(trace):  # percent
 # %%
 # needs: a100_trace
 a100_idle, a100_ms = idle(a100)
-print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms{guessed(percent_idle, '%')}")
+print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms")
 
 # %% [markdown] tags=["minutes-10", "short-8"]
 # ## Which call is to blame?
@@ -152,53 +147,70 @@ def inside(outer, events):  # on the same thread, between its start and its end
 
 
 of_items = sum(e["dur"] for e in items) / 1e3
-starts = sorted((call["tid"], call["ts"]) for call in a100["calls"])  # does one of them start within the item?
-asked = sum(bisect(starts, (e["tid"], e["ts"] + e["dur"])) > bisect(starts, (e["tid"], e["ts"])) for e in items)
-print(f"{of_items:.1f} ms{guessed(item_ms, ' ms')}; {asked} of them made a CUDA call")
+waiting = [call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]]
+asked = sum(bool(inside(e, waiting)) for e in items)
+print(f"{of_items:.1f} ms{guessed(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it")
 
 # %% [markdown]
-# A count isn't a cost. None of these calls reached CUDA: their tensors were already on the CPU, so there was nothing to wait for. Sort the CUDA calls by duration instead. A call and what it starts on the GPU share a *correlation ID*.
+# A count isn't a cost. None of these calls touched the GPU, so their tensors must have been on the CPU, where there's nothing to wait for. Sort the CUDA calls by duration instead. A call and the GPU work it starts share a *correlation ID*.
 
 # %%
 # needs: a100_trace
 started = {e["args"]["correlation"]: e for e in a100["gpu"] if "correlation" in e["args"]}
 within = [e for e in a100["calls"] if e["ts"] < a100["steps"][-1]["ts"] + a100["steps"][-1]["dur"]]
 for call in sorted(within, key=lambda e: -e["dur"])[:6]:
-    work = started.get(call["args"]["correlation"])
-    around = [e["name"] for e in a100["named"] + a100["operators"] if e["tid"] == call["tid"] and inside(e, [call])]
+    around = [e["name"] for e in a100["named"] if inside(e, [call])]
     print(f"{call['dur'] / 1e3:6.1f} ms  {call['name']}, in {' > '.join(around[:2])}")
-    size = f", {work['args']['bytes']} bytes" if "bytes" in work["args"] else ""
-    print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
+    if work := started.get(call["args"]["correlation"]):
+        size = f", {work['args']['bytes']} bytes" if "bytes" in work["args"] else ""
+        print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
 
 # %% [markdown]
-# Each step has one 704-byte copy that keeps the GPU busy for 2 µs, and Python for two thirds of the step. Despite the *Async* in its name, a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) doesn't return until it has finished, and it can't start until everything ahead of it in its stream has finished. Until then its thread is blocked, and a blocked thread launches nothing.
+# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` doesn't return from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) until the copy is done, and the copy can't start until everything ahead of it in its stream is done. That's a *synchronization*. Until then its thread is blocked, and a blocked thread launches nothing.
 #
-# So this copy looks like the reason why the GPU runs out of work. That can be tested: look at everything that ran on the GPU while Python was blocked, and ask when it had been launched.
+# So this copy looks like the reason the GPU runs out of work.
+#
+# ### How long does a kernel wait?
+#
+# If the GPU had really run out of work, each kernel would start as soon as it's launched. The correlation IDs can tell.
+#
+# **Predict.** In this trace, how many milliseconds pass between a launch and the start of what it launched? Say the median.
 
 # %%
-# needs: a100_trace
-launched = {call["args"]["correlation"]: call["ts"] for call in a100["calls"]}
-before, during, silent = 0, 0, []
-for call in [call for call in within if call["dur"] > 1e3 * a100_ms / 15]:  # a third of a step
-    copy = started[call["args"]["correlation"]]
-    ran = [e for e in a100["gpu"] if call["ts"] < e["ts"] < call["ts"] + call["dur"] and e["args"].get("correlation") in launched]
-    before += sum(launched[e["args"]["correlation"]] <= call["ts"] for e in ran)
-    during += sum(launched[e["args"]["correlation"]] > call["ts"] for e in ran)
-    own = [e["ts"] for e in ran if e["args"]["stream"] == copy["args"]["stream"]]
-    silent.append((min(own) - call["ts"]) / 1e3)
-print(f"ran while Python was blocked: {before:,} that had been launched before, and {during} launched meanwhile")
-print(f"the copy's own stream: nothing for the first {min(silent):.0f} to {max(silent):.0f} ms")
-print(f"the GPU is idle for {a100_idle / 100 * a100_ms / len(a100['steps']):.0f} ms of a step")
+median_wait = None  # @param {type:"number"}
+
+# %%
+def queue_wait(trace):  # milliseconds from a launch to the start on the GPU, median
+    start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
+    launched = {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
+    waits = sorted(e["ts"] - launched[e["args"]["correlation"]] for e in trace["gpu"] if e["args"].get("correlation") in launched)
+    return waits[len(waits) // 2] / 1e3
 
 # %% [markdown]
-# All that ran had been launched before, so there was work in the GPU's queues that couldn't start, and the copy's own stream stood still until the last milliseconds. Something held them up. In a job on sixteen GPUs it's often another of the processes (called *ranks*), but it isn't in this file: for long stretches, no stream of this GPU runs anything at all. The copy waited along with everything else. A blocking call gets charged for *whatever it waits for*.
+# For comparison, two more traces: one from a job on two V100s, and three steps of our own job, which we recorded on an H100.
+
+# %%
+# needs: a100_trace, v100_trace
+v100, h100 = read(paths["v100_trace"]), read(traces.OURS)
+waits = {name: queue_wait(trace) for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items()}
+for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
+    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; a launch is followed by its kernel after {waits[name]:.3g} ms{guessed(median_wait, ' ms') if name == 'A100' else ''}")
+
+# %% [markdown]
+# These two numbers together say who waits for whom:
 #
-# That doesn't quite clear it. Suppose the program had other work, which doesn't need the missing result. Had Python been free, it could have launched that work and filled the gap. A trace shows in which order things ran. It doesn't show which of them needed the others' results, so moving the copy might save much of a step, or nothing. To find out what a change would bring, you have to make it and measure again, which we can't do on Meta's machines. (Their tool for such traces, [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), goes further than our thirty lines, and can classify idle time by what preceded it.)
+# - The V100's kernels wait for their turn, and it's hardly ever idle. Python is far ahead. The program is *GPU-bound*.
+# - The H100's kernels hardly wait, and it's often idle. The GPU takes up each kernel almost as soon as it comes. The program is *CPU-bound*.
+# - The A100's kernels wait longest of all, *and yet it's idle*. It hadn't run out of work. Plenty had been launched and couldn't start.
+#
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. What that was, this file doesn't say: for 60 ms at a time, no stream of this GPU runs anything at all. (It isn't NCCL waiting for a partner, since that would count as busy.) PyTorch can record which stream waits for which event, with `experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)`, and Meta's [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) can then find the critical path. Here nobody asked it to.
+#
+# That doesn't quite clear the copy. Suppose the program had other work that didn't need the missing result. Had Python been free, it could have launched that work and filled the gap. A trace shows the order in which things ran, but not what could have run earlier. So moving the copy might save most of a step, or nothing. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# The question fits into a loop small enough to take apart. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message from another rank, and a blocking read waits with it, as Meta's copy does. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and waits for it. In version B it doesn't.
+# You can ask the same question of a loop small enough to take apart. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message, and a blocking read waits with it, as Meta's copy does. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message and waits for it. In version B it doesn't need it.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -237,52 +249,54 @@ for name, needs_it in LOOPS.items():
 figures.device_rows(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
 
 # %% [markdown]
-# In both versions Python is blocked, and the device is idle over the same stretch.
+# The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
 #
-# **Predict.** Move the read behind the launch of the second kernel. By what percentage does the step get shorter in each version?
+# **Predict.** Move the read to after the launch of the second kernel. By what percentage does the step get shorter in each version?
 
 # %%
-saved_needs = None  # @param {type:"slider", min:0, max:100, step:5}
-saved_free = None  # @param {type:"slider", min:0, max:100, step:5}
+version_a = None  # @param {type:"slider", min:0, max:100, step:5}
+version_b = None  # @param {type:"slider", min:0, max:100, step:5}
 
 # %%
-guesses, saves = dict(zip(LOOPS, (saved_needs, saved_free))), {}
+guesses, saves = dict(zip(LOOPS, (version_a, version_b))), {}
 for name, needs_it in LOOPS.items():
     took = {when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")}
     saves[name] = 100 * (1 - took["after"] / took["before"])
-    print(f"{name:>20}: {1e3 * took['before']:.0f} ms, read after the launch {1e3 * took['after']:.0f} ms: {round(saves[name])}% saved{guessed(guesses[name], '%')}")
+    print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{guessed(guesses[name], '%')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 with_message, without = LOOPS
-holds(abs(idle_share[with_message] - idle_share[without]), 0, 5, "Both versions are idle for as long.", fast=FAST)
+holds(abs(idle_share[with_message] - idle_share[without]), 0, 5, "Both versions are idle equally long.", fast=FAST)
 holds(saves[without], 25, 40, "A kernel that doesn't need the message fills the gap.", fast=FAST)
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike, and the answers differ, because a picture doesn't show what needs what.
+# The pictures are alike but the answers differ, because they depend on what the second kernel needs, and no picture shows that.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
 #
-# Your own program, unlike Meta's, you can change. Here is the training run from lesson 01. We recorded three of its steps on an H100, and the lines above read the trace.
+# Unlike Meta's program, your own is one you can change. Here is one of our three steps of the training run from lesson 01.
 
 # %%
 h100 = read(traces.OURS)
 h100_idle, h100_ms = idle(h100)
+kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
+in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
 longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(f"a step of {h100_ms / 3:.0f} ms, in which the GPU is busy for {busy_ms:.1f}; without the profiler it takes {step_ms['as written']:.1f} ms, {1 - busy_ms / step_ms['as written']:.0%} of them idle")
-print(f"{len(h100['gpu']) // 3} kernels and copies per step; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(f"with the profiler, {h100_ms / 3:.0f} ms per step, {busy_ms:.1f} of them busy; without it {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, {in_matmuls:.0%} of their time in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, while the CPU samples the batch from the text, and again toward the end, around the optimizer. In between, the kernels run nearly back to back, and most of that time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, where the optimizer is. In between, the kernels run nearly back to back. Most of their time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** By what percentage did bf16 shorten the step? (Less than 0 if it took longer.)
 
@@ -300,14 +314,16 @@ shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
 print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{guessed(bf16_shortens, '%')}")
 
 # %% [markdown]
-# This time the trace could have told you. No CUDA call took long, so the CPU never waited for the GPU, and yet the GPU was idle in every step: it was the GPU that waited for the CPU. A step like that is *launch-bound*, at least in parts. If its kernels were faster, the GPU would only wait longer for the next one, and autocast even adds launches of its own. A fused AdamW changed nothing to speak of. `torch.compile`, which fuses kernels and takes Python out of the way, did, and so did having the text where the model is.
+# This time the trace could have told you. The H100's kernels start almost as soon as they're launched, and no CUDA call takes long, so the CPU never waits for the GPU. It's the GPU that waits: for the data at first, and then, wherever kernels are short, for the next launch (there the step is *launch-bound*). If its kernels were faster, the GPU would only wait longer. And autocast adds work for Python.
 #
-# Ask, therefore, who waits for whom before you make anything faster. On a T4, whose matmuls take many times as long, Python would wait, and 16 bits (fp16, since a T4 has no bf16) would come first.
+# A fused AdamW changed nothing to speak of. What helped was `torch.compile`, which fuses kernels and takes Python out of the way, and keeping the text on the GPU, next to the model.
+#
+# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Your own step
 #
-# Meta's copy could be found because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name, in one line. The profiler also needs a *schedule*: ours skips one step, warms up for one, and records two. At full size a CPU core would spend nearly all its time in matmuls and hide everything else, so the steps below use a small model, with 32 characters per sequence.
+# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name (the profiler calls it a *range*). The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time and hide everything else, so the steps below use a small model, with 32 characters per sequence.
 
 # %%
 if sys.platform == "linux":  # reuse freed memory, as CUDA's caching allocator does, instead of returning it
@@ -350,8 +366,8 @@ def training_step(config=small, data=draw_batch, loss_of=mean_loss, change=lambd
 
 # %%
 def profiled(step, **options):
-    with profile(schedule=schedule(wait=1, warmup=1, active=2), acc_events=True, **options) as found:
-        for _ in range(4):
+    with profile(schedule=schedule(wait=1, warmup=2, active=ACTIVE), acc_events=True, **options) as found:
+        for _ in range(3 + ACTIVE):
             step()
             benchmark.synchronize()
             found.step()
@@ -359,23 +375,26 @@ def profiled(step, **options):
 
 
 def show(found, rows=10):
-    print(found.key_averages().table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=32))
+    ops = found.key_averages()
+    calls.append(sum(op.count for op in ops if op.key.startswith("aten::")) / ACTIVE)
+    print(ops.table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=57))
+    print(f"{calls[-1]:,.0f} operator calls per step, {calls[-1] / calls[0]:.1f} times the healthy step's")
 
 
-healthy = training_step()
+calls, healthy = [], training_step()
 show(profiled(healthy))
 
 # %% [markdown]
-# *Self* time excludes the time spent in operators that an operator calls, so self times add up to the whole (on a GPU, thread by thread). *Total* times don't, since they count nested calls more than once. `mm`, `addmm` and `bmm` are matmuls. On a GPU, the CPU time of `## backward` is the time Python took to *launch* the work, plus any waiting. It isn't the time the GPU took to do it.
+# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole (on a GPU, thread by thread). *Total* times don't, since they count nested calls more than once. `mm`, `addmm` and `bmm` are matmuls. On a GPU, the CPU time of `## backward` is the time Python took to *launch* the work, plus any waiting. It isn't the time the GPU took to do it.
 #
-# With `with_stack=True` the profiler also records the call stack of each operator, at a price in time. `found.export_chrome_trace("step.json.gz")` writes a file like Meta's, which `read` can open, and so can [ui.perfetto.dev](https://ui.perfetto.dev).
+# With `with_stack=True` the profiler also records the call stack of each operator, at some cost in time. `found.export_chrome_trace("step.json.gz")` writes a file like Meta's, which both `read` and [ui.perfetto.dev](https://ui.perfetto.dev) can open.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
 #
-# We slowed the same step down six times. Leave the folded cell closed, and name each cause from its profile. Two of the six share a cause, and some of the choices fit none of them.
+# We slowed the same step down in six ways. Leave the two folded cells closed, and name each cause from its profile. Two of the six share a cause, and some of the choices fit none of them.
 #
-# Three questions help. Is an operator called far more often than in the healthy profile? Does a range take time that its operators don't account for? Is much of the time spent in operators other than matmuls?
+# Three questions help. Are there many more operator calls than in the healthy step? Does a range take time that its operators don't account for? Which operators are new to the top of the table?
 
 # %%
 # @title The six slowed-down steps: don't open this yet { display-mode: "form" }
@@ -401,7 +420,7 @@ def sequence_by_sequence(model):
 
 
 # %%
-# @title The last of them, and their names: don't open this either { display-mode: "form" }
+# @title The last of them, and the answers: don't open this either { display-mode: "form" }
 def head_by_head(model):
     def attend(self, x):
         out = []
@@ -474,42 +493,44 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100.", fast=FAST)
 
 # %% [markdown]
-# Don't expect the tables and these factors to agree: the profiler costs time per call, so steps with many small calls look even slower in it, and each table has seen only two steps. On an H100 the first five lost more than on a CPU: every small call costs a launch there, and every value read costs a wait. The fixes, in the same order:
+# Don't expect the tables to agree with these factors exactly, because the profiler adds time of its own to every call. On an H100 the first five slowed down more than on this CPU. The healthy step is much shorter there, so whatever Python adds weighs more. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
 # 3. Use PyTorch's fused functions, or `torch.compile`.
-# 4. Load before the loop.
+# 4. Load the data before the loop.
 # 5. Compute attention for all sequences and heads in one call.
-# 6. Append to a list, and concatenate once, when you need the result.
+# 6. Keep the results in a list (a `deque(maxlen=…)`, if only the last ones count), and concatenate once, when you need them.
 
 # %% [markdown] tags=["minutes-4", "short-0"]
 # ## Busy isn't the same as useful
 #
-# The second file comes from two V100s, which train a recommendation model as well.
+# Back to the V100s, which were also training a recommendation model.
 
 # %%
 # needs: v100_trace
 v100 = read(paths["v100_trace"])
 v100_idle, v100_ms = idle(v100)
 device_copies = [e for e in v100["gpu"] if e["name"] == "Memcpy DtoD (Device -> Device)"]
-steps = v100["steps"]
-copy_ms = busy(device_copies, steps[0]["ts"], steps[-1]["ts"] + steps[-1]["dur"]) / 1e3
-print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; {len(device_copies):,} device-to-device copies take {copy_ms:.0f} ms")
+rest = [e for e in v100["gpu"] if e["name"] != "Memcpy DtoD (Device -> Device)"]
+start, end = v100["steps"][0]["ts"], v100["steps"][-1]["ts"] + v100["steps"][-1]["dur"]
+copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
+print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies")
 
 # %% [markdown]
-# One-eighth of its time goes to copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would tell you, because its utilization says only in how much of the time some kernel was running. Low utilization means that the GPU waits. High utilization means nothing until you've seen what runs.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would tell you, because its utilization is only the share of time in which at least one kernel was running. Low utilization means that the GPU waits. High utilization means nothing until you've seen what runs.
 #
 # Look in this order:
 #
 # ```
 # Is the GPU idle?  (the device rows of a trace)
-# ├─ yes: what is Python doing meanwhile?
+# ├─ yes, and kernels start at once: what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
-# │       └─ blocked in a copy or a read    find what it waits for; launch first, and read later
+# │       └─ blocked in a copy or a read    launch first, and read later
+# ├─ yes, and kernels wait to start         find what they wait for: another stream, another rank
 # └─ no:  which kernels take the time?
-#         ├─ NCCL                           larger buckets, a faster link (lesson 11)
+#         ├─ NCCL                           a slow partner; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
 #         ├─ copies                         keep tensors where they are; don't grow a result
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
@@ -531,10 +552,10 @@ except Exception as error:  # no C++ compiler, or no Triton
     compiled = written_gelu
 both = benchmark.compare({"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS)
 merged = benchmark.speedup(both["eight operators"], both["compiled"])
-print("not compiled" if compiled is written_gelu else f"compiled into one fused loop, it runs at {merged} the speed")
+print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
 
 # %% [markdown]
-# On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and of the backward pass as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
+# The eight operators read and write the whole tensor again and again; the compiled loop does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -562,41 +583,25 @@ def longest_gap(spans, start, end):
 exercises.check("10.gap", longest_gap)
 
 # %% [markdown]
-# ### 2 · How much is there to gain?
+# ### 2 · Who waits for whom?
 #
-# In each step, loading takes 60 ms, and training then takes 40. How many milliseconds does a step take (a) if loading becomes four times as fast; (b) once loading, as slow as before, runs in its own process, in parallel with training?
+# | program | GPU idle | launch to start, median |
+# |---|---|---|
+# | P | 3% | 40 ms |
+# | Q | 55% | 90 ms |
+# | R | 60% | 0.02 ms |
+#
+# Which of them gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
 
 # %% tags=["exercise"]
-milliseconds = {"four times as fast": ..., "in parallel": ...}
+programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
 ### BEGIN SOLUTION
-milliseconds = {"four times as fast": 40 + 60 / 4, "in parallel": 60}  # in parallel, the slower one sets the time
+programs = {"CUDA graphs": "R", "a faster GPU": "P", "can't say": "Q"}
 ### END SOLUTION
-exercises.check("10.gain", milliseconds)
+exercises.check("10.waits", programs)
 
 # %% [markdown]
-# ### 3 · Fewer calls
-#
-# `sums` adds up each column of a matrix, one at a time. Write `quick`, which returns the same numbers with at most five operator calls. The check counts the calls.
-
-# %% tags=["exercise"]
-def sums(matrix):
-    return torch.stack([matrix[:, j].sum() for j in range(matrix.shape[1])])
-
-
-def quick(matrix):
-    return ...
-
-
-### BEGIN SOLUTION
-def quick(matrix):
-    return matrix.sum(0)
-
-
-### END SOLUTION
-exercises.check("10.columns", quick, sums=sums)
-
-# %% [markdown]
-# ### 4 · Your own loop
+# ### 3 · Your own loop
 #
 # Open task: put one step of your own training loop into `mine`, and profile it. Which operator has the most self time on the CPU?
 
@@ -605,7 +610,7 @@ def mine():
     healthy()
 
 
-most_self_time = ...  # a name from the table, such as "aten::mm"
+most_self_time = ...  # a name from the table, such as "aten::add"
 ### BEGIN SOLUTION
 most_self_time = max((e for e in profiled(mine).key_averages() if e.key.startswith("aten::")), key=lambda e: e.self_cpu_time_total).key
 ### END SOLUTION
@@ -620,8 +625,8 @@ scoreboard.show("10")
 # %%
 needed, free = saves.values()
 takeaways = {
-    "A trace doesn't show what needs what": f"of two reads that looked alike, moving one behind the next launch saved {round(free)}% of a step, and moving the other {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100 bf16 alone took a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with a fused AdamW and torch.compile it took {step_ms['bf16 fused compile']:.1f}.",
+    "A trace doesn't show what could have run earlier": f"two reads looked alike, but moving one to after the next launch saved {round(free)}% of a step, and moving the other {round(needed)}%.",
+    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; torch.compile and a fused AdamW with it cut it to {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} the time, and reading values one by one {slower[1]}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -631,19 +636,19 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 with_trace = "a100_idle" in globals()
 predicted = {
-    "percent_idle": guess(percent_idle, a100_idle if with_trace else None, "%"),
     "item_ms": guess(item_ms, of_items if with_trace else None, "ms"),
-    "saved_needs": guess(saved_needs, saves[with_message], "%"),
-    "saved_free": guess(saved_free, saves[without], "%"),
+    "median_wait": guess(median_wait, waits["A100"] if with_trace else None, "ms"),
+    "version_a": guess(version_a, saves[with_message], "%"),
+    "version_b": guess(version_b, saves[without], "%"),
     "bf16_shortens": guess(bf16_shortens, shortened, "%"),
     "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
     "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
 }
 reference.record(
     "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
-    saved_free=value(saves[without], "%", "of a step saved by reading later, where the second kernel needs no message"),
-    saved_needs=value(saves[with_message], "%", "the same, where it needs the message"),
-    **({"copies": value(100 * copy_ms / v100_ms, "%", "of a V100's time goes to copies within its memory")} if "copy_ms" in globals() else {}),
+    saved_free=value(saves[without], "%", "share of a step saved by reading later, second kernel independent of the message"),
+    saved_needs=value(saves[with_message], "%", "the same, second kernel waiting for the message"),
+    **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
     merged=value(merged.value, "×", "speed of a GELU of eight operators, compiled"),
     **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
 )

@@ -7,8 +7,6 @@ from typing import Any
 
 from colab_lessons.exercises import NotYet, close, done, exercise, field, number
 
-#: Calls that a quick sum of columns may make.
-_CALLS = 5
 #: A step's longest operators are close together: one of so many is right.
 _LONGEST = 10
 
@@ -35,47 +33,24 @@ _GAPS = (  # spans, start, end, (gap's start, its length), what to think of
 )
 
 
-@exercise(
-    "10.gain", hint="What stays the same? And when two things run at once, which one sets the time?"
-)
-def gain(answer: Mapping[str, Any]) -> str:
-    """Milliseconds of a step whose loading is quicker, or hidden."""
-    faster, beside = (number(field(answer, key)) for key in ("four times as fast", "in parallel"))
-    if faster == 25:
-        raise NotYet("Only the 60 ms of loading get shorter, not the whole step.")
-    if not close(faster, 55):
-        raise NotYet("40 ms stay as they are, and 60 become a quarter.")
-    if beside == 40:
-        raise NotYet("The training takes 40 ms, but the next batch takes 60 to come.")
-    if not close(beside, 60):
-        raise NotYet("Two that run at once take as long as the slower one.")
-    return "Hiding it leaves 60 ms, making it quicker 55. Do both, and 40 are left."
+@exercise("10.waits", hint="Where kernels start at once and the GPU idles, who is late?")
+def waits(answer: Mapping[str, Any]) -> str:
+    """Which of three programs CUDA graphs help, which a faster GPU, and which nobody can tell."""
+    found = {key: str(field(answer, key)).strip().upper() for key in _HELPED}
+    for key, why in _HELPED.items():
+        if found[key] != why[0]:
+            raise NotYet(f"{key}: {why[1]}")
+    return "A GPU that waits for launches, one that never waits, and one with a full queue and nothing to do."
 
 
-@exercise("10.columns", hint="`sum` takes the dimension to sum over.")
-def columns(answer: Callable, sums: Callable) -> str:
-    """Whether the sums of columns are the same, with few calls: they are counted."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Calls(TorchDispatchMode):
-        count = 0
-
-        def __torch_dispatch__(self, call, types, args=(), kwargs=None):
-            self.count += 1
-            return call(*args, **(kwargs or {}))
-
-    matrix = torch.rand(64, 48, generator=torch.Generator().manual_seed(0))
-    with Calls() as calls:
-        found = answer(matrix)
-    done(found, "quick")
-    if not isinstance(found, torch.Tensor) or found.shape != (48,):
-        raise NotYet("A tensor with one number for each column is wanted.")
-    if not torch.allclose(found, sums(matrix), atol=1e-4):
-        raise NotYet("The numbers differ from those of sums.")
-    if calls.count > _CALLS:
-        raise NotYet(f"The numbers are right, but it makes {calls.count} calls. {_CALLS} will do.")
-    return f"The same numbers with {calls.count} call{'s' if calls.count > 1 else ''}."
+_HELPED = {  # the program, and what to think of
+    "CUDA graphs": (
+        "R",
+        "They replay launches without Python. Where is the GPU waiting for those?",
+    ),
+    "a faster GPU": ("P", "It helps where the GPU is the one that is waited for."),
+    "can't say": ("Q", "Look for kernels that were launched long before, on a GPU that idles."),
+}
 
 
 @exercise(
