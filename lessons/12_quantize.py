@@ -24,7 +24,7 @@ from colab_lessons import exercises, figures, models, reference, replay, scorebo
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import guessed  # adds what you predicted to a title
 
-WINDOWS = WINDOWS or (1 if FAST else 8)  # test windows of 256 characters
+WINDOWS = WINDOWS or (1 if FAST else 16)  # test windows of 256 characters
 CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
 BITS = BITS or ((8, 3) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
@@ -35,9 +35,9 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 # %% [markdown] tags=["minutes-2"]
 # ## The model, and how good it is
 #
-# The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, and on them you can measure how well it predicts.
+# The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can measure on them how well it predicts.
 # The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
-# and one that is always sure and right needs 0.
+# and one that is always sure and right needs 0. We use 16 stretches of 256 characters, the same ones every time.
 
 # %%
 model = models.trained().to(device)
@@ -57,7 +57,7 @@ print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:
 # ## Eight bits by hand
 #
 # A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes
-# 127, and round. This is called *absmax quantization*. You keep one integer per weight, plus the scale. Before you compute with the integers, you
+# 127, and round. This is called *absmax quantization*, and doing it to a finished model is *post-training quantization*. You keep one integer per weight, plus the scale. Before you compute with the integers, you
 # multiply by the scale again, which is called *dequantizing*.
 
 # %%
@@ -88,12 +88,12 @@ print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is 
 # %% [markdown]
 # That is a quarter of the bytes for an error of a percent or two, measured against the weights as a whole (a single small weight can be off by more).
 #
-# In fact, you've been using eight bits all along: the file that `models.trained()` loads stores each matrix in 8 bits, with one scale per row. What
-# that cost was measured before the float32 weights were packed away.
+# In fact, you've been using eight bits all along: the file that `models.trained()` loads stores each matrix in 8 bits, with one scale per row. (That's
+# why the first two weights above are equal.) We measured what that cost while we still had the float32 weights, on both plays, whole.
 
 # %%
 trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
-print(f"the file has {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would have {4 * model.parameter_count / 1e6:.1f}")
+print(f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}")
 for play, in_float32 in trained["bits_float32"].items():
     print(f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped")
 
@@ -101,10 +101,10 @@ for play, in_float32 in trained["bits_float32"].items():
 # ## Take the bits away
 #
 # All the linear layers now get fewer and fewer bits, while the embedding stays as it is. One scale serves the whole matrix (*per-tensor*
-# quantization), one row (*per-channel*), or just 16 neighbors within a row (*group-wise*). If a scale has 16 bits, groups of 16 cost one bit more
-# per weight, and rows of 384 cost 0.04.
+# quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. If each has 16, groups of 16
+# need one bit more per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
 #
-# **Predict.** With one scale per matrix, at how many bits does the model get worse by more than one bit per character?
+# **Predict.** With one scale per matrix, at how many bits does the model first get worse by more than one bit per character?
 
 # %%
 breaks_at = None  # @param {type:"integer"}
@@ -118,39 +118,40 @@ def changed(model, change):
     return model
 
 
-GROUPS = {"per matrix": lambda w: w.numel(), "per row": lambda w: w.shape[1], "per 16 weights": lambda w: 16}
+GROUPS = {"per matrix": lambda w: w.numel(), "per row": lambda w: w.shape[1], "per 64 weights": lambda w: 64, "per 16 weights": lambda w: 16}
 curve = {}
 for name, group in GROUPS.items():
     curve[name] = [bits_per_character(changed(model, lambda w: rounded(w, bits, group(w)))) for bits in BITS]
 broke = next((bits for bits, found in zip(BITS, curve["per matrix"]) if found > whole + 1), 0)
 
 # %%
-# @title Plot bits per character against bits per weight { display-mode: "form" }
+# @title Plot the loss against bits per weight { display-mode: "form" }
+scales = dict(zip(GROUPS, (0, 16 / 384, 16 / 64, 16 / 16)))  # their bits per weight
 figures.lines(
-    BITS, {f"scale {name}": found for name, found in curve.items()}, ideal={"as shipped": [whole] * len(BITS)},
-    xlabel="bits per weight, not counting the scales", ylabel="bits per character, test text",
-    title=f"With a scale per matrix, the model breaks at {broke} bits{guessed(breaks_at)}",
+    BITS, {f"scale {name}": {bits + scales[name]: found - whole for bits, found in zip(BITS, row) if found > whole + 0.001} for name, row in curve.items()},
+    xlabel="bits per weight, with the scales", ylabel="bits per character lost", log_y=True,
+    title=f"With a scale per matrix, the loss passes one bit per character at {broke} bits per weight{guessed(breaks_at)}",
 )
 
 # %% [markdown]
-# From 8 bits down to 5 nothing happens (at 8 with a scale per row, nothing can: that's how the model was shipped). Then, within three bits, it
-# falls apart. Each bit you remove at least doubles the rounding error, and at 2 bits this quantizer has three levels left: minus the scale, zero,
-# plus the scale. Near the minimum that training found, the loss grows roughly with the square of the error, so for a long time you don't notice.
+# The vertical axis is logarithmic, and losses of a few thousandths are noise. Each bit you remove about doubles the rounding error, and near the minimum that
+# training found, the loss grows roughly as the square of the error. So every bit costs several times as much as the one before. For a long time you
+# notice nothing, and then, within a bit or two, everything. At 2 bits this quantizer has three levels left: minus the scale, zero, and plus the scale.
 #
-# At the same number of bits, smaller groups lose less. But their scales cost bits, too, so compare what needs the same storage.
+# Which scales are worth their bits? Look along a horizontal line: the curve furthest to the left gets by with the least storage.
 
 # %%
 found = {name: dict(zip(BITS, row)) for name, row in curve.items()}
-for total in (4, 3):
-    if total in BITS and total - 1 in BITS:
-        print(f"{total} bits in all: {found['per row'][total]:.3f} with a scale per row, {found['per 16 weights'][total - 1]:.3f} with {total - 1} bits and a scale per 16 weights")
+for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
+    if bits in found[name]:
+        print(f"{bits} bits and a scale {name}: {bits + scales[name]:.2f} bits per weight in all, {found[name][bits] - whole:.3f} bits per character lost")
 
 # %% [markdown]
-# Groups of 16 don't pay on this model. (Methods such as GPTQ and AWQ do better than either, because they choose the rounded weights with a look at
-# the data.)
+# On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16 don't
+# earn their whole one. (GPTQ and AWQ do better, because they use *calibration data* to choose what to round where.)
 #
-# Bits per character is an abstract number, so read what the model writes at each step, with a scale per row, the same prompt, and the same random
-# seed.
+# Bits per character is an abstract measure, so read what the model writes at each bit width, with a scale per row, the same prompt, and the same
+# random seed.
 
 # %%
 for bits in BITS:
@@ -159,8 +160,8 @@ for bits in BITS:
     print(f"{bits} bits: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# On our machine it writes the same text with 8, 6 and 5 bits, letter for letter. With 4 and 3 it makes different choices, which aren't clearly
-# worse to read. With 2 it babbles.
+# On our machine the model writes the same text at 8, 6, and 5 bits, letter for letter. At 4 and 3 it makes different choices, which don't read clearly
+# worse. At 2 it babbles. (This is a small model. Large ones lose less at the same number of bits.)
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -171,16 +172,12 @@ holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model fa
 # %% [markdown] tags=["minutes-8"]
 # ## One large column
 #
-# A scale is set by the largest weight of its group, so one very large weight should cause trouble.
-#
-# In a layer that follows a layer norm, you can make a whole column of them without changing the function. The layer computes, for each row, a sum
-# of products w₁x₁ + w₂x₂ + … . If every w₃ becomes 100 times as large and x₃ becomes a hundredth, each product stays what it is, and so does the
-# sum. The x's come from the norm, which multiplies each one by its own weight and adds its own bias, so it's enough to divide x₃'s weight and bias
-# by 100.
+# Here is the same model with one change. It makes no difference to what the model computes.
 
 # %%
+# @title The change: don't open this yet { display-mode: "form" }
 @torch.no_grad()
-def with_a_large_column(model, times=100, column=3):
+def scale_a_column(model, times=100, column=2):
     model = copy.deepcopy(model)
     for block in model.blocks:
         for norm, layer in ((block.norm_attention, block.query_key_value), (block.norm_mlp, block.expand)):
@@ -190,9 +187,9 @@ def with_a_large_column(model, times=100, column=3):
     return model
 
 
-spoiled = with_a_large_column(model)
+spoiled = scale_a_column(model)
 same = bits_per_character(spoiled)
-print(f"not rounded: {same:.3f} bits per character, and {whole:.3f} before")
+print(f"not rounded: {same:.3f} bits per character with the change, {whole:.3f} without it")
 
 # %% [markdown]
 # **Predict.** With a scale per row, 6 bits have cost nothing so far. Round this model to 6 bits in the same way. How many bits per character does
@@ -202,50 +199,69 @@ print(f"not rounded: {same:.3f} bits per character, and {whole:.3f} before")
 with_outlier = None  # @param {type:"number"}
 
 # %%
-def round_columns(w, bits):
-    return rounded(w.T, bits, w.shape[0]).T
+by_row = bits_per_character(changed(spoiled, lambda w: rounded(w, 6, w.shape[1])))
+print(f"6 bits, a scale per row: {by_row:.3f} bits per character{guessed(with_outlier)}")
 
+# %% [markdown]
+# The function is the same, but the number of bits that used to be enough no longer is. Why? Look at a layer: the codes it got, and the largest weight
+# in each of its columns.
 
-outlier = {}
-for name, group in GROUPS.items():
-    outlier[name] = [bits_per_character(changed(spoiled, lambda w: rounded(w, bits, group(w)))) for bits in (8, 6)]
-outlier["per column"] = [bits_per_character(changed(spoiled, lambda w: round_columns(w, bits))) for bits in (8, 6)]
-for name, (eight, six) in outlier.items():
-    print(f"{f'a scale {name}':>22}: {eight:.3f} with 8 bits, {six:.3f} with 6{guessed(with_outlier) if name == 'per row' else ''}")
-zeros = (quantize(spoiled.blocks[0].expand.weight.detach(), 6, w.shape[1])[0] == 0).float().mean().item()
-print(f"with 6 bits and a scale per row, {zeros:.0%} of the codes in `blocks.0.expand` are 0")
+# %%
+spoiled_w = spoiled.blocks[0].expand.weight.detach()  # (1536, 384)
+zeros = (quantize(spoiled_w, 6, 384)[0] == 0).float().mean().item()
+columns = spoiled_w.abs().amax(0)  # (384,)
+print(f"{zeros:.0%} of the codes are 0; the largest weight of a column is {columns.median():.2f} at the median and {columns.max():.2f} in column {columns.argmax()}, counting from 0")
+
+# %% [markdown]
+# A scale is set by the largest weight of its group. One column is 100 times too large, so it sets the scale of every row, and most of the other weights
+# are rounded to 0 or to a level next to it. One outlier costs all the other weights their precision.
+#
+# How can such a column make no difference? For each row, the layer computes w₁x₁ + w₂x₂ + w₃x₃ + … . If w₃ becomes 100 times as large in every row, and
+# x₃ becomes a hundredth of what it was, their product stays the same. The x's come from a layer norm, which has a weight and a bias for each of them, so
+# it's enough to divide x₃'s weight and bias by 100. That's what the folded cell does, in twelve of the layers.
+#
+# There are three ways out. Smaller groups confine the outlier, a scale per *column* gives it a scale of its own, and the change can be undone.
+
+# %%
+repaired = {
+    "a scale per matrix": changed(spoiled, lambda w: rounded(w, 6, w.numel())),
+    "a scale per 64 weights": changed(spoiled, lambda w: rounded(w, 6, 64)),
+    "a scale per 16 weights": changed(spoiled, lambda w: rounded(w, 6, 16)),
+    "a scale per column": changed(spoiled, lambda w: rounded(w.T, 6, w.shape[0]).T),
+    "a scale per row, the column divided by 100 again": changed(scale_a_column(spoiled, times=1 / 100), lambda w: rounded(w, 6, w.shape[1])),
+}
+repaired = {name: bits_per_character(model) for name, model in repaired.items()}
+print(*(f"6 bits, {name}: {found:.3f}" for name, found in repaired.items()), sep="\n")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(same, whole - 0.002, whole + 0.002, "The large column changes nothing by itself.", fast=FAST)
-holds(outlier["per row"][1] - whole, 0.5, 20, "With a scale per row, one large column spoils the model at 6 bits.", fast=FAST)
-holds(outlier["per column"][1] - whole, -0.02, 0.02, "A scale per column undoes it.", fast=FAST)
+holds(by_row - whole, 0.5, 20, "With a scale per row, one large column spoils the model at 6 bits.", fast=FAST)
+holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.02, 0.02, "A scale per column repairs it, and so does the opposite change.", fast=FAST)
+holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 16.", fast=FAST)
 
 # %% [markdown]
-# The function is the same, but the bits that were enough for it no longer are. Every row now contains one large weight, which sets the row's scale,
-# so most of the others are rounded to 0 or to a step next to it. One outlier costs all the others their precision.
+# Why not use a scale per column everywhere? Because of integer hardware, which multiplies integers by integers (the inputs are rounded, too) and adds up
+# the products as integers. Take a 2 × 2 matrix with codes c. Its first result is
 #
-# With 6 bits and a scale per matrix, the model does worse than uniform guessing. Groups of 16 confine the damage to one group in 24. A scale per
-# column undoes it.
+# - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
+# - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: no common factor comes out.
 #
-# For integer hardware, however, a scale per column is a problem, and a 2 × 2 example shows why. Such hardware multiplies integers by integers (the
-# inputs are rounded, too) and sums the products as integers. With codes c and a scale s per *row*, the first result is s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁
-# + c₁₂x₂). The sum can be all integers, while the scale waits until the end. With a scale per *column* it's s₁c₁₁x₁ + s₂c₁₂x₂, and no common factor
-# comes out. (With groups along a row, each group has its own sum and its own factor, and the groups are added up as floats.)
+# ### In real models
 #
-# This outlier was made by hand. In real language models the large numbers are in the activations: [LLM.int8()](https://arxiv.org/abs/2208.07339)
-# found them in every layer once a model reached 6.7 billion parameters. [SmoothQuant](https://arxiv.org/abs/2211.10438) makes our move with a
-# moderate factor: it divides the large activations by it and multiplies the matching columns of the weights, so that neither is too hard to round.
+# This outlier was made by hand. In large language models the outliers are in the activations: [LLM.int8()](https://arxiv.org/abs/2208.07339) found them
+# in every layer once a model reached 6.7 billion parameters. [SmoothQuant](https://arxiv.org/abs/2211.10438) turns our trick around. It divides each
+# large activation channel by a moderate factor and multiplies the matching column of weights by it, so that both round well.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, spent where the weights are
 #
-# Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spread. Weights aren't evenly spread, however: most are small, as in a bell
-# curve. *NF4*, the format of QLoRA, takes its 16 levels from the quantiles of the normal distribution, with the aim that each be used equally
-# often.
+# Four bits give you 16 codes, and `quantize` uses 15 of them, uniformly spread. Weights aren't uniformly spread, however: most are small, as in a
+# normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the quantiles of that distribution, so that each should be used equally often,
+# for 6.25% of the weights. It doesn't quite work out, because the levels were derived for one spread, while each block of 64 is divided by its own
+# largest weight.
 #
-# **Predict.** Each of the 16 levels would then get one sixteenth of the weights, but the quantiles don't assume that you divide by the largest of
-# 64 weights. What percentage does the most-used level really get?
+# **Predict.** What percentage of the weights does the most-used level get?
 
 # %%
 most_used = None  # @param {type:"number"}
@@ -262,7 +278,7 @@ NF4 = (NF4 / NF4.max()).float().to(device)
 
 def encode(w):
     blocks = w.reshape(-1, 64)
-    scale = blocks.abs().amax(1, keepdim=True)
+    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12)
     return ((blocks / scale).unsqueeze(-1) - NF4).abs().argmin(-1), scale  # (blocks, 64): codes from 0 to 15
 
 
@@ -274,7 +290,7 @@ def nf4(w):
 # %%
 bell = torch.randn(1024, 1024, device=device)
 used = 100 * torch.bincount(encode(bell)[0].flatten(), minlength=16) / bell.numel()
-print(f"on a bell curve, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{guessed(most_used, '%')}")
+print(f"on normally distributed weights, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{guessed(most_used, '%')}")
 four = {"even, per row": changed(model, lambda w: rounded(w, 4, w.shape[1])), "even, per 64": changed(model, lambda w: rounded(w, 4, 64)), "NF4, per 64": changed(model, nf4)}
 errors = {"even, per 64": error(rounded(w, 4, 64), w), "NF4, per 64": error(nf4(w), w)}
 in_four = {name: bits_per_character(lossy) for name, lossy in four.items()}
@@ -291,11 +307,11 @@ figures.quantization_levels(
 )
 
 # %% [markdown]
-# The spikes at both ends are the largest weights themselves. NF4's levels crowd toward the middle, and although they aren't used equally often, its
-# error is the smaller of the two (a part of that is its sixteenth level). The model hardly notices either of them, because at 4 bits in groups of
-# 64 it hasn't begun to fall apart.
+# The spikes at both ends are the largest weights themselves, and the small ones come from the 8-bit grid of the file. NF4's levels crowd toward the
+# middle, and although they aren't used equally often, NF4's error is smaller than that of uniform levels. (Part of the gain is that it uses 16 levels,
+# and `quantize` 15.) The model hardly notices either error: at 4 bits in groups of 64 it hasn't begun to fall apart.
 #
-# Two codes fit in a byte. To see whether that's what a library stores, ask bitsandbytes for its bytes.
+# Two codes fit in a byte. To see whether a library stores the same bytes, ask bitsandbytes for its own.
 
 # %%
 codes, scale = encode(bell)
@@ -317,9 +333,9 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
 #
-# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot writes one
-# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 8 bits as well, multiplies integers, and never writes
-# dequantized weights to memory, so only the 8-bit ones travel. The other way is to dequantize the matrix first and then multiply.
+# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot writes its next
+# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 8 bits as well (*dynamic quantization*), multiplies integers, and
+# never writes dequantized weights to memory, so only the 8-bit ones travel. The alternative is to dequantize the matrix first and then multiply.
 #
 # **Predict.** On this machine's CPU, with one row, how many times as fast as the 32-bit layer is the fused one? Below 1 means slower.
 
@@ -342,32 +358,34 @@ with torch.no_grad():
         ways = {"32 bits": lambda: layer(x), "8 bits, fused": lambda: eight_bits(x), "8 bits, dequantized first": lambda: x @ (codes.float() * scale).T}
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["32 bits"], times["8 bits, fused"])
-        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * found.median:.3g} ms in {name}" for name, found in times.items()))
-print(f"fused, one row: {gains[1]} the speed of 32 bits{guessed(fused_gains, '×')}; 64 rows: {gains[64]}")
+        slower = benchmark.speedup(times["8 bits, dequantized first"], times["32 bits"])
+        print(f"{rows:>2} row{'s' if rows > 1 else ' '}: {1e3 * times['32 bits'].median:.1f} ms in 32 bits; fused, {gains[rows]} the speed{guessed(fused_gains, '×') if rows == 1 else ''}; dequantized first, {slower} the time")
 
 # %% [markdown]
-# As in lesson 02, bytes or arithmetic decides, whichever takes longer. With one row, each weight is used once, for two operations, so the time is
-# about that of reading the weights, and a quarter of the bytes should take a quarter of it (or less, where the small matrix fits in a cache and the large one does not).
-# With many rows, each weight is read once and used many times. At 64 rows arithmetic is the limit, and the gain there comes from the integers: one
-# vector instruction handles more 8-bit integers than 32-bit floats.
+# As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
+# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time (or less, where the small matrix fits in a
+# cache and the large one doesn't). With many rows, each weight is read once and used many times. At 64 rows the layer is *compute-bound*, and the gain
+# there comes from the integers: one vector instruction handles more 8-bit integers than 32-bit floats.
 #
-# Dequantizing first reads the 8-bit weights, then writes and rereads the 32-bit ones, more than once if several operators do it.
+# If you dequantize first, you read the 8-bit weights, write the 32-bit ones, and read those back. This expression does it twice, into 64 MB of new
+# memory each time, which a CPU pays for dearly.
 #
-# For a T4 both rates are published, so you can work out its case on paper.
+# For a T4 both rates have been measured by others, so you can work out its times on paper.
 
 # %%
 t4 = chip_rates.rates("T4")
 memory, multiply = t4["memory"].value, t4["fp16"].value
-print(f"a T4 moves {memory / 1e9:.0f} GB/s, and multiplies fp16 at {multiply / 1e12:.0f} TFLOP/s")
+print(f"measured on T4s: {memory / 1e9:.0f} GB/s and {multiply / 1e12:.0f} TFLOP/s in fp16 (the data sheet says 320 and 65)")
 
 # %% [markdown]
-# **Predict.** At best, up to how many rows is a T4 faster with 4 bits than with 16?
+# **Predict.** Up to how many rows in the batch could a T4, at best, be faster with 4 bits than with 16?
 
 # %%
 gains_up_to = None  # @param {type:"integer"}
 
 # %%
-many = [round(2 ** (k / 4)) for k in range(41)]  # rows
+last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
+many = sorted([2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)])  # rows
 
 
 def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
@@ -378,32 +396,32 @@ moved = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 
 on_t4 = {name: [took(rows, size) for rows in many] for name, size in moved.items()}
 unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small ones, write the large ones
 on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
-last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
-print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights")
+print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, the 4-bit ones")
 for name, seconds in on_t4.items():
     print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user")
 
 # %%
 # @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many, {}, ideal=on_t4, title=f"Roofline estimate: fewer bytes can help a T4 up to {last:.0f} rows{guessed(gains_up_to)}",
+    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, fewer bytes can help with up to {last:.0f} rows{guessed(gains_up_to)}",
     xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit.
+# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The whole gain of 4 bits is there only as long as their own
+# line is flat. After that it shrinks, until the lines meet.
 #
-# Real kernels are slower than these lines suggest: the authors of bitsandbytes expected 2.2 times the speed from their first one on a T4 ([release
-# 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases)). Which line you get is up to the library, which may fuse for a few rows
-# and dequantize first for many.
+# Real kernels are slower than these lines suggest: the authors of bitsandbytes expected their first 4-bit kernel to run 2.2 times as fast as 16 bits on
+# a T4 ([release 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)). Which line you get is up to the library, which may
+# fuse for a few rows and dequantize first for many.
 #
-# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right. There, 4 bits save memory and, where they're
-# dequantized first, cost time, and the memory is what makes QLoRA possible on a T4.
+# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right. There, 4 bits save memory but, if they're
+# dequantized first, cost time. The memory saved is what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
 #
-# ### 1 · Does it fit?
+# ### 1 · How many gigabytes?
 #
 # A model has 8 billion weights. How many GB does it take in 16 bits, and in 4 bits with a 16-bit scale per 64 weights? One GB is 10⁹ bytes.
 
@@ -417,8 +435,8 @@ exercises.check("12.fits", fits)
 # %% [markdown]
 # ### 2 · A different chip
 #
-# According to its data sheet (and data sheets are optimists), an L4 moves 300 GB/s and multiplies fp16 at 120 TFLOP/s. Up to how many rows can
-# fewer bytes help there? And at most how many tokens per second can an 8 GB model write for one user?
+# According to its data sheet (and data sheets are optimistic), an L4 moves 300 GB/s and multiplies fp16 at 120 TFLOP/s. Up to how many rows can
+# fewer bytes help on an L4? And at most how many tokens per second can an 8 GB model write for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -430,8 +448,8 @@ exercises.check("12.chip", on_l4)
 # %% [markdown]
 # ### 3 · Values that are never negative
 #
-# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 8-bit codes from 0 to the largest value (*unsigned*
-# quantization), and return the dequantized values. The error should be half as large.
+# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 codes that 8 bits allow from 0 to the largest value (*unsigned*
+# quantization), and return the dequantized values. The error should be about half as large.
 
 # %% tags=["exercise"]
 def rounded_positive(x):
@@ -450,8 +468,8 @@ exercises.check("12.positive", rounded_positive)
 # %% [markdown]
 # ### 4 · A network of your own
 #
-# Open-ended: put a layer of your own network in `mine`. At 4 bits, how many times as large is its error with one scale for the matrix as with
-# groups of 64?
+# Open-ended: put a weight of your own network in `mine` (its size must be a multiple of 64). At 4 bits, divide its error with one scale for the matrix
+# by its error with groups of 64. What do you get?
 
 # %% tags=["exercise"]
 mine = model.blocks[-1].contract.weight.detach()
@@ -470,9 +488,9 @@ scoreboard.show("12")
 # %%
 per_row = dict(zip(BITS, curve["per row"]))
 takeaways = {
-    "A model falls apart suddenly": "with a scale per row, it needs " + ", ".join(f"{found:.2f}" for found in per_row.values()) + f" bits per character with {', '.join(map(str, BITS))} bits per weight.",
-    "One outlier costs all the others their precision": f"with one large column the function is the same, but with 6 bits and a scale per row it needs {outlier['per row'][1]:.2f}, and with a scale per column {outlier['per column'][1]:.2f}.",
-    "Fewer bytes are faster where bytes decide": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; by two published numbers, a T4 can benefit up to {last:.0f} rows.",
+    "Each bit costs several times as much as the one before": "with a scale per row, " + ", ".join(f"{found:.2f}" for found in per_row.values()) + f" bits per character at {', '.join(map(str, BITS))} bits per weight.",
+    "One outlier costs all the other weights their precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
+    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 can benefit up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -483,20 +501,20 @@ reference.record(
     "12_quantize", FAST, device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),
-        "with_outlier": guess(with_outlier, outlier["per row"][1]),
+        "with_outlier": guess(with_outlier, by_row),
         "most_used": guess(most_used, used.max().item(), "%"),
         "fused_gains": guess(fused_gains, gains[1].value, "×"),
         "gains_up_to": guess(gains_up_to, last),
     },
-    whole=value(whole, "bits", "per character: the model as shipped"),
-    **{f"row_{bits}": value(found, "bits", f"per character, {bits} bits per weight and a scale per row") for bits, found in per_row.items()},
-    matrix_broke=value(broke, "bits", "per weight at which a scale per matrix breaks the model"),
-    same=value(same, "bits", "per character with a large column, not rounded"),
-    outlier_row=value(outlier["per row"][1], "bits", "… at 6 bits, a scale per row"),
-    outlier_column=value(outlier["per column"][1], "bits", "… at 6 bits, a scale per column"),
-    nf4=value(in_four["NF4, per 64"], "bits", "per character in NF4"),
+    whole=value(whole, "bits per character", "the model as shipped"),
+    **{f"row_{bits}": value(found, "bits per character", f"{bits} bits per weight and a scale per row") for bits, found in per_row.items()},
+    matrix_broke=value(broke, "", "bits per weight at which a scale per matrix breaks the model"),
+    same=value(same, "bits per character", "with a large column, not rounded"),
+    outlier_row=value(by_row, "bits per character", "with a large column, 6 bits, a scale per row"),
+    outlier_column=value(repaired["a scale per column"], "bits per character", "with a large column, 6 bits, a scale per column"),
+    nf4=value(in_four["NF4, per 64"], "bits per character", "NF4"),
     rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
-    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer, one row, 32 bits being 1"),
+    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
 )
 
 # %% [markdown] tags=["minutes-0"]
