@@ -13,14 +13,14 @@ COUNT = None
 # %% tags=["sizes"]
 # @title Imports, and the lesson's own sizes { display-mode: "form" }
 import collections
+import itertools
+import math
 import os
 import random
 import time
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 import torch
 from torch.nn import functional as F
-from torch.profiler import profile
 
 from colab_helpers import benchmark, chip_rates, hardware, plan
 
@@ -59,7 +59,7 @@ print(f"at {per_word:.1f} characters per word, counting the space, a reader take
 
 
 @torch.no_grad()
-def recompute(context):  # everything, for one character
+def recompute(context):  # the whole context, for one character
     return model(text[None, :context])[:, -1]
 
 
@@ -68,14 +68,15 @@ print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:
 
 # %% [markdown]
 # The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but one of them went
-# through in the previous step. The results are the same as before, because in a causal model no position sees what comes after it.
+# through in the previous step. Those earlier positions give exactly what they gave then, because in a causal model no position sees what comes after it.
+# So why compute them again?
 
 # %% [markdown] tags=["minutes-8"]
 # ## A key/value cache
 #
 # What does a new position need from the earlier ones? Layer norms and linear layers work on one position at a time. Only attention looks back: it
-# compares the new position's query with the *keys* of the earlier ones, and uses the resulting weights to average their *values*. Keep every layer's
-# keys and values in a *key/value cache* (KV cache), and only the new position has to go through the model.
+# compares the new position's query with the *keys* of the earlier ones, and averages their *values* with the attention weights that result. Keep every
+# layer's keys and values in a *key/value cache* (KV cache), and only the new position has to go through the model.
 #
 # ```
 # without a cache     0 1 2 3 4     all positions through the model, for the logits of 4
@@ -84,9 +85,9 @@ print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:
 # ```
 
 # %%
-def empty(users):  # a pair per block: keys and values, each (users, context, heads, head_dim)
+def empty(users):  # a pair per block: keys and values, each (users, heads, context, head_dim)
     config = model.config
-    shape = users, config.block_size, config.n_head, config.n_embd // config.n_head
+    shape = users, config.n_head, config.block_size, config.n_embd // config.n_head
     return [(torch.zeros(shape, device=device), torch.zeros(shape, device=device)) for _ in model.blocks]
 
 # %%
@@ -97,17 +98,18 @@ def forward(ids, positions, cache):  # ids and positions of the new characters: 
     seen = (torch.arange(longest, device=device) <= positions[:, :, None])[:, None]  # causal mask: (users, 1, new, longest)
     for block, (keys, values) in zip(model.blocks, cache):
         qkv = block.query_key_value(block.norm_attention(x))  # (users, new, 3 × width)
-        q, k, v = qkv.unflatten(-1, (3, *keys.shape[2:])).unbind(2)  # each (users, new, heads, head_dim)
-        keys[rows, positions], values[rows, positions] = k, v  # append to the cache
-        q, k, v = (t.transpose(1, 2) for t in (q, keys[:, :longest], values[:, :longest]))  # (users, heads, …, head_dim)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)  # (users, heads, new, head_dim)
+        q, k, v = qkv.unflatten(-1, (3, keys.shape[1], keys.shape[3])).unbind(2)  # each (users, new, heads, head_dim)
+        keys[rows, :, positions], values[rows, :, positions] = k, v  # append to the cache
+        k, v = keys[:, :, :longest], values[:, :, :longest]  # (users, heads, longest, head_dim)
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=seen)  # (users, heads, new, head_dim)
         x = x + block.project(mixed.transpose(1, 2).flatten(2))  # (users, new, width)
         x = x + block.contract(block.gelu(block.expand(block.norm_mlp(x))))  # (users, new, width)
     return model.norm(x[:, -1]) @ model.tokens.weight.T  # logits of the last position: (users, characters)
 
 # %% [markdown]
-# The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255 characters through the model,
-# then one more, and compare the resulting logits with those computed without a cache.
+# The names are those of the model's own layers (`colab_lessons/models.py`), and positions differ from user to user because users will soon be at
+# different points of their answers. The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255
+# characters through the model, then one more, and compare the resulting logits with those computed without a cache.
 
 # %%
 last = max(CONTEXTS)
@@ -123,7 +125,7 @@ print(f"logits up to {logits.abs().max():.1f} in magnitude differ by at most {ga
 # %%
 def generate(prompt, count):
     cache, generator = empty(1), torch.Generator().manual_seed(0)
-    ids = new = shakespeare.encode(prompt).long().tolist()
+    ids = new = shakespeare.encode(prompt).long().tolist()  # new: the prompt first, and then one character at a time
     for _ in range(count):
         positions = torch.arange(len(ids) - len(new), len(ids), device=device)[None]
         logits = forward(torch.tensor([new], device=device), positions, cache)[0].cpu()
@@ -170,10 +172,10 @@ holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a read
 
 # %% [markdown]
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time hardly depends on the length of the
-# context. Of 256 positions only one is computed, and yet the step isn't 256 times as fast.
+# context. But you've saved the work of 255 positions in 256, and the step isn't 256 times as fast. The next two sections find out why.
 #
 # The cache is full at 256 characters. You can't just drop the oldest character: all the others would move to different position embeddings, and every
-# cached key and value would be wrong. Servers have a limit, too, and reject requests that exceed it.
+# cached key and value would be wrong.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Prefill and decode
@@ -191,7 +193,7 @@ print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as lo
 # %% [markdown]
 # Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been
 # fetched: 255 times during prefill, and once in a decode step. In other words, they differ in *arithmetic intensity* (lesson 02). Which limit does each
-# run into? Compare them with how fast your machine reads a large matrix, and how fast it multiplies two.
+# run into? To find out, measure how fast your machine reads one large matrix, and how fast it multiplies two.
 
 # %%
 a, w, x = torch.randn(1024, 1024, device=device), torch.randn(4096, 4096, device=device), torch.randn(1, 4096, device=device)
@@ -203,19 +205,19 @@ per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one char
 print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
-# Prefill reaches most of the core's matmul speed: it's *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of
-# the bandwidth. Something else must be taking time. The next section finds out what.
+# Prefill reaches most of the core's matmul speed, so it's *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of the bandwidth.
+# Something else must be taking time.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Many readers per step
 #
-# A decode step reads every weight for a single character. If several conversations step together, as one batch, each weight is read once for all of
+# A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all of
 # them. The caches aren't shared: attention has to read each user's own. That gives a prediction:
 #
 # > step time = cache reads + matmuls
 #
-# The cache reads grow with the number of users. The matmuls take the longer of two times, that of reading the weights once and that of doing every
-# user's arithmetic.
+# The cache reads grow with the number of users. The matmuls take the longer of two times: reading the weights once, or doing every user's arithmetic.
+# (The [scaling book](https://jax-ml.github.io/scaling-book/inference/) derives this formula.)
 
 # %%
 context = last
@@ -227,7 +229,7 @@ def predicted(users):  # seconds
 
 
 turns = weights / bandwidth / (flops / speed)
-print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second for one user; the matmuls are compute-bound from {turns:.0f} users up")
+print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second for one user; the matmuls are compute-bound from {math.ceil(turns)} users up")
 
 # %% [markdown]
 # **Predict.** How many readers can the model serve at once, at full context, if each must get characters as fast as they read?
@@ -236,8 +238,7 @@ print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second f
 can_follow = None  # @param {type:"integer"}
 
 # %%
-timed = benchmark.compare({f"{users}": decode_step(users, context) for users in USERS}, budget=SECONDS)  # interleaved, so that noise hits them all alike
-steps = {users: timed[f"{users}"].median for users in USERS}
+steps = {users: cached[last] if users == 1 else benchmark.measure(decode_step(users, context), budget=SECONDS).median for users in USERS}
 for users, took in steps.items():
     print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
@@ -258,52 +259,62 @@ figures.lines(
 # %% [markdown]
 # Batching multiplies the chip's output, and each user pays for it in speed. Every server faces this tradeoff between *throughput* and *latency*.
 #
-# The steps take longer than predicted. To see where the time goes, profile steps with one user, with a few, and with many.
+# But the prediction is too optimistic throughout. Which part of it? Time the matmuls and the attention of a step by themselves, with as many rows and
+# caches as they have there.
 
 # %%
-def profiled(users):  # CPU time per step, in seconds
-    step = decode_step(users, context)
-    for _ in range(5):  # the warm-up
-        step()
-    with profile(acc_events=True) as trace:
-        for _ in range(10):
-            step()
-    spent = dict.fromkeys(("matmul", "attention", "other operators"), 0.0)
-    for op in trace.key_averages():
-        kind = "matmul" if op.key in ("aten::mm", "aten::addmm") else "attention" if "scaled_dot" in op.key else "other operators"
-        spent[kind] += op.self_cpu_time_total / 10 / 1e6
-    return spent
+@torch.no_grad()
+def alone(users):  # seconds that these parts of a step take, with nothing else around them
+    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    rows = {width: torch.randn(users, width) for width in {layer.in_features for layer in layers}}
+    cache = [(keys.normal_(), values.normal_()) for keys, values in empty(users)]
+    queries, seen = torch.randn(users, model.config.n_head, 1, cache[0][0].shape[-1]), torch.ones(users, 1, 1, context, dtype=torch.bool)
+    work = {
+        "matmul": lambda: [layer(rows[layer.in_features]) for layer in layers],
+        "attention": lambda: [F.scaled_dot_product_attention(queries, keys[:, :, :context], values[:, :, :context], attn_mask=seen) for keys, values in cache],
+    }
+    return {name: benchmark.measure(part, budget=SECONDS / 2).median for name, part in work.items()}
+
+
+parts = {users: alone(users) for users in USERS}
+overhead = max(0, steps[1] - sum(parts[1].values()))  # of a step for one user: everything else
+second = crossover.crossover(USERS, [sum(parts[n].values()) + overhead for n in USERS], [1 / pace] * len(USERS))
+few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
+for users in dict.fromkeys((1, few, many)):
+    rates = users * flops / parts[users]["matmul"], weights / parts[users]["matmul"]
+    print(f"batch of {users:>3}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {users * context * per_token / parts[users]['attention'] / 1e9:.1f}")
+print(f"these parts, and {1e3 * overhead:.1f} ms for everything else, would serve {'about' if second else 'at least'} {second or USERS[-1]:.0f} readers")
 
 # %%
-many = USERS[-2]
-parts = {users: profiled(users) for users in dict.fromkeys((1, USERS[len(USERS) // 2 - 1], many))}
-for users, spent in parts.items():
-    ideal = predicted(users)
-    print(f"batch of {users:>3}: " + ", ".join(f"{kind} {1e3 * took:4.1f}" + (f" ({1e3 * ideal[kind]:.1f} predicted)" if kind in ideal else "") for kind, took in spent.items()), "ms")
+# @title Plot what a step was predicted to take, and what its parts take { display-mode: "form" }
+bars = {}
+for users in dict.fromkeys((1, few, many)):
+    bars[f"{users}, predicted"] = predicted(users) | {"everything else": 0.0}
+    bars[f"{users}, measured"] = parts[users] | {"everything else": max(0, steps[users] - sum(parts[users].values()))}
+figures.parts(bars, unit="s", title=f"A step for {few} users takes {steps[few] / sum(predicted(few).values()):.1f}× as long as predicted, one for {many} takes {steps[many] / sum(predicted(many).values()):.1f}×")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
 holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
-few = [*parts][len(parts) // 2]
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
-holds(parts[few]["matmul"] / predicted(few)["matmul"] - parts[many]["matmul"] / predicted(many)["matmul"], 0.3, 20, "Matmuls with a few rows are furthest from the roofline.", fast=FAST)
-holds(parts[many]["attention"] / predicted(many)["attention"], 2, 20, "Attention takes more than twice as long as reading the caches should.", fast=FAST)
+holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"], 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
+holds(many * flops / speed / parts[many]["matmul"], 0.6, 1.2, "With many rows, they come close to the matmul speed.", fast=FAST)
 
 # %% [markdown]
-# Three things stand out.
+# A roofline is a limit, and the matmuls come close to it only at its right end, with many rows. With a few rows (one per user) they reach neither
+# limit, because the library's code for such shapes neither streams the weights as fast as for one row nor keeps the arithmetic units as busy as for
+# many. Attention, too, falls short of the bandwidth. Servers use kernels written for decode, where each user has just one query. "Everything else" is
+# layer norms, GELUs, writes to the cache, and Python.
 #
-# 1. Among the matmuls, those with only a few rows (one per user) miss the prediction by the most: the rates were measured on large matrices.
-# 2. The prediction leaves out the other operators, many small ones per step. (The Python code between them isn't in this table.)
-# 3. Attention takes more than twice as long as reading the caches should, whatever the batch. Servers use attention kernels written for decode, where
-#    each user has just one query.
+# Two rates and a formula give a bound. The parts, timed at their own sizes, come much closer.
 #
-# **Users share the weights but not their caches.** With 64 users, a step reads seven times as many bytes of caches as of weights, and one
-# conversation's keys and values are no use to any other.
+# **Users share the weights but not their caches.** One conversation's keys and values are no use to any other, so with many users the caches are
+# most of what a step reads.
 #
 # ### On a GPU
 #
-# An H100's memory is roughly a hundred times as fast as what this core measured. How many times as fast is its step for one user?
+# An H100's memory is far faster than a CPU's. How much faster is its step for one user?
 
 # %%
 # @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
@@ -321,14 +332,14 @@ ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.ac
 for name, took in ran.items():
     print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
 h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].value
-print(f"for one user {cached[last] / h100['1']:.1f}× as fast as the core; its memory would deliver the weights in {1e3 * weights / h100_memory:.2f} ms, and 512 users' caches in {1e3 * 512 * context * per_token / h100_memory:.1f} ms")
+print(f"the H100's memory bandwidth is {h100_memory / bandwidth:.0f} times this core's; for one user, it is {cached[last] / h100['1']:.1f}× as fast as the core; its memory could deliver the weights in {1e3 * weights / h100_memory:.2f} ms, and 512 users' caches in {1e3 * 512 * context * per_token / h100_memory:.1f}")
 holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost nothing of the H100's step is memory traffic.", fast=FAST)
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, and the cache hardly helps. Python launches one kernel after another, and for one user each of them finishes almost at
-# once: the step is *launch-bound* (lesson 10). With 512 users the reading of the caches begins to show, but a step still takes less than three times
-# as long.
+# It's only a few times as fast, and the cache hardly helps. Next to nothing of that time is memory traffic. Python launches one kernel after another
+# (and `forward` waits once per step, to read the longest position), and for one user each kernel finishes almost at once. Such a step is *launch-bound*
+# (lesson 10). For 512 users it takes less than three times as long.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -363,14 +374,14 @@ def serve(continuous):
             for slot in [slot for slot in range(SLOTS) if slot not in owner][: len(queue)]:
                 owner[slot], since[slot] = queue.popleft(), time.perf_counter() - begun
                 ids[slot], positions[slot] = admit(owner[slot], slot, cache), 32
-                answers[owner[slot]].append(ids[slot].item())
+                answers[owner[slot]].append((ids[slot].item(), time.perf_counter() - begun))
         ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
         steps += 1
         for slot, request in list(owner.items()):
-            answers[request].append(ids[slot].item())  # a real server would stream it to the user here
+            answers[request].append((ids[slot].item(), time.perf_counter() - begun))  # a real server would send it to the user here
             positions[slot] += 1
             if len(answers[request]) == asked[request]:  # complete: the slot is free
-                log.append((slot, since[slot], time.perf_counter() - begun))
+                log.append((slot, since[slot], answers[request][-1][1]))
                 del owner[slot]
     return answers, log, steps
 
@@ -387,10 +398,10 @@ for name, (_, log, count) in served.items():
     in_use, wait = sum(end - start for _, start, end in log) / SLOTS / seconds[name], sum(start for _, start, _ in log) / REQUESTS
     print(f"{name}: {seconds[name]:.1f} s for {count} steps and the prefills; slots in use {in_use:.0%} of the time; mean queue time {wait:.1f} s")
 served_gains = seconds["static"] / seconds["continuous"]
-same = sum(a == b for a, b in zip(served["static"][0], served["continuous"][0]))
-print(f"continuous batching is {served_gains:.1f} times as fast{guessed(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. Two of them:")
-for request in (0, 1):
-    print(repr(shakespeare.decode(text[starts[request] : starts[request] + 32])), "→", repr(shakespeare.decode(torch.tensor(served["static"][0][request]))))
+written = {name: [[character for character, _ in answer] for answer in answers] for name, (answers, _, _) in served.items()}
+same = sum(a == b for a, b in zip(*written.values()))
+print(f"continuous batching is {served_gains:.1f} times as fast{guessed(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. One of them:")
+print(repr(shakespeare.decode(text[starts[0] : starts[0] + 32])), "→", repr(shakespeare.decode(torch.tensor(written["static"][0]))))
 
 # %%
 # @title Plot when each slot was in use { display-mode: "form" }
@@ -404,18 +415,29 @@ holds(served_gains, 1.3, 4, "Continuous batching is faster.", fast=FAST)
 holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
-# In the static half, the wide white gaps are idle slots. In a static batch, every slot waits for the longest answer, and so does every request in the
-# queue. Continuous batching fills the gaps until the queue is empty.
+# In the static half, the wide white gaps are idle slots. Each waits for the longest answer in its batch, and so does every request in the queue.
+# Continuous batching fills the gaps until the queue is empty. How much it gains depends on how much the lengths differ; if all answers were equally
+# long, it would gain nothing.
 #
-# One stall remains: during a prefill, no one else gets a character. Servers split long prefills into chunks, and run each alongside a decode step
-# (*chunked prefill*).
+# Users of a server see something else: the gap between one character and the next.
+
+# %%
+answers = served["continuous"][0]
+gaps = sorted(late - early for answer in answers for (_, early), (_, late) in itertools.pairwise(answer))
+middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
+print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms, and {sum(gap > 1 / pace for gap in gaps) / len(gaps):.0%} come later")
+holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
+
+# %% [markdown]
+# The long gaps are other people's prefills. While a new prompt goes through the model, nobody else gets a character. Servers split long prefills into
+# chunks and run each alongside a decode step (*chunked prefill*).
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
 # heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Here its linear layers are quantized to 4 bits, with a
-# 16-bit scale for each group of 64 weights, while the embedding, the output layer, and the cache stay in 16 bits.
+# 16-bit scale for each group of 64 weights. The embedding, the output layer, and the cache stay in 16 bits.
 
 # %%
 layers, width, heads, kv_heads, head_dim, mlp_width, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
@@ -426,8 +448,8 @@ stored = linear * (4 + 16 / 64) / 8 + 2 * table
 print(f"weights {stored / 1e9:.1f} GB, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
 
 # %% [markdown]
-# **Predict.** A T4 has 15.6 GB. The CUDA context and a tenth left free as headroom take up 1.7 GB of that. How many such conversations fit alongside
-# the weights?
+# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that, for the CUDA context and a tenth of headroom. How many conversations of 4,096 tokens fit
+# alongside the weights?
 
 # %%
 conversations = None  # @param {type:"integer"}
@@ -441,25 +463,26 @@ print(f"plan.serve says {t4.most_users}. A reader takes in {260 / 60 / 0.75:.0f}
 
 # %% [markdown]
 # So on a T4, memory capacity runs out before speed does. `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range.
-# Its upper end is the roofline. Its lower end assumes that nothing overlaps: it adds memory traffic, arithmetic, and 6 µs per kernel launch.
+# Its upper end is the roofline, at the bandwidth that copies reach on the chip. Its lower end assumes that nothing overlaps: it adds up the times for memory traffic, arithmetic, and 6 µs per kernel launch.
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
-print("users that fit × tokens/s for each")
+print("how many users fit, and tokens/s for each of them")
 print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items()))
 for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     cells = []
     for name, bits in MODELS.items():
         users = plan.serve(name, chip, context=4096, bits=bits).most_users
         low, high = plan.serve(name, chip, context=4096, users=users, bits=bits).tokens_per_second
-        cells.append(f"{users} × {low / users:.0f} to {high / users:.0f}")
-    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells))
+        cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
+    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_rates.rates(chip)['memory'].value / 1e9:7,.0f} GB/s")
 alone = {bits: "{:.0f} to {:.0f}".format(*plan.serve("qwen3-8b", "L4", context=4096, bits=bits).tokens_per_second) for bits in (16, 4)}
 print(f"one user, Qwen3-8B on an L4: {alone[16]} tokens/s in 16 bits, {alone[4]} in 4")
 
 # %% [markdown]
-# Read along a chip's row: the speeds are much alike. When its memory is full, a step reads nearly all of it, so each user's speed in tokens per second
-# is about bandwidth ÷ memory capacity, whatever the model. A smaller model leaves room for more users, and fewer bits make one user's steps faster.
+# Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
+# bandwidth and capacity, and hardly on the model. A smaller model buys you more users instead. Fewer bits do speed up a lone user's steps, as the last
+# line shows.
 #
 # Are these numbers any good? No decode speeds went into them, so published decode speeds are a fair test.
 
@@ -467,28 +490,25 @@ print(f"one user, Qwen3-8B on an L4: {alone[16]} tokens/s in 16 bits, {alone[4]}
 checked = plan.serving_checks()  # the worst first
 near = sum(0.9 <= one.off <= 1.1 for one in checked)
 widths = sorted(one.predicted[1] / one.predicted[0] for one in checked)
-print(f"{near} of {len(checked)} published speeds lie inside their estimated range, or at most 10% outside. The ranges' ends differ by a factor of {widths[0]:.1f} to {widths[-1]:.1f}. The misses, and three more:")
-more = ("Qwen2.5-7B, bf16, one user, vLLM, 1,025", "Qwen2.5-7B, bf16, one user, transformers", "Qwen2.5-0.5B, bf16, one user, transformers")
+print(f"{near} of {len(checked)} published speeds fall within the estimated range or within 10% of it. The ranges span a factor of {widths[0]:.1f} to {widths[-1]:.1f}. The {len(checked) - near} misses, then two others:")
+more = ("Qwen2.5-7B, bf16, one user, transformers", "Qwen2.5-0.5B, bf16, one user, transformers")
 for one in [*checked[: len(checked) - near], *(one for one in checked if one.what.startswith(more))]:
     low, high = one.predicted
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
+full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.most_users, bits=4).tokens_per_second[0] / t4.most_users
+print(f"at {checked[0].off:.0%} of our lower end, the T4's {t4.most_users} users would get {checked[0].off * full:.0f} tokens/s each")
 
 # %% [markdown]
-# All misses are slower than estimated:
+# All the misses are slower than estimated, and the case that matters most here is among them: with many users, a real server reached half to two thirds
+# of our lower end. If a T4 did no better, its users would still get text faster than they read.
 #
-# - the server with many users, up to 128 or up to 512 at once, which reached half to two thirds of our lower end;
-# - the 0.5B model with vLLM, where scheduling and sampling probably take longer than the model itself (the formula leaves them out);
-# - the only 4-bit measurement on a T4 that we found, made with a kernel from 2023.
+# The last two lines are what kernel launch overhead looks like. In `transformers`, a model with a fifteenth of the weights is hardly any faster. A
+# *CUDA graph* records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache*
+# is for. vLLM uses CUDA graphs, and the small model ran more than six times as fast there.
 #
-# Even at two thirds of our lower end, as in that measurement, the T4's twelve users would get text faster than they can read.
-#
-# The last two lines show *kernel launch overhead* again. With `transformers`, a model with a fifteenth of the weights is hardly any faster.
-#
-# A *CUDA graph* records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache*
-# is for. vLLM, which uses CUDA graphs and fused kernels, is twice as fast on the large model and more than six times as fast on the small one.
-#
-# Servers do more. They allocate the cache in pages instead of one full-length row per user (*PagedAttention*), compute a shared prefix only once
-# (*prefix caching*), and let a small *draft model* propose several tokens, which the large one checks in one pass (*speculative decoding*).
+# Servers do more. They allocate the cache in pages instead of one full-length row per user ([PagedAttention](https://arxiv.org/abs/2309.06180)), and
+# compute a shared prefix only once (*prefix caching*). With *speculative decoding*, a small draft model proposes several tokens, and the large one
+# checks them in one pass.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -569,7 +589,7 @@ def admissible(waiting, free, room):
 exercises.check("16.admit", admissible)
 
 # %% [markdown]
-# ### 4 · A model of your own
+# ### 4 · A model of your choice
 #
 # Open-ended: set `mine` to the `config.json` of a model you'd like to serve (a path, or its contents as a dict). With 4-bit weights, how many
 # conversations of 8,192 tokens fit on an L4?
@@ -591,7 +611,7 @@ scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "read
 # %%
 takeaways = {
     "A cache spends memory to save arithmetic": f"after {last} characters, the next one took {1e3 * whole[last]:.0f} ms without a cache and {1e3 * cached[last]:.1f} ms with it.",
-    "Users share the weights but not their caches": f"batching raised throughput by a factor of up to {batch_gains:.0f}; with {many} users, a step reads {many * context * per_token / 1e6:,.0f} MB of caches on top of {weights / 1e6:.0f} MB of weights.",
+    "Users share the weights but not their caches": f"batching raised throughput by a factor of up to {batch_gains:.0f}; with {many} users, a step reads {many * context * per_token / 1e6:,.0f} MB of cache on top of {weights / 1e6:.0f} MB of weights.",
     "Refill a slot as soon as it's free": f"continuous batching finished {REQUESTS} requests {served_gains:.1f} times as fast as static batching.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -614,6 +634,8 @@ reference.record(
     one=value(round(1 / cached[last]), "characters per second", "generated for one user at full context"),
     batched=value(round(max(users / took for users, took in steps.items())), "characters per second", "peak throughput, all users together"),
     readers=value(round(readers["batched"]), "readers", "readers served at once (interpolated)"),
+    parts=value(second or USERS[-1], "readers", "the same, predicted from the parts of a step"),
+    slow_gap=value(slow / middle, "×", "slowest 1% of the gaps between characters, relative to the median"),
     over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
     steps_saved=value(served["static"][2] / served["continuous"][2], "×", "ratio of steps, static to continuous"),
     served=value(served_gains, "×", "speedup from continuous batching"),
@@ -639,5 +661,4 @@ reference.record(
 # vllm serve Qwen/Qwen3-4B-AWQ --dtype half --max-model-len 4096 --max-num-seqs 16 --gpu-memory-utilization 0.9
 # ```
 #
-# This is the last lesson. You've trained a model, measured it, made it smaller, and served it, and you can say what limits each step. The next model
-# is yours.
+# This is the last lesson. You've trained a model, measured it, made it smaller, and served it, and you can say what limits each step.
