@@ -62,13 +62,13 @@ course: setup ## run every lesson at full size; executed notebooks and report in
 	$(COURSE) run $(LESSONS)
 
 notebooks: setup ## build notebooks/ from lessons/, run them at full size, keep the outputs there
-	$(COURSE) notebooks $(LESSONS)
+	$(COURSE) notebooks $(LESSONS) $(if $(NOISY),--noisy)
 
 build: setup ## build notebooks/ and the generated parts of pages, without running
 	$(COURSE) build
 
 new-lesson: export TITLE := $(TITLE)
-new-lesson: setup ## create the files of a lesson: make new-lesson NN=10 NAME=my_topic TITLE="My topic"
+new-lesson: setup ## create the files of a lesson: make new-lesson NN=17 NAME=my_topic TITLE="My topic"
 	$(COURSE) new-lesson $(NN) $(NAME) --title "$$TITLE"
 
 # Two workers on few cores: threads of one would only take from the other.

@@ -34,7 +34,10 @@ def build(course: Course, options: argparse.Namespace) -> int:
         print(*problems or ["Up to date."], sep="\n")
         return 1 if problems else 0
     for lesson in course.lessons:
-        print(assemble.write(course, lesson).relative_to(course.root))
+        path = course.notebook(lesson)
+        before = path.read_text("utf-8") if path.exists() else ""
+        if assemble.write(course, lesson).read_text("utf-8") != before:
+            print(path.relative_to(course.root))
     for path in pages.recorded_outputs(course):
         _files.write(path, assemble.move_links(course, path.read_text("utf-8")))
     for path in pages.write(course):
@@ -105,7 +108,7 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "notebooks"
     chosen = course.select(options.lessons)
-    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
+    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=not options.noisy)
     for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
     pages.write_picture(course.root / "docs" / "images" / "job.png")

@@ -165,7 +165,10 @@ def _run_quietly(
         if not said:
             return outcome
         print(f"\r{lesson.slug}: {said}: the machine was not quiet", flush=True)
-    problem = f"it ran {machine_noise.TRIES} times, and the machine was never quiet: {said}"
+    problem = (
+        f"it ran {machine_noise.TRIES} times, and the machine was never quiet: {said}. Close what else is "
+        "running, or keep the outputs as they are: make notebooks NOISY=1"
+    )
     return dataclasses.replace(outcome, problem=problem)
 
 

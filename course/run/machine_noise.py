@@ -1,4 +1,4 @@
-"""Whether the machine was quiet while a lesson ran: the same product, timed before and after."""
+"""Whether the machine was quiet while a lesson ran: the same matmul, timed before and after."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-#: The largest change of the product's time with which a run is kept.
+#: The largest change of the matmul's time with which a run is kept.
 CHANGE = 0.10
 #: How often a lesson is run in all before it is given up.
 TRIES = 3
-_PRODUCT = """
+_MATMUL = """
 import statistics, time, numpy
 a = numpy.random.rand(1024, 1024).astype("float32")
 times = []
@@ -23,10 +23,10 @@ print(statistics.quantiles(times[20:], n=4)[0])
 
 
 def reference_matmul_seconds() -> float:
-    """Return the seconds of a 1,024 × 1,024 product on one core: the lower quartile of a hundred."""
+    """Return the seconds of a 1,024 × 1,024 matmul on one core: the lower quartile of a hundred."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     done = subprocess.run(
-        [sys.executable, "-c", _PRODUCT],
+        [sys.executable, "-c", _MATMUL],
         env={**os.environ, **one},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -34,14 +34,14 @@ def reference_matmul_seconds() -> float:
 
 
 def disturbance(before: float, after: float) -> str:
-    """Say what was wrong where the product took another time after the run than before it; "" if not.
+    """Say what was wrong where the matmul took another time after the run than before it; "" if not.
 
     `before` and `after` are seconds.
 
     >>> disturbance(1.0, 1.05), disturbance(1.0, 1.3)
-    ('', 'a product took 1.30 times as long after the lesson as before it')
+    ('', 'a matmul took 1.30 times as long after the lesson as before it')
     """
     change = after / before
     if 1 / (1 + CHANGE) <= change <= 1 + CHANGE:
         return ""
-    return f"a product took {change:.2f} times as long after the lesson as before it"
+    return f"a matmul took {change:.2f} times as long after the lesson as before it"
