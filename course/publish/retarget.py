@@ -92,6 +92,8 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
     for path in pages.recorded_outputs(moved):
         texts[path] = assemble.move_links(moved, path.read_text("utf-8"))
     texts |= pages.render(moved)
+    for path in (course.root / "docs").rglob("*.md"):
+        texts[path] = assemble.move_links(moved, texts.get(path) or path.read_text("utf-8"))
     own = re.sub(
         r'(?m)^(Repository = )".*"$', lambda m: f'{m[1]}"{url}"', project.read_text("utf-8")
     )

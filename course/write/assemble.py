@@ -30,7 +30,7 @@ from course.write import output_digests, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _SITE_LINK = re.compile(
-    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?(gpu\.html|problems/[a-z]+\.html#[\w-]+)"
+    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?((?:gpu|explain)\.html|problems/[a-z]+\.html#[\w-]+)"
 )
 EXERCISE, COMPARE, SOLUTION = "exercise", "nbval-check-output", "solution"
 PARAMETERS, SIZES = "parameters", "sizes"

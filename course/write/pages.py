@@ -180,7 +180,7 @@ def own_lines(course: Course) -> str:
 
 def action_lines(course: Course) -> str:
     """The workflow that looks through somebody's own notebooks."""
-    action = f"{course.repository.slug}/.github/actions/runs-on-colab@main"
+    action = f"{course.repository.slug}/.github/actions/runs-on-colab@{course.repository.branch}"
     return (
         "```yaml\nname: runs on Colab\non: [push, pull_request]\njobs:\n  look:\n"
         "    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v7\n"
