@@ -271,7 +271,7 @@ figures.roofline(
 # If you ask for help anywhere, you're told to run `nvidia-smi`. It asks the *driver*, the program that runs the chip. If you have no GPU, you'll
 # read one that a T4 on Colab printed.
 #
-# A T4 is sold with 16 GB. **Predict.** How many MiB does `nvidia-smi` show for it?
+# **Predict.** A T4 is sold with 16 GB. How many MiB does `nvidia-smi` show for it?
 
 # %%
 mib_shown = None  # @param {type:"integer"}

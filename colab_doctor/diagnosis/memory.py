@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def numbers(text: str) -> Numbers | None:
     if "reserved" in sizes and "allocated" in sizes:
         sizes["unused"] = sizes["reserved"] - sizes["allocated"]
     sizes.pop("reserved", None)
+    if sizes.get("asked", 0) > sizes.get("total", math.inf):  # whatever else there is, it can't fit
+        sizes = {"free": 0, "allocated": 0, "unused": 0} | sizes
     if not {"asked", "total", "free", "allocated", "unused"} <= sizes.keys():
         return None
     return Numbers(**sizes)

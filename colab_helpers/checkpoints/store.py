@@ -314,8 +314,8 @@ def _ready(folder: Path) -> Path:
     folder = folder.resolve()
     if folder.is_relative_to(_DRIVE) and not _DRIVE.is_mount():
         raise CheckpointError(
-            f"{_DRIVE} is not mounted: anything written to {folder} would be lost with the runtime. Run "
-            "drive.mount('/content/drive') first."
+            f"{_DRIVE} is not mounted: anything written to {folder} would be lost with the runtime. "
+            "Mount it first, or give another folder."
         )
     try:
         folder.mkdir(exist_ok=True)

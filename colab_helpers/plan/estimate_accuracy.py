@@ -108,7 +108,8 @@ class PeakMargin:
 
     def __str__(self) -> str:
         return (
-            f"of {self.count} comparisons with an allocator, {self.within_2_percent} came within 2%, "
+            f"of {self.count} comparisons with an allocator (results without a warning), "
+            f"{self.within_2_percent} came within 2%, "
             f"the others from {-self.lowest_percent:.0f}% too low to {self.highest_percent:.0f}% too high"
         )
 
