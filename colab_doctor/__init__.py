@@ -11,11 +11,11 @@ from typing import Any
 
 from colab_doctor.diagnosis import Diagnosis
 from colab_doctor.explain import Explanation, explain_error
-from colab_doctor.notebook import IN_NOTEBOOKS, explain_notebook
+from colab_doctor.notebook import NOTEBOOK_PROBLEMS, explain_notebook
 from colab_doctor.problem_table import TOPICS, known_problems
 
 __all__ = [
-    "IN_NOTEBOOKS",
+    "NOTEBOOK_PROBLEMS",
     "TOPICS",
     "Diagnosis",
     "Explanation",

@@ -14,7 +14,7 @@ from colab_doctor.notebook import explain_notebook
 from colab_doctor.notebook.files import read_file
 from colab_helpers import __version__
 from colab_helpers._cli import run, standard_input
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 from colab_helpers.problem_catalog import Finding
 
 _MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
@@ -62,7 +62,7 @@ def _answer(options: argparse.Namespace) -> int:
         text = " ".join(options.error)
         text = standard_input() if text == "-" else text
         if not text.strip():
-            raise UnreadableError(
+            raise CommandError(
                 "No error text given. Paste the last line of the traceback, or all of it."
             )
         return judge_error(text, options.json)
@@ -79,7 +79,7 @@ def judge_error(text: str, as_json: bool = False) -> int:
     `text` is what the person pasted; `as_json`: print data instead of lines.
     """
     if _is_file(text):
-        raise UnreadableError(f"{text} is a file. To read it, run: colab-doctor --error - < {text}")
+        raise CommandError(f"{text} is a file. To read it, run: colab-doctor --error - < {text}")
     explanation = explain_error(text)
     if as_json:
         print(json.dumps(dataclasses.asdict(explanation), indent=2))
@@ -108,7 +108,7 @@ def judge_notebooks(
     for path in paths:
         try:
             found[path] = _without_neighbors(path, explain_notebook(read_file(path)))
-        except UnreadableError as error:
+        except CommandError as error:
             unreadable[path] = str(error)
     if as_json:
         data = {

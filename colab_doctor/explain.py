@@ -13,12 +13,12 @@ from colab_doctor import pasted_log
 from colab_doctor.diagnosis import Diagnosis, Failure, diagnose
 from colab_doctor.problem_table import known_problems, patterns
 from colab_helpers import runtime
-from colab_helpers._distributions import distribution
+from colab_helpers._distributions import distribution_name
 from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.problem_catalog import Finding, Problem, fix_on
 
 #: How to ask, where nothing is known.
-ASKING = (
+NOT_FOUND = (
     "This error is not in the table. If you ask for help, include the last line of the traceback and the "
     "ten above it, the smallest cell that still fails, and what `!colab-doctor` prints."
 )
@@ -66,7 +66,7 @@ class Explanation:
 
     def __str__(self) -> str:
         if self.finding is None:
-            return ASKING
+            return NOT_FOUND
         lines = [self.title, "", self.meaning, "", f"Fix: {self.fix}", f"More: {self.finding.link}"]
         if self.also:
             lines += [f"Also: {known_problems()[self.also.id].title}: {self.also.link}"]
@@ -79,7 +79,7 @@ class Explanation:
 
     def _html(self) -> str:
         if self.finding is None:
-            return _card(with_code(ASKING))
+            return _card(with_code(NOT_FOUND))
         also = (
             f" · Also: {_linked(known_problems()[self.also.id].title, self.also.link)}"
             if self.also
@@ -112,14 +112,14 @@ def explain_error(error: str | BaseException, platform: str | None = None) -> Ex
     )
     known = _known(text)
     here = platform or pasted_log.platform(text) or runtime.describe().platform
-    findings = [_finding(problem, caught, here) for problem, caught in known[:2]]
+    findings = [_finding(problem, captured, here) for problem, captured in known[:2]]
     causes = tuple(each for each in exceptions if each is error or _is_cause(each, exceptions))
     diagnoses = diagnose(Failure(text, here, causes, findings[0].id if findings else ""))
     return _explanation(findings, diagnoses, here)
 
 
 def _known(text: str) -> list[tuple[Problem, str]]:
-    """Problems that a text shows, the one to name first, with what was caught of each."""
+    """Problems that a text shows, the one to name first, with what was captured of each."""
     messages = pasted_log.raised(text)
     if not messages:
         places = [text]
@@ -176,32 +176,32 @@ def _as_printed(error: BaseException) -> str:
 
 
 def _matches(text: str, problems: Iterable[Problem] | None = None) -> list[tuple[Problem, str]]:
-    """Problems, of all or of those given, that a text shows, in its order, with what was caught."""
+    """Problems, of all or of those given, that a text shows, in its order, with what was captured."""
     lowered = text.translate(_LOWER)  # of the same length
     met: list[tuple[int, Problem, str]] = []
     for problem in known_problems().values() if problems is None else problems:
         for pattern in patterns(problem.id):
             if match := pattern.search(lowered):
-                caught = text[slice(*match.span(1))] if pattern.groups else ""
-                met.append((match.start(), problem, caught))
+                captured = text[slice(*match.span(1))] if pattern.groups else ""
+                met.append((match.start(), problem, captured))
                 break
-    return [(problem, caught) for _, problem, caught in sorted(met, key=lambda row: row[0])]
+    return [(problem, captured) for _, problem, captured in sorted(met, key=lambda row: row[0])]
 
 
 def _without_superseded(matches: Iterable[tuple[Problem, str]]) -> list[tuple[Problem, str]]:
     """Each problem once, without those that a more exact one supersedes."""
     met: dict[str, tuple[Problem, str]] = {}
-    for problem, caught in matches:
-        met.setdefault(problem.id, (problem, caught))
+    for problem, captured in matches:
+        met.setdefault(problem.id, (problem, captured))
     exact = [row for row in met.values() if not row[0].is_general] or list(met.values())
     left = [row for row in exact if not met.keys() & set(row[0].superseded_by)]
     return sorted(left, key=lambda row: row[0].severity == "note")  # what stops comes first
 
 
-def _finding(problem: Problem, caught: str, platform: str) -> Finding:
+def _finding(problem: Problem, captured: str, platform: str) -> Finding:
     fix = fix_on(platform, problem)
-    if caught:
-        fix = re.sub(r"\bNAME\b", distribution(caught), fix)
+    if captured:
+        fix = re.sub(r"\bNAME\b", distribution_name(captured), fix)
     return problem.finding(problem.meaning, platform, fix, severity="stop")
 
 

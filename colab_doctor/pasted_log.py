@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 #: Characters that are looked at: a quarter from the beginning of a text, the rest from its end.
-MOST = 65_536
+MAX_CHARACTERS = 65_536
 
 #: Colors and links that terminals and notebooks put into a traceback.
 _COLORS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\x1b\]8;;[^\x1b\x07]{0,500}(\x1b\\|\x07)")
@@ -56,12 +56,12 @@ def plain(text: str) -> str:
     >>> plain("\\x1b[0;31mValueError\\x1b[0m: no")
     'ValueError: no'
     """
-    if len(text) > 2 * MOST:  # colors are looked for where anything is
-        text = f"{text[: MOST // 2]}\n…\n{text[-3 * MOST // 2 :]}"
+    if len(text) > 2 * MAX_CHARACTERS:  # colors are looked for where anything is
+        text = f"{text[: MAX_CHARACTERS // 2]}\n…\n{text[-3 * MAX_CHARACTERS // 2 :]}"
     text = _COLORS.sub("", text).replace("\r", "\n")
-    if len(text) <= MOST:
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[: MOST // 4]}\n…\n{text[-3 * MOST // 4 :]}"
+    return f"{text[: MAX_CHARACTERS // 4]}\n…\n{text[-3 * MAX_CHARACTERS // 4 :]}"
 
 
 def platform(text: str) -> str:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from colab_helpers import __version__
 from colab_helpers._cli import run
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 
 _PLAN_EXAMPLES = """\
 The function takes nothing and returns (model, loss_of, optimizer): loss_of(batch_size) makes a batch, runs
@@ -80,13 +80,13 @@ def _card(as_json: bool) -> int:
 
 def _plan(options: argparse.Namespace) -> int:
     if find_spec("torch") is None:
-        raise UnreadableError("Planning needs PyTorch, which is not installed here.")
+        raise CommandError("Planning needs PyTorch, which is not installed here.")
     from colab_helpers.plan import cli
 
     try:
         work, table = cli.plan_file(options.job, options.batch_size, options.chips)
     except cli.PlanError as error:
-        raise UnreadableError(str(error)) from error
+        raise CommandError(str(error)) from error
     if options.json:
         print(cli.to_json(work, table, options.steps, options.deadline))
     else:

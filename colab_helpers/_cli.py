@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 
 
 def run(answer: Callable[[], int]) -> int:
@@ -17,7 +17,7 @@ def run(answer: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader has stopped reading
         _let_go_of_output()
         return 0
-    except UnreadableError as why:
+    except CommandError as why:
         print(why, file=sys.stderr)
         return 2
     except OSError as error:
@@ -28,17 +28,17 @@ def run(answer: Callable[[], int]) -> int:
 
 
 def standard_input() -> str:
-    """Return the text on standard input. Raises `UnreadableError` where it is closed."""
+    """Return the text on standard input. Raises `CommandError` where it is closed."""
     try:
         if sys.stdin is None:
             raise OSError("it is closed")
         return sys.stdin.read()
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"Standard input cannot be read: {error}.") from error
+        raise CommandError(f"Standard input cannot be read: {error}.") from error
 
 
 def _let_go_of_output() -> None:
-    """At exit Python would try to write what is left, and fail once more."""
+    """Redirect stdout to the null device, or Python's flush at exit would fail once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())

@@ -50,12 +50,12 @@ _DISTRIBUTIONS = {
 }
 
 
-def distribution(module: str) -> str:
+def distribution_name(module: str) -> str:
     """Return the name by which pip knows what a module comes from.
 
     `module` is a name as imported, with or without what is below it.
 
-    >>> distribution("sklearn"), distribution("PIL.Image"), distribution("torch")
+    >>> distribution_name("sklearn"), distribution_name("PIL.Image"), distribution_name("torch")
     ('scikit-learn', 'pillow', 'torch')
     """
     first = module.partition(".")[0]

@@ -21,8 +21,8 @@ HOST = re.sub(r"\W", "", platform.node())  # process numbers are a machine's own
 _DAY = 86_400  # seconds
 
 
-class UnreadableError(ValueError):
-    """The input cannot be read; the message says why."""
+class CommandError(ValueError):
+    """A command cannot do what it was asked for: it prints this message and exits with code 2."""
 
 
 def write(path: str | Path, content: str | bytes) -> Path:
@@ -63,7 +63,7 @@ def clear_parts(folder: Path) -> None:
 
 
 def _is_left(part: Path, writer: str) -> bool:
-    """Whether nobody will finish `part`; `writer` is "host-process-something"."""
+    """Whether `part` is stale: of a dead process, or a day old from another host. `writer`: "host-pid-…"."""
     host, _, pid = writer.rpartition("-")[0].rpartition("-")
     if host == HOST and pid.isdecimal():
         return not pid_exists(int(pid))
@@ -74,7 +74,7 @@ def _is_left(part: Path, writer: str) -> bool:
 
 @contextlib.contextmanager
 def private_folder(folder: Path) -> Iterator[Path]:
-    """Give a new folder in `folder` to this process alone, for what is unfinished; it goes at the end.
+    """Yield a temporary folder in `folder`, for unfinished files; it is deleted at the end.
 
     Those that others have left go before: of processes of this machine that are gone, and of other
     machines after a day. Raises OSError.
@@ -90,7 +90,7 @@ def private_folder(folder: Path) -> Iterator[Path]:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk too, where a folder can be flushed."""
+    """Fsync `folder`, so that new names in it survive a crash; no error where that is unsupported."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -14,7 +14,7 @@ from typing import Any
 from colab_helpers._output import error_text
 
 DRIVE = "/content/drive"
-ANSWER_WITHIN = 1.0  # seconds; a dropped Drive may never answer
+DRIVE_TIMEOUT = 1.0  # seconds; a dropped Drive may never answer
 
 #: Folders, as patterns below /, in which CUDA's libraries are installed.
 _LIBRARIES = ("usr/local/cuda*/lib64", "usr/local/cuda*/targets/*/lib", "usr/lib/*-linux-gnu")
@@ -23,8 +23,8 @@ _PACKAGES = ("nvidia-cublas-cu12", "nvidia-cublas")
 
 
 @dataclass(frozen=True)
-class Traces:
-    """What problems leave behind. Each has its own function below, which says more.
+class Symptoms:
+    """Symptoms of known problems. Each field has a function below, which says more.
 
     `torch_cuda`: the CUDA that PyTorch was built for, "" for none, None without PyTorch. `cublas`: major
     versions of CUDA's libraries. `tpu_holders`: other processes that have the TPU open. `drive`:
@@ -38,10 +38,10 @@ class Traces:
     problems: tuple[str, ...] = ()
 
 
-def collect(packages: Mapping[str, str]) -> Traces:
-    """Look for all of them; `packages` maps an installed distribution to its version.
+def collect(packages: Mapping[str, str]) -> Symptoms:
+    """Return all symptoms found; `packages` maps an installed distribution to its version.
 
-    A broken machine is what this is for: one look that fails leaves its field as it was.
+    A function that raises leaves its field at the default, and is named in `problems`.
     """
     looks: dict[str, Callable[[], Any]] = {
         "torch_cuda": torch_cuda,
@@ -56,10 +56,10 @@ def collect(packages: Mapping[str, str]) -> Traces:
             found[name] = look()
         except Exception as error:
             problems.append(f"{name} ({error_text(error)[:100]})")
-    return Traces(**found, problems=tuple(problems))
+    return Symptoms(**found, problems=tuple(problems))
 
 
-def running(proc: Path = Path("/proc")) -> float:
+def process_uptime(proc: Path = Path("/proc")) -> float:
     """Return seconds since this process started; 0 where that is unknown."""
     try:
         since_start = float((proc / "uptime").read_text().split()[0])
@@ -117,7 +117,7 @@ def drive(folder: Path = Path(DRIVE)) -> str:
     answer: list[str] = []
     asking = threading.Thread(target=lambda: answer.append(_drive(folder)), daemon=True)
     asking.start()
-    asking.join(ANSWER_WITHIN)
+    asking.join(DRIVE_TIMEOUT)
     return answer[0] if answer else "does not answer"
 
 

@@ -1,7 +1,7 @@
 """How long a chip should take for some work: a range, from published rates.
 
 Every place that says what a T4 does asks this module: lessons, the planner, the pages of the site. Rates
-are in `chip_rates.toml`, by rows of `published`; your own machine's are those that you measured.
+are in `chip_rates.toml`, by rows of `published_results`; your own machine's are those that you measured.
 
     from colab_helpers import chip_rates
 
@@ -32,7 +32,7 @@ class Rate:
     """A rate of a chip: FLOP/s, B/s, or seconds for a "launch".
 
     `low` and `high` are the ends of what was measured. `confidence` is "H" (measured on that chip), "M"
-    (on one like it) or "L" (inferred); `rows` are ids of `published`.
+    (on one like it) or "L" (inferred); `rows` are ids in `published_results`.
     """
 
     low: float
@@ -48,14 +48,14 @@ class Rate:
 
     def __str__(self) -> str:
         rows = [row.partition(":")[0] for row in self.rows]
-        known = published_results.everything()
+        known = published_results.all_rows()
         credits = dict.fromkeys(known[row].credit if row in known else row for row in rows)
         said = [*credits, *([self.note] if self.note else [])]
         return f"{_CONFIDENCE[self.confidence]}: {'; '.join(said)}"
 
 
 @dataclass(frozen=True)
-class Seconds:
+class TimeRange:
     """A time as a range: `low` if everything that can overlap does, `high` if nothing does.
 
     `basis` says what each rate rests on, and `checked` whether the chip has ever been compared with a run of
@@ -98,7 +98,7 @@ class Rates:
         bytes_accessed: float = 0,
         launches: int = 0,
         dtype: str = "fp32",
-    ) -> Seconds:
+    ) -> TimeRange:
         """Return how long the work should take.
 
         Args:
@@ -125,7 +125,7 @@ class Rates:
             least.append(launches * self["launch"].low)
             most.append(launches * self["launch"].high)
         named = [*used, *(["launch"] if launches else [])]
-        return Seconds(
+        return TimeRange(
             max(least, default=0.0),
             sum(most),
             self.name,
@@ -180,12 +180,12 @@ def fraction_of_peak(quantity: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Check:
+class RateCheck:
     """A published measurement that no rate is based on, beside the prediction, both in seconds."""
 
-    row: published_results.Published
+    row: published_results.PublishedResult
     measured: float
-    expected: Seconds
+    expected: TimeRange
 
     @property
     def ratio(self) -> float:
@@ -193,7 +193,7 @@ class Check:
         return self.measured / self.expected.low
 
 
-def checks() -> tuple[Check, ...]:
+def checks() -> tuple[RateCheck, ...]:
     """Return the rates' predictions for measurements that they are not based on.
 
     >>> len(checks()) >= 10
@@ -202,17 +202,15 @@ def checks() -> tuple[Check, ...]:
     return tuple(_check(row) for row in _data()["check"])
 
 
-def _check(row: Mapping) -> Check:
+def _check(row: Mapping) -> RateCheck:
     id, _, point = row["row"].partition(":")
-    found, [value] = (
-        published_results.get(id),
-        _values(row["row"]) or [published_results.get(id).value],
-    )
+    found = published_results.get(id)
+    [value] = _values(row["row"]) or [found.value]
     per_second = {"FLOP/s": row["flop"], "B/s": row["moved"], "tokens/s": 1.0}
     seconds = value if found.unit == "s" else per_second[found.unit] / value
     wanted = rates(found.chip_key).seconds(row["flop"], row["moved"], 1, row["dtype"])
     what = f"{found.what}, {point}" if point else found.what
-    return Check(dataclasses.replace(found, what=what), seconds, wanted)
+    return RateCheck(dataclasses.replace(found, what=what), seconds, wanted)
 
 
 def _like(chip: str) -> str:

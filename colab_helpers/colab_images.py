@@ -61,10 +61,10 @@ def environment() -> Mapping[str, str]:
     return _table()["environment"]
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_tuple(version: str) -> tuple[int, ...]:
     """Return the first three numbers of a version, to be compared.
 
-    >>> numbers("2.11.0+cu130") < numbers("3.0")
+    >>> version_tuple("2.11.0+cu130") < version_tuple("3.0")
     True
     """
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])

@@ -16,27 +16,27 @@ from colab_helpers.hardware import Device
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point format: one sign bit, `exponent` bits for the range, `mantissa` bits for the digits.
+    """A floating-point format: a sign bit, `exponent_bits` for the range, `mantissa_bits` for the digits.
 
     `dtype` is PyTorch's, or None for TF32, which is a way to compute and not to store.
     """
 
     name: str
-    exponent: int
-    mantissa: int
+    exponent_bits: int
+    mantissa_bits: int
     dtype: torch.dtype | None = None
 
     @property
     def bits(self) -> int:
         """Bits of one number."""
-        return 1 + self.exponent + self.mantissa
+        return 1 + self.exponent_bits + self.mantissa_bits
 
     @property
-    def largest(self) -> float:
+    def max(self) -> float:
         """The largest finite number."""
         if self.dtype is not None:
             return torch.finfo(self.dtype).max
-        return (2 - 2.0**-self.mantissa) * 2.0 ** (2 ** (self.exponent - 1) - 1)
+        return (2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1)
 
     @property
     def range_note(self) -> str:
@@ -45,13 +45,13 @@ class Format:
         >>> formats()["fp16"].range_note, formats()["bf16"].range_note
         ('(to 65,504)', '(to 3.4e+38)')
         """
-        short = self.bits < 17 and self.exponent < 8
-        return f"(to {self.largest:,.0f})" if short else f"(to {self.largest:.1e})"
+        short = self.bits < 17 and self.exponent_bits < 8
+        return f"(to {self.max:,.0f})" if short else f"(to {self.max:.1e})"
 
     @property
     def eps(self) -> float:
         """The distance from 1 to the next larger number, as `torch.finfo(…).eps`."""
-        return 2.0**-self.mantissa
+        return 2.0**-self.mantissa_bits
 
 
 def _from_torch(name: str, dtype: torch.dtype) -> Format:
@@ -63,7 +63,7 @@ def _from_torch(name: str, dtype: torch.dtype) -> Format:
 def formats() -> dict[str, Format]:
     """Return the formats of the course by name, as PyTorch describes them.
 
-    >>> [(f.name, f.bits, f.exponent, f.mantissa) for f in formats().values()][:4]
+    >>> [(f.name, f.bits, f.exponent_bits, f.mantissa_bits) for f in formats().values()][:4]
     [('fp32', 32, 8, 23), ('tf32', 19, 8, 10), ('bf16', 16, 8, 7), ('fp16', 16, 5, 10)]
     """
     found = [
@@ -90,7 +90,7 @@ def bits(value: float, number_format: Format) -> tuple[str, str, str]:
     width = torch.finfo(dtype).bits
     whole = torch.tensor(value).to(dtype).view(integers[width // 8]).item() % 2**width
     text = f"{whole:0{width}b}"
-    split = 1 + number_format.exponent
+    split = 1 + number_format.exponent_bits
     return text[0], text[1:split], text[split : number_format.bits]
 
 
@@ -140,11 +140,11 @@ class Advice:
     """The format to train in on a device, whether a loss scaler is needed, and why."""
 
     format: str
-    scaler: bool
-    because: str
+    needs_scaler: bool
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.format}{', with a loss scaler' if self.scaler else ''}: {self.because}"
+        return f"{self.format}{', with a loss scaler' if self.needs_scaler else ''}: {self.reason}"
 
 
 def advise(device: Device) -> Advice:
@@ -171,11 +171,11 @@ class RecordedOp:
     """An operation that ran: its name, and the dtypes of its tensors."""
 
     name: str
-    takes: tuple[str, ...]
-    gives: tuple[str, ...]
+    input_dtypes: tuple[str, ...]
+    output_dtypes: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.name}: {', '.join(self.takes)} -> {', '.join(self.gives)}"
+        return f"{self.name}: {', '.join(self.input_dtypes)} -> {', '.join(self.output_dtypes)}"
 
 
 @contextmanager

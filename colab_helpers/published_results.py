@@ -27,7 +27,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True)
-class Published(Dated):
+class PublishedResult(Dated):
     """A published measurement.
 
     `y` is in `unit` ("FLOP/s", "B/s", "B", "s" or a word); `x`, whose meaning is `x_name`, are numbers or
@@ -78,7 +78,7 @@ class Published(Dated):
         return self.source + ("" if self.when == "not given" else f", {self.when}")
 
 
-def get(id: str) -> Published:
+def get(id: str) -> PublishedResult:
     """Return one measurement by its id in `published_results.toml`; raises KeyError with the ids there are.
 
     `id` is a string such as "matmul-l4-fp32".
@@ -86,22 +86,22 @@ def get(id: str) -> Published:
     >>> get("upload-t4-pinned").value / 1e9
     9.7
     """
-    known = everything()
+    known = all_rows()
     if id not in known:
         raise KeyError(f"Unknown measurement {id}. Available: {', '.join(sorted(known))}.")
     return known[id]
 
 
 @functools.cache
-def everything() -> Mapping[str, Published]:
+def all_rows() -> Mapping[str, PublishedResult]:
     """Return every measurement by its id."""
     text = resources.files("colab_helpers").joinpath("published_results.toml").read_text("utf-8")
     rows = [_read(row) for row in tomllib.loads(text)["measurement"]]
     return {row.id: row for row in rows}
 
 
-def _read(row: dict) -> Published:
+def _read(row: dict) -> PublishedResult:
     factor, unit = _UNITS.get(row["unit"], (1.0, row["unit"]))
     numbers = row.pop("y", None) or [row.pop("value")]
     scaled = tuple(factor * number for number in numbers)
-    return Published(**row | {"unit": unit, "y": scaled, "x": tuple(row.get("x", ()))})
+    return PublishedResult(**row | {"unit": unit, "y": scaled, "x": tuple(row.get("x", ()))})

@@ -19,10 +19,10 @@ class TooLateError(RuntimeError):
     """A setting was made after the import that it has to precede; the message says what to do."""
 
 
-def simulate_jax(count: int = 8, chip: bool = True) -> None:
+def simulate_jax(count: int = 8, use_accelerator: bool = True) -> None:
     """Make JAX show `count` CPU devices beside any real chip; best called before `import jax`.
 
-    `chip=False` keeps JAX off GPUs and TPUs, so that another framework can have them. Where JAX has
+    `use_accelerator=False` keeps JAX off GPUs and TPUs, for other frameworks to use. Where JAX has
     started already on a CPU, its devices are counted anew. Raises `ValueError` for a count below 1,
     and `TooLateError` where JAX has started on a chip, or is too old to count again.
     Source: docs.jax.dev, "Introduction to parallel programming".
@@ -30,7 +30,7 @@ def simulate_jax(count: int = 8, chip: bool = True) -> None:
     if count < 1:
         raise ValueError(f"count must be a positive integer (got {count}).")
     if _jax_has_started():
-        _count_again(count, chip)
+        _count_again(count, use_accelerator)
         return
     flags = re.sub(rf"{_COUNT}=\d+", "", os.environ.get("XLA_FLAGS", "")).strip()
     os.environ["XLA_FLAGS"] = f"{flags} {_COUNT}={count}".strip()
@@ -38,7 +38,7 @@ def simulate_jax(count: int = 8, chip: bool = True) -> None:
     os.environ.setdefault("NPROC", str(_THREADS_A_DEVICE * count))
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave a GPU room for others
     platforms = os.environ.get("JAX_PLATFORMS", "")
-    if not chip:
+    if not use_accelerator:
         os.environ["JAX_PLATFORMS"] = "cpu"
         if "jax" in sys.modules:  # imported, not started: it has read the variable already
             sys.modules["jax"].config.update("jax_platforms", "cpu")
@@ -51,12 +51,12 @@ def _jax_has_started() -> bool:
     return bool(getattr(bridge, "_backends", None))
 
 
-def _count_again(count: int, chip: bool) -> None:
+def _count_again(count: int, use_accelerator: bool) -> None:
     import jax
     from jax.extend import backend
 
     on_chip = jax.default_backend() != "cpu"
-    if len(jax.devices("cpu")) == count and (chip or not on_chip):
+    if len(jax.devices("cpu")) == count and (use_accelerator or not on_chip):
         return
     if on_chip or not hasattr(jax.config, "jax_num_cpu_devices"):
         raise TooLateError(

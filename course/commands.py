@@ -248,7 +248,7 @@ def replica(course: Course, options: argparse.Namespace) -> int:
     start = time.perf_counter()
     made = replica_lessons.create(image, folder / "venv", interpreter, options.colabtools)
     kernel = (
-        f"IPython's; Colab's kernel is not available: {made.lacks}" if made.lacks else "Colab's own"
+        f"IPython's; Colab's kernel is not available: {made.kernel_problem}" if made.kernel_problem else "Colab's own"
     )
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True
@@ -292,10 +292,10 @@ def facts(course: Course, options: argparse.Namespace) -> int:
     from colab_helpers import dated_facts, problem_catalog, published_results
 
     today = options.today or date.today()
-    stated: list[dated_facts.Fact | problem_catalog.Problem | published_results.Published] = [
+    stated: list[dated_facts.Fact | problem_catalog.Problem | published_results.PublishedResult] = [
         *dated_facts.all_facts()
     ]
-    stated += [*colab_doctor.known_problems().values(), *published_results.everything().values()]
+    stated += [*colab_doctor.known_problems().values(), *published_results.all_rows().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:
         due = (

@@ -459,7 +459,7 @@ t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
 users = int((15.63e9 - 1.72e9 - stored) / (4096 * token))
 step = (linear * (4 + 16 / 64) / 8 + table + users * 4096 * token) / 240e9  # seconds: copies on a T4 reach 240 GB/s; of the embedding only a few rows are read
 print(f"{users} conversations fit{guessed(conversations)}; each gets at most {1 / step:.0f} tokens/s")
-print(f"plan.serve says {t4.most_users}. A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
+print(f"plan.serve says {t4.max_users}. A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
 
 # %% [markdown]
 # So on a T4, memory capacity runs out before speed does. `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range.
@@ -472,7 +472,7 @@ print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS
 for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     cells = []
     for name, bits in MODELS.items():
-        users = plan.serve(name, chip, context=4096, bits=bits).most_users
+        users = plan.serve(name, chip, context=4096, bits=bits).max_users
         low, high = plan.serve(name, chip, context=4096, users=users, bits=bits).tokens_per_second
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_rates.rates(chip)['memory'].value / 1e9:7,.0f} GB/s")
@@ -488,7 +488,7 @@ print(f"one user, Qwen3-8B on an L4: {alone[16]} tokens/s in 16 bits, {alone[4]}
 
 # %%
 checked = plan.serving_checks()  # the worst first
-near = sum(0.9 <= one.off <= 1.1 for one in checked)
+near = sum(0.9 <= one.error_ratio <= 1.1 for one in checked)
 widths = sorted(one.predicted[1] / one.predicted[0] for one in checked)
 print(f"{near} of {len(checked)} published speeds fall within the estimated range or within 10% of it. The ranges span a factor of {widths[0]:.1f} to {widths[-1]:.1f}. The {len(checked) - near} misses, then two others:")
 more = ("Qwen2.5-7B, bf16, one user, transformers", "Qwen2.5-0.5B, bf16, one user, transformers")
@@ -598,7 +598,7 @@ exercises.check("16.admit", admissible)
 mine = {"num_hidden_layers": 28, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 151936, "tie_word_embeddings": True}  # Qwen3-1.7B
 fit = ...
 ### BEGIN SOLUTION
-fit = plan.serve(mine, "L4", context=8192, bits=4).most_users
+fit = plan.serve(mine, "L4", context=8192, bits=4).max_users
 ### END SOLUTION
 exercises.check("16.mine", fit, config=mine)
 
@@ -625,7 +625,7 @@ reference.record(
         "cache_gains": guess(cache_gains, gain, "×"),
         "can_follow": guess(can_follow, readers["batched"]),
         "continuous_gains": guess(continuous_gains, served_gains, "×"),
-        "conversations": guess(conversations, t4.most_users),
+        "conversations": guess(conversations, t4.max_users),
     },
     gap=value(gap, "", "largest difference between the logits with and without a cache"),
     gain=value(gain, "×", "speedup from the cache at full context"),
@@ -639,7 +639,7 @@ reference.record(
     over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
     steps_saved=value(served["static"][2] / served["continuous"][2], "×", "ratio of steps, static to continuous"),
     served=value(served_gains, "×", "speedup from continuous batching"),
-    fit_t4=value(t4.most_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
+    fit_t4=value(t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
 )
 
 # %% [markdown] tags=["minutes-0"]

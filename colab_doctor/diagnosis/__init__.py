@@ -19,15 +19,15 @@ __all__ = ["Diagnosis", "Failure", "diagnose"]
 def diagnose(failure: Failure) -> tuple[Diagnosis, ...]:
     """Return the diagnoses of `failure`, the most certain first; () if there are none.
 
-    A look that fails leaves the others alone: the reader has an error already.
+    A diagnosis that raises is left out, so that it does not hide the reader's own error.
     """
-    looks = (shapes.of_product, memory.of_numbers, package_conflicts.of_packages, _cases)
+    looks = (shapes.diagnose, memory.diagnose, package_conflicts.diagnose, _cases)
     return tuple(dict.fromkeys(one for look in looks for one in _try(look, failure)))
 
 
 def _cases(failure: Failure) -> Iterator[Diagnosis]:
     """The first case of the known problem that the text, or the functions it came through, show."""
-    known = known_problems().get(failure.known)
+    known = known_problems().get(failure.problem_id)
     if known is None or not known.cases:
         return
     called = [frame.f_code.co_name for error in failure.chain for frame in frames(error)]
@@ -35,7 +35,7 @@ def _cases(failure: Failure) -> Iterator[Diagnosis]:
     text = f"{functions}\n{failure.text}".lower()
     for case in known.cases:
         if case.is_shown_by(text):
-            yield Diagnosis(failure.known, case.meaning, fix_on(failure.platform, case))
+            yield Diagnosis(failure.problem_id, case.meaning, fix_on(failure.platform, case))
             return
 
 

@@ -30,13 +30,13 @@ class Failure:
     """An error as diagnoses look at it: its `text`, and where it was raised here, the exceptions.
 
     `chain` has the first cause first; it is empty for a text that came from elsewhere. `platform` is as
-    `runtime.describe` names it; `known` is the id of the problem in the table, or "".
+    `runtime.describe` names it; `problem_id` is the id of the problem in the table, or "".
     """
 
     text: str
     platform: str
     chain: tuple[BaseException, ...] = ()
-    known: str = ""
+    problem_id: str = ""
 
     @property
     def restarting(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_doctor.notebook.imports import NAMESPACES
-from colab_helpers._distributions import canonicalize_name, distribution
+from colab_helpers._distributions import canonicalize_name, distribution_name
 
 #: Packages of which each release is built for one of PyTorch.
 _TIED = ("torchvision", "torchaudio", "torchtext", "torchcodec", "xformers", "torch-xla")
@@ -30,24 +30,24 @@ class Package:
         return f"{self.name} {self.version}"
 
 
-def package(module: str) -> Package | None:
+def package_of_module(module: str) -> Package | None:
     """Return the distribution that a module comes from; None for Python's own, or none that is known.
 
     `module` is a name as imported.
 
-    >>> package("json.decoder") is None
+    >>> package_of_module("json.decoder") is None
     True
     """
     top = module.partition(".")[0]
     if not top or top in sys.stdlib_module_names or top == "__main__":
         return None
     if top in NAMESPACES:  # shared by many: its own name says nothing
-        name = distribution(".".join(module.split(".")[:2]))
-        return installed(name) if name != distribution(top) else None
+        name = distribution_name(".".join(module.split(".")[:2]))
+        return installed(name) if name != distribution_name(top) else None
     file = getattr(sys.modules.get(top), "__file__", None)
     if file and not is_of_packages(file):  # a module of one's own, by a package's name
         return None
-    return installed(distribution(module)) or installed(top) or _of_module(top)
+    return installed(distribution_name(module)) or installed(top) or _of_module(top)
 
 
 def is_of_packages(path: str) -> bool:
@@ -82,7 +82,7 @@ def _by_module() -> dict[str, list[str]]:
     return dict(metadata.packages_distributions())
 
 
-def needs(asker: Package) -> Iterator[tuple[Package, str]]:
+def unmet_requirements(asker: Package) -> Iterator[tuple[Package, str]]:
     """Yield (package, versions) that a package asks for here, where what is installed is none of them.
 
     `asker` is one that is installed. Nothing, where nothing reads such lines: neither packaging nor pip.

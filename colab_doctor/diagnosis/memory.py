@@ -45,23 +45,23 @@ class Numbers:
     allowed: float | None = None
 
     @property
-    def beside(self) -> float:
+    def other_libraries(self) -> float:
         """What this process holds beside PyTorch's own."""
         return 0.0 if self.process is None else self.process - self.allocated - self.unused
 
     @property
-    def others(self) -> float:
+    def other_processes(self) -> float:
         """What is held by somebody else, or by this process where that is not said."""
-        return self.total - self.free - self.allocated - self.unused - self.beside
+        return self.total - self.free - self.allocated - self.unused - self.other_libraries
 
 
-def numbers(text: str) -> Numbers | None:
+def parse_cuda_oom(text: str) -> Numbers | None:
     """Return the numbers of a message of PyTorch, of any release since 1.9; None without them.
 
     `text` has the message, alone or in a log.
 
     >>> said = "Tried to allocate 2.00 GiB (GPU 0; 14.76 GiB total capacity; 9.50 GiB already allocated; "
-    >>> numbers(said + "1.00 GiB free; 10.00 GiB reserved in total by PyTorch)").unused == 0.5 * 2**30
+    >>> parse_cuda_oom(said + "1.00 GiB free; 10.00 GiB reserved in total by PyTorch)").unused == 0.5 * 2**30
     True
     """
     text = re.sub(r"\s*\n[│|> ]*", " ", text)  # rich and Colab wrap long lines
@@ -77,14 +77,14 @@ def numbers(text: str) -> Numbers | None:
     return Numbers(**sizes)
 
 
-def of_numbers(failure: Failure) -> Iterator[Diagnosis]:
+def diagnose(failure: Failure) -> Iterator[Diagnosis]:
     """Yield the one cause that the numbers of `failure`, an out-of-memory error, leave."""
-    said = numbers(failure.text) if failure.known == "out-of-memory" else None
+    said = parse_cuda_oom(failure.text) if failure.problem_id == "out-of-memory" else None
     if said:
         yield _cause(said, failure)
     array = re.search(rf"Unable to allocate {_SIZE} for an array", failure.text)
     if array and any(isinstance(error, MemoryError) for error in failure.chain):
-        yield _too_large(_bytes(array), failure.known or "little-ram")
+        yield _too_large(_bytes(array), failure.problem_id or "little-ram")
 
 
 def _too_large(asked: float, id: str) -> Diagnosis:
@@ -120,7 +120,7 @@ def _cause(said: Numbers, failure: Failure) -> Diagnosis:
             f"{_gib(said.free)} were free, and {asked} was refused: something limits this process.",
             "Look at the limits of the container; on Windows or WSL, update the driver.",
         )
-    if said.others > max(said.allocated, _NAMED * said.total):
+    if said.other_processes > max(said.allocated, _NAMED * said.total):
         ends = (
             f"Runtime > Manage sessions: end the others. Else {failure.restarting}"
             if failure.platform.startswith("colab")
@@ -129,13 +129,13 @@ def _cause(said: Numbers, failure: Failure) -> Diagnosis:
         return Diagnosis(
             "gpu-held",
             f"Your tensors hold only {_gib(said.allocated)} of {total}. Another notebook or library holds "
-            f"{_gib(said.others)}.",
+            f"{_gib(said.other_processes)}.",
             f"{ends}.",
         )
-    if said.beside > max(said.allocated, _NAMED * said.total):
+    if said.other_libraries > max(said.allocated, _NAMED * said.total):
         return _of(
             f"PyTorch's tensors hold {_gib(said.allocated)} of {total}; another library in this session "
-            f"holds {_gib(said.beside)}, as TensorFlow and JAX do by default.",
+            f"holds {_gib(said.other_libraries)}, as TensorFlow and JAX do by default.",
             "Restart and use one framework, or set `XLA_PYTHON_CLIENT_PREALLOCATE=false` first.",
         )
     if said.unused >= max(said.asked, _PIECES * said.total):

@@ -16,8 +16,8 @@ from colab_doctor.diagnosis.installed_packages import (
     forget,
     installed,
     is_of_packages,
-    needs,
-    package,
+    unmet_requirements,
+    package_of_module,
     satisfies,
     update,
 )
@@ -30,7 +30,7 @@ _WORD = re.compile(r"[A-Za-z_][\w-]{1,60}")
 _KINDS = (ImportError, AttributeError, TypeError, ValueError, RuntimeError, SystemError)
 
 
-def of_packages(failure: Failure) -> Iterator[Diagnosis]:
+def diagnose(failure: Failure) -> Iterator[Diagnosis]:
     """Yield, for `failure`, packages replaced under this session, and those that do not go together."""
     forget()  # something may have been installed since the last error
     for error in failure.chain:
@@ -48,7 +48,7 @@ def _replaced(error: BaseException, failure: Failure) -> Diagnosis | None:
     mixed = []
     for top in _concerned(error):
         loaded = vars(sys.modules[top]).get("__version__")
-        there = package(top)
+        there = package_of_module(top)
         if there and isinstance(loaded, str) and _is_another(loaded, there) and _is_new(there):
             mixed.append(f"{top} {loaded} is loaded, and {there.version} was installed since")
     if not mixed:
@@ -69,7 +69,7 @@ def _is_another(loaded: str, there: Package) -> bool:
 
 def _is_new(there: Package) -> bool:
     """Whether a distribution was installed after this process started; no where that is unknown."""
-    running = traces.running()
+    running = traces.process_uptime()
     try:
         files = metadata.distribution(there.name).files or []
         records = [str(file.locate()) for file in files if file.name in ("RECORD", "METADATA")]
@@ -101,9 +101,9 @@ def _unmet(error: BaseException, failure: Failure) -> Diagnosis | None:
     importing = any(frame.f_code.co_name == "<module>" for frame in _inside(error))
     if not importing and not isinstance(error, ImportError):
         return None  # what fails later has other causes usually
-    concerned = {package(top) for top in _concerned(error)}
+    concerned = {package_of_module(top) for top in _concerned(error)}
     for asker in _askers(error):
-        for there, versions in needs(asker):
+        for there, versions in unmet_requirements(asker):
             if there in concerned:
                 return Diagnosis(
                     "library-mismatch",
@@ -122,7 +122,7 @@ def _inside(error: BaseException) -> list[FrameType]:
 def _askers(error: BaseException) -> list[Package]:
     """The packages of the traceback, each once, the one that raised first."""
     tops = dict.fromkeys(module_of(frame).partition(".")[0] for frame in _inside(error))
-    return list(dict.fromkeys(each for top in tops if (each := package(top))))
+    return list(dict.fromkeys(each for top in tops if (each := package_of_module(top))))
 
 
 def _concerned(error: BaseException) -> list[str]:

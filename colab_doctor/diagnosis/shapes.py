@@ -11,7 +11,7 @@ _PRODUCT = re.compile(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) 
 _SMALLEST = 8  # of a side; below, squares are everywhere
 
 
-def of_product(failure: Failure) -> Iterator[Diagnosis]:
+def diagnose(failure: Failure) -> Iterator[Diagnosis]:
     """Yield the two sizes of the product in `failure`, and how they may belong together."""
     product = _PRODUCT.search(failure.text)
     if product is None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from colab_doctor.notebook import cells, imports, removed_apis
 from colab_doctor.problem_table import known_problems
-from colab_helpers._distributions import distribution
+from colab_helpers._distributions import distribution_name
 from colab_helpers.problem_catalog import Finding
 
 #: The problems that `explain_notebook` finds.
-IN_NOTEBOOKS = (
+NOTEBOOK_PROBLEMS = (
     "retired",
     "not-on-colab",
     "tpu-retired",
@@ -80,7 +80,7 @@ def _absent(
         if module == "tensorflow":
             yield known_problems()["tpu-notebook-tensorflow"].finding(place, "colab")
         else:
-            name = distribution(module)
+            name = distribution_name(module)
             fix = (
                 "Colab does not bring it. A file of your own: upload it, or clone its repository, in the "
                 f"first cell. A package: `%pip install` it there (its name may be {name}; look it up)."

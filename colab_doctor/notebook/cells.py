@@ -20,7 +20,7 @@ _MAGIC = re.compile(r"\s{0,200}(?:[\w.,\[\] ]{1,200}= ?)?(%{1,2}|!{1,2})\s{0,9}(
 #: What opens or closes: three quotes before one, and what a backslash escapes is nothing.
 _PARTS = re.compile(r"""(?<!\\)(?:'{3}|"{3}|['"#()\[\]{}])""")
 #: Characters of a cell that are read: more is data.
-_MOST = 200_000
+_MAX_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def cells(notebook: Mapping[str, Any]) -> Iterator[Cell]:
     for number, cell in enumerate(listed if isinstance(listed, list) else [], start=1):
         source = _source(cell)
         if source.strip():
-            yield _read(number, source[:_MOST])
+            yield _read(number, source[:_MAX_CHARACTERS])
 
 
 def inside(data: Any, *keys: str) -> Mapping[str, Any]:

@@ -7,27 +7,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 
 #: Bytes of a notebook that are read: more is no notebook that somebody wrote.
-_MOST = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 
 
 def read_file(path: Path) -> Mapping[str, Any]:
-    """Return the notebook in `path`, as parsed JSON. Raises `UnreadableError` for what is none."""
+    """Return the notebook in `path`, as parsed JSON. Raises `CommandError` for what is none."""
     try:
         if path.exists() and not path.is_file():  # a pipe or a device would never end
-            raise UnreadableError(f"No such file: {path}")
+            raise CommandError(f"No such file: {path}")
         with path.open("rb") as file:
-            notebook = json.loads(file.read(_MOST).decode("utf-8-sig"))
+            notebook = json.loads(file.read(_MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
-        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from error
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
     except json.JSONDecodeError as error:
-        raise UnreadableError(
+        raise CommandError(
             f"{path} is not a notebook: invalid JSON at line {error.lineno}."
         ) from error
     except (UnicodeDecodeError, RecursionError):
         notebook = None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise UnreadableError(f"{path} is not a notebook: it has no list of cells.")
+        raise CommandError(f"{path} is not a notebook: it has no list of cells.")
     return notebook

@@ -11,7 +11,7 @@ from importlib import resources
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import uses
-from colab_helpers._distributions import canonicalize_name, distribution
+from colab_helpers._distributions import canonicalize_name, distribution_name
 
 #: What a notebook does that may bring modules from anywhere: then nothing can be said.
 _FROM_ANYWHERE = re.compile(
@@ -67,8 +67,8 @@ def distributions(read: Iterable[Cell]) -> set[str]:
         for name in names
         for each in (
             name.partition(".")[0],
-            distribution(name),
-            distribution(name.partition(".")[0]),
+            distribution_name(name),
+            distribution_name(name.partition(".")[0]),
         )
     }
 
@@ -80,8 +80,8 @@ def _is_there(module: str, there: set[str]) -> bool:
     return bool(
         {
             canonicalize_name(first),
-            canonicalize_name(distribution(module)),
-            canonicalize_name(distribution(first)),
+            canonicalize_name(distribution_name(module)),
+            canonicalize_name(distribution_name(first)),
         }
         & there
     )

@@ -1,6 +1,6 @@
-"""The names that code uses, by their full address, and whether a guard stands around them.
+"""The qualified names that code uses, and whether a version check or `try` guards them.
 
-A name is told by its full address: `tf.Session` is `tensorflow.Session` after `import tensorflow as tf`,
+Names are compared fully qualified: `tf.Session` is `tensorflow.Session` after `import tensorflow as tf`,
 and something else after `import tensorflow.compat.v1 as tf`.
 """
 
@@ -139,7 +139,7 @@ class _Reader(ast.NodeVisitor):
                 self._add("name", f"{node.module}.{alias.name}", alias)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        address = self._address(node)
+        address = self._qualified_name(node)
         if address:
             self._add("name", address, node)
         else:
@@ -151,7 +151,7 @@ class _Reader(ast.NodeVisitor):
             self._add("name", self.known[node.id], node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        address = self._address(node.func) or (
+        address = self._qualified_name(node.func) or (
             node.func.attr if isinstance(node.func, ast.Attribute) else ""
         )
         for keyword in node.keywords:
@@ -173,12 +173,12 @@ class _Reader(ast.NodeVisitor):
         self._add("call_as", f"{whole}({given})", node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if self._address(node.value) == "os.environ":
+        if self._qualified_name(node.value) == "os.environ":
             self._variable(node.slice, node)
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        if any(self._address(other) == "os.environ" for other in node.comparators):
+        if any(self._qualified_name(other) == "os.environ" for other in node.comparators):
             self._variable(node.left, node)
         self.generic_visit(node)
 
@@ -209,8 +209,8 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
         self.guards -= asks
 
-    def _address(self, node: ast.AST) -> str:
-        """The full address of a dotted name; "" where it does not begin with an import."""
+    def _qualified_name(self, node: ast.AST) -> str:
+        """The qualified name of a dotted expression; "" where its first part is not imported."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)

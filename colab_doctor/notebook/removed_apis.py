@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -168,29 +169,28 @@ def _of(use: Use) -> Iterable[Removed]:
     if use.kind == "keyword":
         address, _, keyword = use.name.partition(":")
         short = f"{address.rpartition('.')[2]}:{keyword}"
-        found = [
-            *_by_name().get(("keywords", use.name), ()),
-            *(row for row in _by_name().get(("keywords", short), ()) if _is_of(address, row)),
-        ]
-        parts = address.split(".")
-        modules = (".".join(parts[:count]) for count in range(1, len(parts)))
+        below = (f"{module}:{keyword}" for module in _prefixes(address)[:-1])
         return [
-            *found,
-            *(
-                row
-                for m in modules
-                for row in _by_name().get(("keywords_below", f"{m}:{keyword}"), ())
-            ),
+            *_rows_by("keywords", use.name),
+            *(row for row in _rows_by("keywords", short) if _is_of(address, row)),
+            *_rows_by("keywords_below", *below),
         ]
     if use.kind in ("string", "call_as"):
         patterns = "strings" if use.kind == "string" else "calls_as"
         return [row for row in rows() if _first(getattr(row, patterns), use.name)]
     if use.kind != "name":
-        return _by_name().get((f"{use.kind}s", use.name), ())
-    parts = use.name.split(".")
-    above = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
-    inside = (row for one in above for row in _by_name().get(("below", one), ()))
-    return dict.fromkeys([*_by_name().get(("names", use.name), ()), *inside])
+        return _rows_by(f"{use.kind}s", use.name)
+    inside = _rows_by("below", *_prefixes(use.name))
+    return dict.fromkeys([*_rows_by("names", use.name), *inside])
+
+
+def _rows_by(field: str, *names: str) -> list[Removed]:
+    return [row for name in names for row in _by_name().get((field, name), ())]
+
+
+def _prefixes(dotted: str) -> list[str]:
+    """The dotted name and its parents: "a", "a.b", "a.b.c"."""
+    return list(itertools.accumulate(dotted.split("."), "{}.{}".format))
 
 
 def _is_of(address: str, row: Removed) -> bool:

@@ -13,7 +13,7 @@ from colab_doctor.notebook.files import read_file
 from colab_doctor.replica import environment, notebook_run
 from colab_helpers import colab_images
 from colab_helpers._cli import run
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 
 _EXAMPLES = """\
 examples:
@@ -71,10 +71,10 @@ def _run_all(options: argparse.Namespace) -> int:
     print(f"What these notebooks import is there, after {time.perf_counter() - start:.0f} s.")
     for package in refused:
         print(f"pip can't install {package} here: cells that need it fail here, and not on Colab.")
-    if replica.lacks:
+    if replica.kernel_problem:
         print(
             "Colab's own package, google.colab, can't be installed here, so cells that import it fail here "
-            f"and not on Colab ({replica.lacks})."
+            f"and not on Colab ({replica.kernel_problem})."
         )
     green = True
     for path in options.notebooks:
@@ -89,14 +89,14 @@ def _list(image: colab_images.Image, path: Path | None) -> str:
     if path is not None:
         return path.read_text("utf-8")
     if image.name != colab_images.LATEST:
-        raise UnreadableError(
+        raise CommandError(
             f"Colab publishes the list of its latest image. For {image.name}, give one with --list: "
             f"{image.source} says where it was."
         )
     try:
         return colab_images.fetch_list("cpu")
     except OSError as error:
-        raise UnreadableError(
+        raise CommandError(
             f"Colab's package list can't be fetched ({error}). Download "
             f"{colab_images.list_address('cpu')}, and give it with --list."
         ) from error

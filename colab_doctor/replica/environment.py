@@ -13,7 +13,7 @@ from pathlib import Path
 
 from colab_helpers import _files, colab_images
 from colab_helpers._distributions import canonicalize_name
-from colab_helpers._files import UnreadableError
+from colab_helpers._files import CommandError
 
 COLABTOOLS = (
     "git+https://github.com/googlecolab/colabtools@3c07d776a9d3b78eb15375362bd6a60549082d3d"
@@ -33,17 +33,17 @@ print(*sorted(wanted - {name(one.metadata["Name"]) for one in metadata.distribut
 """
 
 
-class ReplicaError(UnreadableError):
+class ReplicaError(CommandError):
     """A replica can't be made; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Replica:
-    """An environment that stands for Colab's. `lacks` says why Colab's own kernel is not in it."""
+    """An environment that stands for Colab's. `kernel_problem` says why Colab's own kernel is not in it."""
 
     image: colab_images.Image
     folder: Path
-    lacks: str = ""
+    kernel_problem: str = ""
 
     @property
     def python(self) -> Path:
@@ -149,7 +149,7 @@ def install(folder: Path, wanted: list[str], *options: str) -> None:
 def write_kernel(replica: Replica) -> None:
     """Register the kernel by which notebooks run in `replica`: Colab's own, if it is there."""
     argv = [str(replica.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    if not replica.lacks:
+    if not replica.kernel_problem:
         argv.append(f"--IPKernelApp.kernel_class={KERNEL_CLASS}")
     spec = {"argv": argv, "display_name": f"Colab {replica.image.name}", "language": "python"}
     path = replica.folder / "share" / "jupyter" / "kernels" / KERNEL / "kernel.json"

@@ -23,8 +23,8 @@ BATCHES = 20  # of a comparison with many rounds
 NEGLIGIBLE_DIFFERENCE = 0.02  # a ratio this near to 1 is not called a difference
 SLOW_BLOCKS = 2  # ... unless a single warm call outlasts the budget
 WARM_CALLS = 3  # compiling, and what a second call may add, such as capturing a graph
-MOST_WARM_CALLS = 20  # a function that gets faster for ever is timed as it is then
-MOST_CALLS = 10**7  # in a block; a clock that has not advanced by then is broken
+MAX_WARM_UP_CALLS = 20  # a function that gets faster for ever is timed as it is then
+MAX_CALLS = 10**7  # in a block; a clock that has not advanced by then is broken
 LONG_CALL = 0.1  # seconds; beside such a call no wait counts
 NOISY = 0.1  # a spread from which on the result says so itself
 
@@ -225,14 +225,14 @@ def measure(
     """
     seconds = _positive(budget)
     run = _Run(function, sync or synchronize, clock)
-    with _collecting_nothing(), _named(name, run):
+    with _gc_disabled(), _named(name, run):
         run.fill(seconds)
     return Measurement(tuple(run.times), run.calls, name, run.warning)
 
 
 @contextlib.contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """A collection in the middle of a block would be counted as work."""
+def _gc_disabled() -> Iterator[None]:
+    """Collect garbage now, and keep the collector off in the block: a collection would count as work."""
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -250,7 +250,7 @@ def _named(name: str, run: _Run) -> Iterator[None]:
         yield
     except _ClockError:
         raise ValueError(
-            f"The clock did not advance in {MOST_CALLS:,} calls. Pass one that returns seconds, such as "
+            f"The clock did not advance in {MAX_CALLS:,} calls. Pass one that returns seconds, such as "
             "time.perf_counter."
         ) from None
     except Exception as error:
@@ -295,7 +295,7 @@ def compare(
     runs = {
         name: _Run(function, sync or synchronize, clock) for name, function in functions.items()
     }
-    with _collecting_nothing():
+    with _gc_disabled():
         for name, run in runs.items():
             with _named(name, run):
                 run.prepare(seconds, MIN_ROUNDS)
@@ -384,7 +384,7 @@ class _Run:
         taken = [self.clock() - start]
         del result
         taken += [self._block() for _ in range(WARM_CALLS - 1)]
-        while taken[-1] <= taken[-2] / 2 and len(taken) < MOST_WARM_CALLS:
+        while taken[-1] <= taken[-2] / 2 and len(taken) < MAX_WARM_UP_CALLS:
             taken.append(self._block())
         return taken
 
@@ -403,7 +403,7 @@ class _Run:
         """Put more calls into a block until it takes `target` seconds, or would exceed `most`."""
         taken, wanted = self._block(), min(target, most)
         while taken < wanted:
-            if self.calls >= MOST_CALLS:
+            if self.calls >= MAX_CALLS:
                 if taken <= 0:
                     raise _ClockError
                 return

@@ -158,7 +158,7 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
         _check_order(file.path, name, then, _trained(parts[name], parts))
     for name, part in parts.items():
         if _is_optimizer(part):
-            _tell_of_another_rate(part, state[name], name)
+            _warn_of_replaced_lr(part, state[name], name)
         try:
             _load(part, state[name])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -344,7 +344,7 @@ def _is_optimizer(part: Any) -> bool:
     return hasattr(part, "param_groups")
 
 
-def _tell_of_another_rate(part: Any, state: Mapping[str, Any], name: str) -> None:
+def _warn_of_replaced_lr(part: Any, state: Mapping[str, Any], name: str) -> None:
     """A `CheckpointWarning` where the file's learning rate replaces the one that the program has set."""
     for now, then in zip(part.param_groups, state["param_groups"], strict=True):
         here, there = (group.get("initial_lr", group.get("lr")) for group in (now, then))

@@ -172,7 +172,7 @@ class Store:
                 f"(got step={step!r}, suffix={suffix!r})."
             )
         start = time.perf_counter()
-        self._tell_of_later(step, suffix)
+        self._warn_of_later_step(step, suffix)
         problem = "" if self.local else self._gone()
         path, size = None, 0
         if not problem:
@@ -252,7 +252,7 @@ class Store:
             self._prune(folder, target, suffix)
         return target
 
-    def _tell_of_later(self, step: int, suffix: str) -> None:
+    def _warn_of_later_step(self, step: int, suffix: str) -> None:
         """A `CheckpointWarning`, once, where resuming would not take this step but a later one."""
         if suffix not in self._latest:  # once, since listing a Drive takes time
             with contextlib.suppress(CheckpointError):  # a folder that is gone is told of elsewhere

@@ -23,7 +23,7 @@ from colab_helpers.figures.style import (
     time_ticks,
     with_unit,
 )
-from colab_helpers.published_results import Published
+from colab_helpers.published_results import PublishedResult
 
 HOLLOW = {"fill": False, "hatch": "///", "edgecolor": GRAY}
 _GAP = 12  # pixels around the number beside a bar
@@ -36,13 +36,13 @@ def bars(
     unit: str,
     paper: Collection[str] = (),
     claims: Mapping[str, tuple[float, float]] | None = None,
-    published: Mapping[str, Published] | None = None,
+    published: Mapping[str, PublishedResult] | None = None,
     marks: Mapping[str, float] | None = None,
     log: bool = False,
 ) -> Picture:
     """Plot one labeled horizontal bar per value; a dot with `log`, where length means nothing.
 
-    Names in `paper` are not measured here, and are hatched. `published` maps further names to
+    Values named in `paper` were not measured, and are hatched. `published` maps further names to
     measurements of others, which are hollow: the largest number of each is drawn. `claims` maps a text to
     the range (low, high) it speaks of; `marks` maps a text to a value that goes through all bars, such as
     what a chip holds. `values` maps a name to its number, in `unit` ("s", "B", "B/s", "FLOP/s" or any

@@ -17,7 +17,7 @@ from colab_helpers.figures.style import (
     published_style,
     with_unit,
 )
-from colab_helpers.published_results import Published
+from colab_helpers.published_results import PublishedResult
 
 
 def lines(
@@ -28,7 +28,7 @@ def lines(
     xlabel: str,
     ylabel: str,
     ideal: Mapping[str, Sequence[float]] | None = None,
-    published: Sequence[Published] = (),
+    published: Sequence[PublishedResult] = (),
     doubling: bool = False,
     log: bool = False,
     log_y: bool = False,

@@ -18,7 +18,7 @@ from matplotlib.ticker import EngFormatter, NullLocator
 from PIL import Image
 
 from colab_helpers import _files, _units
-from colab_helpers.published_results import Published
+from colab_helpers.published_results import PublishedResult
 
 #: Okabe and Ito's colors, which color-blind readers can tell apart (jfly.uni-koeln.de/color).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -134,7 +134,7 @@ def with_palette(png: bytes) -> bytes:
 _CHIPS = ("H100", "A100", "L4", "H200", "T4", "V100")
 
 
-def published_style(row: Published) -> dict[str, Any]:
+def published_style(row: PublishedResult) -> dict[str, Any]:
     """The style of a published curve: hollow markers, a thin line, one color per chip.
 
     `row` is the measurement.
@@ -145,7 +145,7 @@ def published_style(row: Published) -> dict[str, Any]:
     return {**own, "mfc": "white", "mew": 1.4, "lw": 1.0, "ms": 6, "ls": "-"}
 
 
-def give_credit(figure: Figure, published: Sequence[Published]) -> str:
+def give_credit(figure: Figure, published: Sequence[PublishedResult]) -> str:
     """Credit the sources of a figure's hollow, published data below it; return the text for its alt text.
 
     `published` are the measurements that are drawn; "" for none.

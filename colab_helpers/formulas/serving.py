@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_helpers import chip_rates, dated_facts, published_results
-from colab_helpers.formulas.training import SPARE
+from colab_helpers.formulas.training import HEADROOM
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
 #: Bytes per weight of the linear layers, by bits; with 4 bits, 64 weights share a 16-bit scale.
@@ -47,26 +47,26 @@ class ServedModel:
     """
 
     layers: int
-    width: int
+    hidden_size: int
     heads: int
     kv_heads: int
     head_dim: int
     mlp_width: int
-    vocabulary: int
+    vocab_size: int
     tied: bool
     mlp_matrices: int = 3
-    most_tokens: int = _ENDLESS
+    max_context: int = _ENDLESS
 
     @property
     def linear_weights(self) -> int:
         """Weights of the linear layers: attention and MLP; biases and norms are left out."""
-        attention = 2 * self.width * self.head_dim * (self.heads + self.kv_heads)
-        return self.layers * (attention + self.mlp_matrices * self.width * self.mlp_width)
+        attention = 2 * self.hidden_size * self.head_dim * (self.heads + self.kv_heads)
+        return self.layers * (attention + self.mlp_matrices * self.hidden_size * self.mlp_width)
 
     @property
     def parameters(self) -> int:
         """All weights, with the embedding, and with the output layer where it isn't tied."""
-        return self.linear_weights + (1 if self.tied else 2) * self.vocabulary * self.width
+        return self.linear_weights + (1 if self.tied else 2) * self.vocab_size * self.hidden_size
 
     def cache_bytes(self, tokens: int = 1) -> int:
         """Return the bytes of `tokens` tokens' keys and values in 16 bits, over all layers.
@@ -86,7 +86,7 @@ class Serving:
         users: Conversations that are answered at the same time.
         weight_bytes: Of all weights, as they are stored.
         cache_bytes: Of all users' keys and values at the full context.
-        most_users: As many as fit beside the weights, each with a full context.
+        max_users: As many as fit beside the weights, each with a full context.
         step_seconds: Of one decode step, which writes one token for each user: least and most.
         first_token_seconds: Of the prefill of one user's context: least and most.
         units_per_hour: Compute units of Colab's machine per hour; None if unknown.
@@ -96,7 +96,7 @@ class Serving:
     users: int
     weight_bytes: float
     cache_bytes: int
-    most_users: int
+    max_users: int
     step_seconds: tuple[float, float]
     first_token_seconds: tuple[float, float]
     units_per_hour: float | None = None
@@ -104,7 +104,7 @@ class Serving:
     @property
     def fits(self) -> bool:
         """Whether all users' caches fit beside the weights."""
-        return self.users <= self.most_users
+        return self.users <= self.max_users
 
     @property
     def tokens_per_second(self) -> tuple[float, float]:
@@ -151,7 +151,7 @@ def serve(
         KeyError: A chip that isn't in the catalog.
 
     >>> on_t4 = serve("qwen3-8b", "T4", context=4096, bits=4)
-    >>> on_t4.fits, on_t4.most_users
+    >>> on_t4.fits, on_t4.max_users
     (True, 12)
     >>> serve("qwen3-8b", "T4", context=4096).fits
     False
@@ -162,18 +162,18 @@ def serve(
             raise ValueError(f"{name} is {size!r}: give a whole number from 1.")
     if bits not in WEIGHT_BYTES:
         raise ValueError(f"bits is {bits!r}: one of {', '.join(map(str, WEIGHT_BYTES))}.")
-    if context > sizes.most_tokens:
+    if context > sizes.max_context:
         raise ValueError(
-            f"A context of {context:,} tokens: this model takes {sizes.most_tokens:,}."
+            f"A context of {context:,} tokens: this model takes {sizes.max_context:,}."
         )
     rates, sheet = chip_rates.rates(chip), catalog()[chip]
     machine = dated_facts.machine_table().by_chip.get(chip)
-    output = sizes.vocabulary * sizes.width  # weights of the output layer, and of the embedding
+    output = sizes.vocab_size * sizes.hidden_size  # weights of output layer or embedding
     linear = WEIGHT_BYTES[bits] * sizes.linear_weights
     weights = linear + (1 if sizes.tied else 2) * 2 * output
     read = linear + 2 * output  # bytes: of the embedding a step reads only its tokens' rows
     cache = sizes.cache_bytes(context)
-    room = (1 - SPARE) * sheet.usable_memory - memory_overheads.total(sheet) - weights
+    room = (1 - HEADROOM) * sheet.usable_memory - memory_overheads.total(sheet) - weights
     step = _seconds(rates, read + users * cache, users * (_flops(sizes, context) + 2 * output))
     if sheet.kind == "GPU":
         step = _with_launches(step, sizes, rates["launch"], eager)
@@ -185,24 +185,24 @@ def serve(
         users=users,
         weight_bytes=weights,
         cache_bytes=users * cache,
-        most_users=max(0, int(room // cache)),
+        max_users=max(0, int(room // cache)),
         step_seconds=step,
         first_token_seconds=_seconds(rates, read, prefill),
         units_per_hour=machine.units_per_hour if machine else None,
     )
 
 
-def most_users_at(
+def max_users_at(
     speed: float, config: ServedModel, chip: str, context: int, bits: int = 16
 ) -> int:
     """Return the most users who fit and of whom each gets `speed` tokens per second in the worst case.
 
     `config`, `chip`, `context` and `bits` are as in `serve`.
 
-    >>> most_users_at(10, model("qwen3-4b"), "L4", context=4096)
+    >>> max_users_at(10, model("qwen3-4b"), "L4", context=4096)
     20
     """
-    low, high = 0, serve(config, chip, context, 1, bits).most_users
+    low, high = 0, serve(config, chip, context, 1, bits).max_users
     while low < high:  # a step only gets longer with more users
         middle = (low + high + 1) // 2
         found = serve(config, chip, context, middle, bits)
@@ -226,19 +226,19 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     kind = str(sizes.get("model_type") or ("gpt2" if "n_embd" in sizes else "llama"))
     _refuse(sizes, kind)
     plain = kind == "gpt2"
-    width = _size(sizes, "hidden_size", "n_embd")
+    hidden_size = _size(sizes, "hidden_size", "n_embd")
     heads = _size(sizes, "num_attention_heads", "n_head")
     return ServedModel(
         layers=_size(sizes, "num_hidden_layers", "n_layer"),
-        width=width,
+        hidden_size=hidden_size,
         heads=heads,
         kv_heads=_size(sizes, "num_key_value_heads", default=heads),
-        head_dim=_size(sizes, "head_dim", default=width // heads),
-        mlp_width=_size(sizes, "intermediate_size", "n_inner", default=4 * width),
-        vocabulary=_size(sizes, "vocab_size"),
+        head_dim=_size(sizes, "head_dim", default=hidden_size // heads),
+        mlp_width=_size(sizes, "intermediate_size", "n_inner", default=4 * hidden_size),
+        vocab_size=_size(sizes, "vocab_size"),
         tied=bool(sizes.get("tie_word_embeddings", plain or "gemma" in kind)),
         mlp_matrices=2 if plain else 3,
-        most_tokens=_size(sizes, "max_position_embeddings", "n_positions", default=_ENDLESS),
+        max_context=_size(sizes, "max_position_embeddings", "n_positions", default=_ENDLESS),
     )
 
 
@@ -299,29 +299,29 @@ def _with_launches(
 
 
 @dataclass(frozen=True)
-class Check:
+class ServingCheck:
     """A published speed that no formula was made with, beside the prediction: both in tokens per second.
 
     `what` says which point of the row it is.
     """
 
-    row: published_results.Published
+    row: published_results.PublishedResult
     what: str
     measured: float
     predicted: tuple[float, float]
 
     @property
-    def off(self) -> float:
+    def error_ratio(self) -> float:
         """Measured over the nearer end of the range; 1 inside it."""
         low, high = self.predicted
         return self.measured / min(max(self.measured, low), high)
 
 
 @functools.cache
-def checks() -> tuple[Check, ...]:
+def checks() -> tuple[ServingCheck, ...]:
     """Return predictions beside published speeds, the worst first.
 
-    >>> sum(0.9 < one.off < 1.1 for one in checks()) / len(checks()) > 0.7
+    >>> sum(0.9 < one.error_ratio < 1.1 for one in checks()) / len(checks()) > 0.7
     True
     """
     found = []
@@ -334,8 +334,8 @@ def checks() -> tuple[Check, ...]:
             }
             predicted = serve(model(line["model"]), row.chip_key, **sizes).tokens_per_second
             what = f"{row.what}, {x:,} {row.x_name}" if row.x else row.what
-            found.append(Check(row, what, measured, predicted))
-    return tuple(sorted(found, key=lambda one: -abs(math.log(one.off))))
+            found.append(ServingCheck(row, what, measured, predicted))
+    return tuple(sorted(found, key=lambda one: -abs(math.log(one.error_ratio))))
 
 
 def names() -> tuple[str, ...]:

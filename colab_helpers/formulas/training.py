@@ -1,27 +1,25 @@
 """The memory and time of training a transformer, by formula.
 
-A GPT as in `colab_lessons.models`: pre-norm blocks, attention without a table of scores, GELU, input and
+A GPT as in `colab_lessons.models`: pre-norm blocks, attention that stores no score matrix, GELU, input and
 output embedding tied; logits are not kept in a variable beside the loss. No framework is needed.
 For a network of your own, `plan.trace_step` counts the step itself; a test holds these formulas to it.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from colab_helpers import chip_rates, dated_facts
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
-#: Bytes of (weights, gradients, what blocks hand on; what products give) by number format.
+#: Number format -> bytes of (a weight, gradient or residual value; a value that a matmul returns).
 FORMATS = {"fp32": (4, 4), "mixed": (4, 2), "half": (2, 2)}
 #: Numbers that an optimizer keeps for each weight.
 OPTIMIZERS = {"adamw": 2, "momentum": 1, "sgd": 0}
-#: The formulas came so near to the peak of every traced step, which is a CPU's; a test holds them to it.
-MOST_OFF = 0.035
+#: Largest relative error of the predicted peak, over all steps traced on a CPU; a test checks it.
+MAX_PEAK_ERROR = 0.035
 #: Part of a chip's memory to leave free: kernels take some for themselves, and blocks are rounded.
-SPARE = 0.1
+HEADROOM = 0.1
 _LARGEST = 10**7
 
 
@@ -94,7 +92,7 @@ class Transformer:
         }
 
     @property
-    def computed(self) -> int:
+    def hardware_flops(self) -> int:
         """Floating-point operations that kernels carry out at least.
 
         Those for causal attention skip the masked half of it. What checkpointing computes again, each
@@ -105,12 +103,12 @@ class Transformer:
         return once + again if self.checkpointing else once
 
     @property
-    def moments(self) -> dict[str, dict[str, int]]:
-        """Bytes alive at each of the step's narrow places, by part; the largest sum decides."""
+    def memory_by_phase(self) -> dict[str, dict[str, int]]:
+        """Live bytes by part, for each phase of the step that may be its peak."""
         size, product = FORMATS[self.number_format]
         across, table = self.tokens * self.n_embd, self.vocab_size * self.n_embd
         weights, gradients, state, kept = self.parts.values()
-        # Entering a block from behind: the gradient, what GELU's input gets, one weight's gradient.
+        # Backward enters a block: gradients of its output, of GELU's input and of one weight.
         entering = across * (size + 4 * product) + 4 * self.n_embd**2 * size
         again = self._block - size * across if self.checkpointing else 0
         earlier = gradients - size * (self.block_size * self.n_embd + 12 * self.n_embd**2)
@@ -133,15 +131,15 @@ class Transformer:
         }
 
     @property
-    def worst(self) -> str:
-        """Say at which moment most is alive."""
-        moments = self.moments
-        return max(moments, key=lambda name: sum(moments[name].values()))
+    def peak_phase(self) -> str:
+        """The phase with the most live bytes, a key of `memory_by_phase`."""
+        memory_by_phase = self.memory_by_phase
+        return max(memory_by_phase, key=lambda name: sum(memory_by_phase[name].values()))
 
     @property
     def peak(self) -> int:
         """Bytes at the worst moment of a step."""
-        return max(sum(parts.values()) for parts in self.moments.values())
+        return max(sum(parts.values()) for parts in self.memory_by_phase.values())
 
     @property
     def _size(self) -> int:
@@ -181,17 +179,17 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Fit:
-    """What one machine would say: bytes that the step `takes` there, and that the chip `has`.
+    """Whether a step fits on one machine: it needs `step_bytes`, and the chip has `capacity_bytes`.
 
-    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `batch_size` the largest
-    that leaves a tenth; `seconds` what a step takes at least, by the sheet's peak.
+    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `largest_batch` the largest
+    that leaves a tenth; `seconds` is the least a step takes, at the chip's rate in `chip_rates`.
     """
 
     choice: str
     chip: Chip
-    takes: int
-    has: int
-    batch_size: int
+    step_bytes: int
+    capacity_bytes: int
+    largest_batch: int
     seconds: float
     units_per_hour: float | None
     free: bool
@@ -200,9 +198,9 @@ class Fit:
     @property
     def verdict(self) -> str:
         """The verdict in a few words."""
-        if self.takes > self.has:
+        if self.step_bytes > self.capacity_bytes:
             return "does not fit"
-        return "fits" if self.takes <= (1 - SPARE) * self.has else "tight"
+        return "fits" if self.step_bytes <= (1 - HEADROOM) * self.capacity_bytes else "tight"
 
 
 def fits(model: Transformer) -> list[Fit]:
@@ -220,18 +218,18 @@ def _fit(model: Transformer, machine: dated_facts.Machine, chip: Chip) -> Fit:
     return Fit(
         choice=machine.choice,
         chip=chip,
-        takes=takes(model, chip),
-        has=chip.usable_memory,
-        batch_size=largest_batch(model, chip),
-        seconds=model.computed / _speed(model, chip),
+        step_bytes=step_bytes(model, chip),
+        capacity_bytes=chip.usable_memory,
+        largest_batch=largest_batch(model, chip),
+        seconds=model.hardware_flops / _speed(model, chip),
         units_per_hour=machine.units_per_hour,
         free=machine.tier == "free",
         note=_note(model, chip),
     )
 
 
-def takes(model: Transformer, chip: Chip) -> int:
-    """Return the bytes that a step of `model` takes on `chip`, with what no tensor has."""
+def step_bytes(model: Transformer, chip: Chip) -> int:
+    """Return the bytes that a step of `model` needs on `chip`: its peak, plus `memory_overheads`."""
     return model.peak + memory_overheads.total(chip)
 
 
@@ -264,42 +262,21 @@ def ways_to_fit(model: Transformer, chip: Chip) -> list[Transformer]:
     """
     if _leaves_room(model, chip):
         return []
-    changes: dict[str, tuple] = {
-        "checkpointing": (True,),
-        "optimizer": ("momentum", "sgd"),
-        "batch_size": (None,),  # as many as fit
-    }
-    changed = {
-        name: [new for new in values if _is_less(name, getattr(model, name), new)]
-        for name, values in changes.items()
-    }
-    for count in range(1, len(changes) + 1):
-        found = [
-            way
-            for names in itertools.combinations(changed, count)
-            for values in itertools.product(*(changed[name] for name in names))
-            if (way := _changed(model, chip, dict(zip(names, values, strict=True)))) is not None
-        ]
-        if found:
-            return found
-    return []
-
-
-def _changed(model: Transformer, chip: Chip, change: dict[str, Any]) -> Transformer | None:
-    """The model with a change, if it fits then; None where it does not."""
-    way = replace(model, **{name: value for name, value in change.items() if name != "batch_size"})
-    if "batch_size" in change:
-        batch_size = min(model.batch_size - 1, largest_batch(way, chip))
-        return replace(way, batch_size=batch_size) if batch_size else None
-    return way if _leaves_room(way, chip) else None
-
-
-def _is_less(name: str, old: Any, new: Any) -> bool:
-    return OPTIMIZERS[new] < OPTIMIZERS[old] if name == "optimizer" else old != new
+    smaller = [name for name, kept in OPTIMIZERS.items() if kept < OPTIMIZERS[model.optimizer]]
+    found: dict[int, list[Transformer]] = {}  # by the number of changes
+    for checkpointing in sorted({model.checkpointing, True}):
+        for optimizer in (model.optimizer, *smaller):
+            way = replace(model, checkpointing=checkpointing, optimizer=optimizer)
+            count = (way.checkpointing != model.checkpointing) + (way.optimizer != model.optimizer)
+            if _leaves_room(way, chip):
+                found.setdefault(count, []).append(way)
+            elif rows := min(model.batch_size - 1, largest_batch(way, chip)):
+                found.setdefault(count + 1, []).append(replace(way, batch_size=rows))
+    return found[min(found)] if found else []
 
 
 def _leaves_room(model: Transformer, chip: Chip) -> bool:
-    return takes(model, chip) <= (1 - SPARE) * chip.usable_memory
+    return step_bytes(model, chip) <= (1 - HEADROOM) * chip.usable_memory
 
 
 def _format_on(model: Transformer, chip: Chip) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MIB = 2**20
-SMALLEST = 512  # blocks are multiples of it
-SMALL = MIB  # a block up to this size comes from the pool of small ones
+MIN_BLOCK_SIZE = 512  # blocks are multiples of it
+SMALL_SIZE = MIB  # a block up to this size comes from the pool of small ones
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
-OWN_SEGMENT = 10 * MIB  # from this size on a block gets a segment of its own ...
-SEGMENT_STEP = 2 * MIB  # ... in multiples of this
+MIN_LARGE_ALLOC = 10 * MIB  # from this size on a block gets a segment of its own ...
+ROUND_LARGE = 2 * MIB  # ... in multiples of this
 
 
 class OutOfMemory(Exception):
@@ -87,8 +87,8 @@ class Allocator:
 
     def allocate(self, requested: int) -> Block:
         """Return a block for `requested` bytes. Raises `OutOfMemory` with CUDA's message."""
-        size = max(SMALLEST, _up(requested, SMALLEST))
-        small = size <= SMALL
+        size = max(MIN_BLOCK_SIZE, _up(requested, MIN_BLOCK_SIZE))
+        small = size <= SMALL_SIZE
         block = self._best_fit(small, size) or self._new_segment(small, size, requested)
         self._split(block, size)
         block.free, block.requested = False, requested
@@ -153,8 +153,8 @@ class Allocator:
 
     def _new_segment(self, small: bool, size: int, requested: int) -> Block:
         segment = SMALL_SEGMENT if small else LARGE_SEGMENT
-        if size >= OWN_SEGMENT:
-            segment = _up(size, SEGMENT_STEP)
+        if size >= MIN_LARGE_ALLOC:
+            segment = _up(size, ROUND_LARGE)
         if not self._has_room(segment):
             self.retries += 1
             self.empty_cache()
@@ -174,7 +174,7 @@ class Allocator:
 
     def _split(self, block: Block, size: int) -> None:
         rest = block.size - size
-        if not (rest >= SMALLEST if block.small else rest > SMALL):
+        if not (rest >= MIN_BLOCK_SIZE if block.small else rest > SMALL_SIZE):
             return
         other = Block(rest, block.small, next(self._order), free=True, before=block)
         other.after, block.after, block.size = block.after, other, size

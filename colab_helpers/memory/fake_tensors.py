@@ -7,7 +7,6 @@ layer itself tells these sizes, for a few rows.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,18 +26,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 from colab_helpers.memory.memory_tracker import TraceError
-from colab_helpers.memory.stand_ins import EQUAL, READ, StandIn, StandIns
+from colab_helpers.memory.fake_scalars import EQUAL, READ, FakeScalar, FakeScalars
+from colab_helpers.runtime import capture_stderr
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 #: Rows of two small runs: the workspace grows in proportion to the rows, rounded up to pages.
 _FEW, _MORE = 16, 48
-#: Operations whose rule for tensors without data is stricter than the operation. cuDNN's recurrent layer
+#: Operations whose fake-tensor kernel rejects inputs that the real one accepts. cuDNN's recurrent layer
 #: wants a buffer of weights that fake ones don't have.
 _STRICTER = ("_cudnn_rnn", "_grouped_mm", "_scaled_grouped_mm", "_scaled_mm")
 
 
-class FakeTensors(TorchDispatchMode):
+class FakeTensorCorrectionMode(TorchDispatchMode):
     """Returns a value when the step reads one, and counts what kernels take for themselves.
 
     What a step makes on "meta" is made on the CPU, where its model is taken to be. `made` are all tensors
@@ -47,7 +47,7 @@ class FakeTensors(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stand_ins = StandIns()
+        self.fake_scalars = FakeScalars()
         self.made: list[weakref.ref] = []
         self.uncounted: set[str] = set()
         self.meter: Any = None  # the one that counts, while it does
@@ -59,9 +59,9 @@ class FakeTensors(TorchDispatchMode):
         if getattr(kwargs.get("device"), "type", "") == "meta":  # as its model: taken for the CPU's
             kwargs["device"] = torch.device("cpu")
         if function is READ:
-            return self.stand_ins.read(args[0])
+            return self.fake_scalars.read(args[0])
         if function is EQUAL:
-            return self.stand_ins.equal(*args[:2])
+            return self.fake_scalars.equal(*args[:2])
         try:
             result = function(*args, **kwargs)
         except (UnsupportedFakeTensorException, UnsupportedOperatorException) as error:
@@ -84,7 +84,7 @@ class FakeTensors(TorchDispatchMode):
         self.made += (weakref.ref(tensor) for tensor in found)
 
     def _see(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
-        self.stand_ins.follow(function, args, kwargs, result)
+        self.fake_scalars.follow(function, args, kwargs, result)
         self.note(result)
         given = (t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor))
         name = function._schema.name.partition("::")[2]
@@ -94,7 +94,7 @@ class FakeTensors(TorchDispatchMode):
             self.uncounted.add("products of sparse tensors")
 
     def _pass(self, result: Any, bytes: int) -> None:
-        """Count bytes that a kernel takes beside its results, and gives back."""
+        """Count scratch memory, which a kernel frees before it returns `result`."""
         if self.meter is not None and bytes > 0:
             self.meter.note_all(result)
             first = next(t for t in tree_iter(result) if isinstance(t, torch.Tensor))
@@ -144,14 +144,14 @@ def loader_workers_refused() -> Iterator[None]:
         Loader.__init__, Loader._next_data = before  # type: ignore
 
 
-class FakeExternalTensors(TorchDispatchMode):
+class ExternalTensorMode(TorchDispatchMode):
     """Puts fake tensors in the place of real ones that a step uses: a data set, a mask, a frozen model.
 
     So nothing writes to them, and they do not count: they are there already. A real tensor that is
     trained would get a fake gradient, and is refused.
     """
 
-    def __init__(self, mode: FakeTensorMode, fakes: FakeTensors):
+    def __init__(self, mode: FakeTensorMode, fakes: FakeTensorCorrectionMode):
         super().__init__()
         self.mode, self.fakes = mode, fakes
         self.meter: Any = None  # the one that counts, while it does
@@ -177,7 +177,7 @@ class FakeExternalTensors(TorchDispatchMode):
         self.fakes.note(fake)
         if thing.numel() == 1 and thing.layout == torch.strided:
             with unset_fake_temporarily():
-                self.fakes.stand_ins.note(fake, StandIn(thing.item(), assumed=False))
+                self.fakes.fake_scalars.note(fake, FakeScalar(thing.item(), assumed=False))
         if self.meter is not None:
             self.meter.note_all(fake, counted=False)
         return fake
@@ -195,8 +195,8 @@ def _scratch_bytes(args: tuple) -> int:
     reverse, mode, hidden, layers, biases, train, both, sizes, batch_first = args[13:22]
     settings = (reverse, sizes, mode, hidden, layers, biases, both, batch_first, train)
     # What is missing it makes itself, and what lies in another order it copies.
-    slopes = tuple(None if one is None else one.is_contiguous() for one in args[10:13])
-    return _for_rows(_taken_by_backward, shapes, (settings, args[0].is_contiguous(), slopes))
+    grads = tuple(None if one is None else one.is_contiguous() for one in args[10:13])
+    return _for_rows(_taken_by_backward, shapes, (settings, args[0].is_contiguous(), grads))
 
 
 def _for_rows(measured: Callable[..., int], shapes: list[tuple], settings: tuple) -> int:
@@ -236,14 +236,14 @@ def _taken_by_backward(shapes: tuple, settings: tuple) -> int:
     with unset_fake_temporarily(), torch.enable_grad():
         given = [_zeros(shapes[0], in_order), *(torch.zeros(shape) for shape in shapes[1:])]
         *outputs, workspace = _RECURRENT(*given, *layer)
-        slopes = [
+        grads = [
             None if order is None else _zeros(one.shape, order)
             for one, order in zip(outputs, slopes_in_order, strict=True)
         ]
         cpu = [ProfilerActivity.CPU]
-        with _silent_stderr(), profile(activities=cpu, profile_memory=True) as seen:
+        with capture_stderr(), profile(activities=cpu, profile_memory=True) as seen:
             results = _RECURRENT_BACKWARD(
-                *given, *outputs, *slopes, reverse, mode, hidden, layers, biases, train, both, sizes,
+                *given, *outputs, *grads, reverse, mode, hidden, layers, biases, train, both, sizes,
                 batch_first, workspace,
             )  # fmt: skip
         events = seen.profiler.kineto_results.events()
@@ -257,16 +257,3 @@ def _zeros(shape: tuple, in_order: bool) -> torch.Tensor:
     if in_order:
         return torch.zeros(shape)
     return torch.zeros(shape[1], shape[0], *shape[2:]).transpose(0, 1)
-
-
-@contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """Without the lines that the profiler's C++ writes when it starts and stops."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nothing, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)

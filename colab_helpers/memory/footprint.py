@@ -124,9 +124,8 @@ def footprint(
         raise ValueError(f"batch_size must be a positive integer (got {batch_size!r}).")
     _check(model, optimizer)
     state = ReachableState(forward, model, optimizer)
-    made: list[Any] = []
     try:
-        found = _trace(model, forward, batch_size, optimizer, watch or nullcontext, foreach, made)
+        found, made = _trace(model, forward, batch_size, optimizer, watch or nullcontext, foreach)
     except TraceError:
         raise
     except Exception as error:
@@ -148,9 +147,8 @@ def _trace(
     optimizer: torch.optim.Optimizer | None,
     watch: Callable[[StorageMeter], AbstractContextManager],
     foreach: bool | None,
-    made: list[Any],
-) -> Footprint:
-    """Run the step on fake tensors, to which `made` gets weak references."""
+) -> tuple[Footprint, list[Any]]:
+    """Run the step on fake tensors; return what it takes, and weak references to the tensors."""
     # Not public, so imported where it is used: the other tools work without it.
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -159,8 +157,8 @@ def _trace(
     )
 
     from colab_helpers.memory.fake_tensors import (
-        FakeExternalTensors,
-        FakeTensors,
+        ExternalTensorMode,
+        FakeTensorCorrectionMode,
         formatted_like_numbers,
         loader_workers_refused,
     )
@@ -170,21 +168,21 @@ def _trace(
     with (
         _random_state_kept(),
         _modules_kept(model),
-        _quiet("torch._subclasses.fake_tensor"),
+        quiet("torch._subclasses.fake_tensor"),
         formatted_like_numbers(),
         loader_workers_refused(),
         FakeTensorMode(allow_non_fake_inputs=True) as mode,
-        FakeTensors() as corrections,
+        FakeTensorCorrectionMode() as corrections,
     ):
-        corrections.made = made
         fakes = _fakes(model, mode)
         corrections.note(list(fakes.values()))
         fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
-        outsiders = FakeExternalTensors(mode, corrections)
+        outsiders = ExternalTensorMode(mode, corrections)
         stage = _Stage(model, forward, fake, device, fakes, outsiders, watch)
         named = {f"model.{name}": fakes[tensor] for name, tensor in _tensors_of(model)}
         try:
-            return functional_call(stage, named, (batch_size,), strict=False)
+            found = functional_call(stage, named, (batch_size,), strict=False)
+            return found, corrections.made
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise TraceError(
                 f"This step has a data-dependent shape ({error}), and a trace has only shapes. "
@@ -290,11 +288,11 @@ class _Stage(nn.Module):
 
     def _count_with(self, meter: StorageMeter) -> None:
         self.outsiders.meter = self.outsiders.fakes.meter = meter
-        self.outsiders.fakes.stand_ins.reads = 0
+        self.outsiders.fakes.fake_scalars.reads = 0
 
     def _caveats(self) -> tuple[int, tuple[str, ...]]:
         fakes = self.outsiders.fakes
-        return fakes.stand_ins.reads, tuple(sorted(fakes.uncounted))
+        return fakes.fake_scalars.reads, tuple(sorted(fakes.uncounted))
 
     def _loss(self, batch_size: int) -> torch.Tensor:
         loss = self.run(batch_size)
@@ -401,8 +399,8 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
 
 
 @contextmanager
-def _quiet(logger: str) -> Iterator[None]:
-    """PyTorch logs twenty lines of its own before an error of the step: the error says enough."""
+def quiet(logger: str) -> Iterator[None]:
+    """Silence one of PyTorch's loggers: before an error of the step it logs twenty lines."""
     log = logging.getLogger(logger)
     level = log.level
     log.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What the code of a step can write to: kept before it runs, put back afterwards.
+"""A snapshot of everything that a step's code can write to, and how to restore it.
 
 From the step itself follow the globals that its functions name, variables of enclosing functions, attributes,
 lists, dicts, sets and queues. What cannot be put back, such as a running generator, can be named.
@@ -19,7 +19,7 @@ import torch
 
 #: Containers with more entries are kept, but not searched: a data set, a vocabulary.
 _LONGEST = 2_000
-_MOST = 200_000  # things that are looked at
+_MAX_OBJECTS = 200_000  # things that are looked at
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), range, slice)
 _NOTHING = object()
 
@@ -53,14 +53,14 @@ class ReachableState:
         self._caches: list[Any] = []  # of functools: they cannot be read, but emptied
         self._seen: dict[int, Any] = {}  # the things too, so that no id is used twice
         todo = deque(roots)
-        while todo and len(self._seen) < _MOST:
+        while todo and len(self._seen) < _MAX_OBJECTS:
             thing = todo.popleft()
             if not isinstance(thing, _ATOMS) and id(thing) not in self._seen:
                 self._seen[id(thing)] = thing
                 todo.extend(self._keep(thing))
 
     def restore(self, is_left: Callable[[Any], bool]) -> None:
-        """Put back each place whose new contents lead to something that `is_left` says yes to."""
+        """Restore each container whose new contents reach an object for which `is_left` is true."""
         for place, before in self._kept:
             new = [v for key, v in place.contents().items() if before.get(key, _NOTHING) is not v]
             if any(self._leads(value, is_left) for value in new):
@@ -84,9 +84,9 @@ class ReachableState:
         return further
 
     def _leads(self, thing: Any, is_left: Callable[[Any], bool]) -> bool:
-        """Whether a new thing leads to what is left. What was kept answers for itself."""
+        """Whether `thing` reaches an object for which `is_left` is true, not through kept ones."""
         todo, looked = [thing], dict[int, Any]()
-        while todo and len(looked) < _MOST:
+        while todo and len(looked) < _MAX_OBJECTS:
             one = todo.pop()
             if isinstance(one, _ATOMS) or id(one) in looked:
                 continue

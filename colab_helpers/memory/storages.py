@@ -94,7 +94,7 @@ class StorageMeter(MemoryTracker):
             self._note(tensor, counted)
 
     def _note(self, tensor: torch.Tensor, counted: bool) -> None:
-        """See a tensor: a storage is added once, and again only for what it grew since."""
+        """Add a tensor's storage when first seen; later, record only a change of its size."""
         if tensor.device.type != self.device.type:
             return
         storage = tensor.untyped_storage()
@@ -134,7 +134,7 @@ class StorageMeter(MemoryTracker):
 
 
 class _Storages(TorchDispatchMode):
-    """Shows every tensor that an operation makes to a meter, and enforces the budget."""
+    """Reports the tensors of each operation to a `StorageMeter`, and enforces the budget."""
 
     def __init__(self, device: torch.device, budget: int | None, known: Any):
         super().__init__()

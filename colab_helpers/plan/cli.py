@@ -57,7 +57,7 @@ def plan_file(
 
 @contextlib.contextmanager
 def _as_if_run(path: Path) -> Iterator[None]:
-    """Let a file find the modules beside it, and no words of ours, whenever it imports."""
+    """Set `sys.path` and `sys.argv` as if `path` were run as a script; undo it afterwards."""
     folder, words = str(path.resolve().parent), sys.argv
     sys.path.insert(0, folder)
     sys.argv = [str(path)]

@@ -71,7 +71,7 @@ class Trial:
 class Run:
     """A published run beside the roofline time of the traced step, in seconds per step.
 
-    `row` is the id of a row of `published`, `point` its place in the series.
+    `row` is an id in `published_results`, `point` its place in the series.
     """
 
     row: str
@@ -87,7 +87,7 @@ class Run:
         return self.what.endswith(("fp16", "bf16"))
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
         """Whether it was a training, and not inference."""
         return "training" in self.what
 
@@ -172,7 +172,7 @@ def measured_over_roofline(chip: str, half: bool = False) -> tuple[float, float]
     True
     """
     family = chip.partition("-")[0]
-    alike = [run for run in runs() if run.half == half and run.trains]
+    alike = [run for run in runs() if run.half == half and run.is_training]
     own = [run.factor for run in alike if run.chip.partition("-")[0] == family]
     found = own or [run.factor for run in alike]
     return min(found), max(found)

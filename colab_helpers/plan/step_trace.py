@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from torch.utils._pytree import tree_flatten
 
 from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
-from colab_helpers.memory.footprint import Footprint, footprint
+from colab_helpers.memory.footprint import Footprint, footprint, quiet
 from colab_helpers.memory.memory_tracker import tensors_in
 from colab_helpers.memory.storages import Change, StorageMeter, written_arguments
 
@@ -219,14 +218,9 @@ def _bytes_of(tensor: torch.Tensor) -> int:
 def _formulas() -> Mapping[Any, Callable[..., Any]]:
     """PyTorch's own formulas for FLOP, by operation."""
     # Without Triton it warns that it cannot count Triton's kernels, which no trace sees.
-    log = logging.getLogger("torch.utils.flop_counter")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
+    with quiet("torch.utils.flop_counter"):
         # Not public under this name, so imported where it is used.
         from torch.utils.flop_counter import flop_registry
-    finally:
-        log.setLevel(before)
     return flop_registry
 
 

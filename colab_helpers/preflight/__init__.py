@@ -23,7 +23,7 @@ __all__ = [
     "Requirements",
     "State",
     "StatusCard",
-    "inspect",
+    "collect_state",
     "run_checks",
     "status_card",
 ]
@@ -33,18 +33,18 @@ class OldHelperError(RuntimeError):
     """This helper is older than the lesson that uses it: run the lesson's set-up cell again."""
 
 
-def inspect(wants: Requirements | None = None) -> State:
+def collect_state(required: Requirements | None = None) -> State:
     """Collect the state of this machine for the checks. Starts no framework.
 
-    `wants` is what a lesson asks for; nothing when left out.
+    `required` is what a lesson asks for; nothing when left out.
     """
     seen = runtime.probe()
     return State(
         runtime=runtime.describe(seen),
         inventory=hardware.list_devices(seen),
-        wants=wants or Requirements(),
+        required=required or Requirements(),
         evidence=seen,
-        traces=signs.collect(seen.packages),
+        symptoms=signs.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 
@@ -55,7 +55,7 @@ def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding,
     `checks` are all of `CHECKS` when left out.
     """
     order = {"stop": 0, "warn": 1, "note": 2}
-    found, failed = [], list(state.traces.problems)
+    found, failed = [], list(state.symptoms.problems)
     for check in checks:
         try:
             finding = check(state)
@@ -92,10 +92,10 @@ def status_card(
             f"The helper here is {__version__}, and this lesson needs {version}. Run %pip uninstall -y "
             "colab-helpers, restart the session, then run this cell again."
         )
-    wants = Requirements(
+    required = Requirements(
         accelerator, chip, tuple(packages.split()), tuple(optional.split()), origin
     )
-    state = inspect(wants)
+    state = collect_state(required)
     found = run_checks(state)
     if lesson:
         found = tuple(finding for finding in found if problems_by_id()[finding.id].on_lesson_card)

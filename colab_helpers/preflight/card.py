@@ -34,7 +34,7 @@ class StatusCard:
             ("Memory", _room(place)),
             ("Frameworks", frameworks),
         ]
-        wants = " ".join(filter(None, (self.state.wants.accelerator, self.state.wants.chip)))
+        wants = " ".join(filter(None, (self.state.required.accelerator, self.state.required.chip)))
         return [*rows, ("The lesson asks for", wants)] if wants else rows
 
     def to_dict(self) -> dict:

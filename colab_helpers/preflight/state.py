@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from colab_helpers import hardware, problem_catalog
 from colab_helpers import runtime as _runtime
-from colab_helpers._problem_signs import Traces
+from colab_helpers._problem_signs import Symptoms
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class State:
 
     runtime: _runtime.Runtime
     inventory: hardware.Inventory
-    wants: Requirements = field(default_factory=Requirements)
+    required: Requirements = field(default_factory=Requirements)
     evidence: _runtime.Probe = field(default_factory=_runtime.Probe)
-    traces: Traces = field(default_factory=Traces)
+    symptoms: Symptoms = field(default_factory=Symptoms)
     loaded: Mapping[str, str] = field(default_factory=dict)
 
     @property

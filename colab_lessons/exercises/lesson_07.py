@@ -114,7 +114,7 @@ def learns(answer: Callable, stuck: Callable) -> str:
     with precision.record_operations() as seen:
         _, result = trained(answer, 1)
     done(result, "learns")
-    if not any("float16" in operation.gives for operation in seen):
+    if not any("float16" in operation.output_dtypes for operation in seen):
         raise NotYet("That does not compute in fp16: keep the autocast.")
     after = loss_after(answer, 60)
     if not after < 2.25:

@@ -92,10 +92,10 @@ def mine(answer: float, config: Any) -> str:
 
     found = number(answer)
     right = serving.serve(config, "L4", context=8192, bits=4)
-    sixteen = serving.serve(config, "L4", context=8192, bits=16).most_users
-    if found == right.most_users:
+    sixteen = serving.serve(config, "L4", context=8192, bits=16).max_users
+    if found == right.max_users:
         slow, fast = right.tokens_per_second
         return f"{found:.0f} conversations; one alone gets {slow:,.0f} to {fast:,.0f} tokens/s."
     if found == sixteen:
         raise NotYet("That many fit with weights in 16 bits. Use bits=4.")
-    raise NotYet("Take most_users of plan.serve(mine, 'L4', context=8192, bits=4).")
+    raise NotYet("Take max_users of plan.serve(mine, 'L4', context=8192, bits=4).")

@@ -16,7 +16,7 @@ from colab_helpers.figures.style import (
     give_credit,
     look,
 )
-from colab_helpers.published_results import Published
+from colab_helpers.published_results import PublishedResult
 
 _WHITE = {
     "facecolor": "white",
@@ -32,7 +32,7 @@ def ratios(
     xlabel: str,
     one: str,
     hollow: Collection[str] = (),
-    published: Sequence[Published] = (),
+    published: Sequence[PublishedResult] = (),
 ) -> Picture:
     """Plot for each name a row of dots, one a series, on a log axis about the line at 1.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from colab_helpers import colab_images
-from colab_helpers._distributions import canonicalize_name, distribution
+from colab_helpers._distributions import canonicalize_name, distribution_name
 from course.config import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.
@@ -136,7 +136,7 @@ def _users(course: Course) -> dict[str, tuple[str, ...]]:
     users: dict[str, list[str]] = {}
     for lesson in course.lessons:
         for name in (*lesson.packages, *lesson.optional):
-            users.setdefault(canonicalize_name(distribution(name)), []).append(lesson.slug[:2])
+            users.setdefault(canonicalize_name(distribution_name(name)), []).append(lesson.slug[:2])
     everyone = tuple(lesson.slug[:2] for lesson in course.lessons)
     return {name: tuple(found) for name, found in users.items()} | dict.fromkeys(
         _EVERYWHERE, everyone

@@ -38,7 +38,7 @@ def page() -> str:
         "Large matrix products in TFLOP/s, copies in GB/s, and from them the balance in fp32 and in the best",
         "format. Lessons and planner reckon with these. *Italic*: nobody's measurement, but the",
         "data sheet times the shares that other chips reach.",
-        f"They rest on some of {len(published_results.everything())} [published measurements](published.md).",
+        f"They rest on some of {len(published_results.all_rows())} [published measurements](published.md).",
         "",
         _sortable(_reached()),
         "",

@@ -64,7 +64,7 @@ def published_page() -> str:
         "",
         "Looked up at its source before it came here; figures draw it hollow.",
     ]
-    rows = sorted(published_results.everything().values(), key=lambda row: row.topic)
+    rows = sorted(published_results.all_rows().values(), key=lambda row: row.topic)
     for topic, several in itertools.groupby(rows, key=lambda row: row.topic):
         body = table(
             ("chip", "what", "measured", "conditions", "by"),
@@ -115,7 +115,7 @@ def machines_page(course: Course) -> str:
     return "\n".join(lines)
 
 
-def _measured(row: published_results.Published) -> str:
+def _measured(row: published_results.PublishedResult) -> str:
     if len(row.y) == 1:
         return _quantity(row.y[0], row.unit)
     least, most = (_quantity(number, row.unit) for number in (min(row.y), row.value))

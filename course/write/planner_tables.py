@@ -91,7 +91,7 @@ def serving_table() -> str:
             check.what,
             "{:,.0f} to {:,.0f}".format(*check.predicted),
             f"{check.measured:,.0f}",
-            f"{check.off:.2f}",
+            f"{check.error_ratio:.2f}",
             f"[{check.row.credit}]({check.row.url})",
         )
         for check in plan.serving_checks()

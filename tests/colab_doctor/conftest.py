@@ -30,7 +30,7 @@ def session(tmp_path, monkeypatch):
             f"{name}/__init__.py,,\n{name}-{version}.dist-info/METADATA,,\n"
         )
         if old:
-            before = time.time() - signs.running() - 3600
+            before = time.time() - signs.process_uptime() - 3600
             os.utime(about / "METADATA", (before, before))
         importlib.invalidate_caches()
 

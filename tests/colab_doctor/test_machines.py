@@ -61,11 +61,11 @@ def test_numbers_of_every_release():
     misspelt = OUT_OF_MEMORY.replace("capacity", "capacty").format(
         asked="1.00 KiB", free="0 bytes", allocated="1.00 GiB", unused="512.00 bytes"
     )
-    said = memory.numbers(old)
+    said = memory.parse_cuda_oom(old)
     assert said.unused == pytest.approx(0.1 * GIB) and said.total == 3 * GIB
-    said = memory.numbers(misspelt)
+    said = memory.parse_cuda_oom(misspelt)
     assert (said.asked, said.free, said.unused) == (1024, 0, 512)
-    assert memory.numbers("CUDA out of memory. Tried to allocate 2.00 GiB") is None
+    assert memory.parse_cuda_oom("CUDA out of memory. Tried to allocate 2.00 GiB") is None
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_without_anything_that_reads_requirements(session, monkeypatch):
     assert not told("import asker")
 
 
-@pytest.mark.skipif(not signs.running(), reason="when this process started is unknown here")
+@pytest.mark.skipif(not signs.process_uptime(), reason="when this process started is unknown here")
 def test_a_package_that_was_replaced_under_the_session(session, tmp_path):
     session("provider", "__version__ = '1.0'")
     importlib.import_module("provider")
@@ -90,11 +90,11 @@ def test_a_look_that_fails_leaves_the_others(monkeypatch, session):
     def broken(raised):
         raise ValueError("a fault of ours")
 
-    monkeypatch.setattr("colab_doctor.diagnosis.memory.of_numbers", broken)
+    monkeypatch.setattr("colab_doctor.diagnosis.memory.diagnose", broken)
     session("provider", "")
     session("asker", "from provider import gone", needs=["provider<2"])
     assert "asker 2.1.3 asks for provider<2" in str(told("import asker"))
-    monkeypatch.setattr("colab_doctor.diagnosis.package_conflicts.of_packages", broken)
+    monkeypatch.setattr("colab_doctor.diagnosis.package_conflicts.diagnose", broken)
     assert diagnose(Failure("x", "colab", (ValueError("x"),))) == ()
 
 

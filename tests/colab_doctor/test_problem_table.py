@@ -56,13 +56,13 @@ def test_the_table_stays_small_and_its_reviews_are_spread():
 
 
 def test_checks_and_notebook_rules_have_a_row_each():
-    assert set(PROBLEMS) >= CHECKED | set(colab_doctor.IN_NOTEBOOKS)
+    assert set(PROBLEMS) >= CHECKED | set(colab_doctor.NOTEBOOK_PROBLEMS)
     rows = tomllib.loads((ROOT / "colab_helpers/preflight/problems.toml").read_text("utf-8"))
     assert {row["id"] for row in rows["problem"]} == CHECKED
 
 
 def test_every_problem_can_be_found():
-    found = CHECKED | set(colab_doctor.IN_NOTEBOOKS)
+    found = CHECKED | set(colab_doctor.NOTEBOOK_PROBLEMS)
     found |= {row.id for row in PROBLEMS.values() if row.errors}
     assert {row.id for row in PROBLEMS.values()} == found
 

@@ -64,7 +64,7 @@ def small_twin(tmp_path_factory):
     ours = next(path for path in sys.path if path.endswith("site-packages"))
     # Not as a .pth file's import line: editable installs of ours must stay out.
     (libraries / "ours.pth").write_text(f"{ours}\n")
-    made = environment.Replica(IMAGES["latest"], folder, lacks="it is not needed here")
+    made = environment.Replica(IMAGES["latest"], folder, kernel_problem="it is not needed here")
     environment.write_kernel(made)
     return made
 

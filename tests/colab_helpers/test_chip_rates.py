@@ -70,7 +70,7 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     assert work.low == pytest.approx(1.0)
     assert work.high == pytest.approx(1 + 0.5 + 0.02)
     assert len(work.basis) == 3 and "not checked on a card" in str(work)
-    assert t4.seconds() == chip_rates.Seconds(0.0, 0.0, t4.name)
+    assert t4.seconds() == chip_rates.TimeRange(0.0, 0.0, t4.name)
     with pytest.raises(KeyError, match="Available: bf16"):
         t4.seconds(flops=1, dtype="fp8")
     with pytest.raises(KeyError, match="Available: T4"):
@@ -88,6 +88,6 @@ def test_a_chip_counts_as_checked_only_with_a_record_of_the_course():
 def test_planner_and_chips_page_ask_the_same_module():
     model = training.Transformer(12, 768, 12, 1024, 50257, number_format="half")
     [t4] = [fit for fit in training.fits(model) if fit.chip.key == "T4"]
-    assert t4.seconds == pytest.approx(model.computed / T4["fp16"])
+    assert t4.seconds == pytest.approx(model.hardware_flops / T4["fp16"])
     row = next(line for line in chips.page().splitlines() if line.startswith("| T4 |"))
     assert "4.17" in row and "41.9" in row and "240" in row and "17.4" in row and "175" in row

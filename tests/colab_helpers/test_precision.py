@@ -21,7 +21,7 @@ def cpu(*features):
 @pytest.mark.parametrize("entry", STORED, ids=lambda entry: entry.name)
 def test_format_is_pytorchs(entry):
     info = torch.finfo(entry.dtype)
-    assert (entry.bits, entry.largest) == (info.bits, info.max)
+    assert (entry.bits, entry.max) == (info.bits, info.max)
     assert entry.eps == info.eps
 
 
@@ -29,9 +29,9 @@ def test_format_is_pytorchs(entry):
 @pytest.mark.parametrize("value", [1.0, -1.5, 0.1, 3.0, -0.02, 200.0])
 def test_bits_give_the_number_back(entry, value):
     sign, exponent, mantissa = precision.bits(value, entry)
-    assert (len(sign), len(exponent), len(mantissa)) == (1, entry.exponent, entry.mantissa)
-    bias = 2 ** (entry.exponent - 1) - 1
-    number = (1 + int(mantissa, 2) / 2**entry.mantissa) * 2.0 ** (int(exponent, 2) - bias)
+    assert (len(sign), len(exponent), len(mantissa)) == (1, entry.exponent_bits, entry.mantissa_bits)
+    bias = 2 ** (entry.exponent_bits - 1) - 1
+    number = (1 + int(mantissa, 2) / 2**entry.mantissa_bits) * 2.0 ** (int(exponent, 2) - bias)
     assert (-number if sign == "1" else number) == pytest.approx(value, rel=entry.eps)
 
 
@@ -93,7 +93,7 @@ def test_cpus_by_their_flags(features, bf16, fp16):
 )
 def test_advice(device, name, scaler):
     advice = precision.advise(device)
-    assert (advice.format, advice.scaler) == (name, scaler) and advice.because
+    assert (advice.format, advice.needs_scaler) == (name, scaler) and advice.reason
 
 
 def test_autocast_is_recorded_op_by_op():
@@ -101,5 +101,5 @@ def test_autocast_is_recorded_op_by_op():
     with precision.record_operations() as seen, torch.autocast("cpu", dtype=torch.bfloat16):
         layer(torch.ones(2, 8))
     by_name = {operation.name: operation for operation in seen}
-    assert by_name["addmm"].gives == ("bfloat16",)
+    assert by_name["addmm"].output_dtypes == ("bfloat16",)
     assert "_to_copy" in by_name

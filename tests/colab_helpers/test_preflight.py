@@ -8,7 +8,7 @@ import pytest
 import colab_doctor
 from colab_helpers import hardware, preflight, problem_catalog, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._problem_signs import Traces
+from colab_helpers._problem_signs import Symptoms
 
 GIB = 2**30
 MIB = 2**20
@@ -29,7 +29,7 @@ class Machine:
     """What a machine shows, and what problems have left behind on it."""
 
     evidence: runtime.Probe
-    traces: Traces
+    traces: Symptoms
 
 
 SOUND = Machine(
@@ -38,13 +38,13 @@ SOUND = Machine(
         ram_total=13 * GIB, ram_available=11 * GIB, disk_total=100 * GIB, disk_free=60 * GIB,
         packages=COLAB, nvidia_smi=True, paths=("/dev/nvidia0",),
     ),
-    Traces(torch_cuda="13.0", cublas=(12, 13)),
+    Symptoms(torch_cuda="13.0", cublas=(12, 13)),
 )  # fmt: skip
 
 
 def changed(machine, **changes):
     """A machine with other evidence or traces."""
-    traces = {f.name for f in dataclasses.fields(Traces)} & changes.keys()
+    traces = {f.name for f in dataclasses.fields(Symptoms)} & changes.keys()
     return Machine(
         dataclasses.replace(
             machine.evidence, **{k: v for k, v in changes.items() if k not in traces}
@@ -61,9 +61,9 @@ def state(seen=SOUND, devices=(T4, CPU), problems=(), loaded=None, **wants):
     return preflight.State(
         runtime=runtime.describe(seen.evidence),
         inventory=hardware.Inventory(tuple(devices), tuple(problems)),
-        wants=preflight.Requirements(**{"accelerator": "GPU", "chip": "T4", **wants}),
+        required=preflight.Requirements(**{"accelerator": "GPU", "chip": "T4", **wants}),
         evidence=seen.evidence,
-        traces=seen.traces,
+        symptoms=seen.traces,
         loaded=loaded or {},
     )
 
@@ -284,7 +284,7 @@ def test_a_card_for_a_newer_lesson_is_refused():
 
 def test_the_whole_inspection_starts_no_framework():
     code = (
-        "import sys; from colab_helpers import preflight; preflight.run_checks(preflight.inspect()); "
+        "import sys; from colab_helpers import preflight; preflight.run_checks(preflight.collect_state()); "
         "print(*{'torch', 'tensorflow', 'jax', 'keras', 'numpy', 'psutil'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -328,7 +328,7 @@ def test_a_suffix_alone_asks_for_no_restart(loaded, installed, restart):
 
 
 def test_without_a_lesson_a_machine_without_an_accelerator_is_told():
-    seen = dataclasses.replace(state(NO_GPU, (CPU,)), wants=preflight.Requirements())
+    seen = dataclasses.replace(state(NO_GPU, (CPU,)), required=preflight.Requirements())
     [finding] = preflight.run_checks(seen)
     assert finding.id == "no-accelerator" and "GPU or TPU" in finding.observation
 

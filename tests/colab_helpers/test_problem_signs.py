@@ -83,7 +83,7 @@ def test_drive(monkeypatch, tmp_path):
     assert signs.drive(tmp_path / "drive") == "not mounted"
     answer = threading.Event()
     monkeypatch.setattr(signs, "_drive", lambda _: answer.wait(600))  # longer than a test may take
-    monkeypatch.setattr(signs, "ANSWER_WITHIN", 0.1)
+    monkeypatch.setattr(signs, "DRIVE_TIMEOUT", 0.1)
     assert signs.drive(tmp_path / "drive") == "does not answer"
     answer.set()
 

@@ -9,7 +9,7 @@ from colab_helpers import hardware, published_results
 from colab_helpers.figures import style
 from colab_lessons import figures
 
-ROWS = published_results.everything().values()
+ROWS = published_results.all_rows().values()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)

@@ -86,7 +86,7 @@ def test_more_work_takes_longer_and_less_room_holds_fewer(chip):
         slower = serving.serve("qwen3-4b", chip, **{"context": 2048, "users": 4, **more})
         assert slower.step_seconds[0] >= low and slower.step_seconds[1] > high
     fewer = serving.serve("qwen3-4b", chip, context=2048, users=4, bits=4)
-    assert fewer.step_seconds < usual.step_seconds and fewer.most_users > usual.most_users
+    assert fewer.step_seconds < usual.step_seconds and fewer.max_users > usual.max_users
     eager = serving.serve("qwen3-4b", chip, context=2048, users=4, eager=True)
     assert (eager.step_seconds > usual.step_seconds) == (
         chip != "v5e"
@@ -94,12 +94,12 @@ def test_more_work_takes_longer_and_less_room_holds_fewer(chip):
 
 
 def test_as_many_as_fit_do_fit_and_one_more_does_not():
-    most = serving.serve("qwen3-8b", "L4", context=4096, bits=4).most_users
+    most = serving.serve("qwen3-8b", "L4", context=4096, bits=4).max_users
     full, over = (serving.serve("qwen3-8b", "L4", 4096, users, 4) for users in (most, most + 1))
     assert full.fits and not over.fits
     taken = full.weight_bytes + full.cache_bytes
     assert 0.8 < taken / hardware.catalog()["L4"].usable_memory <= 0.9
-    few = serving.most_users_at(12, serving.model("qwen3-8b"), "L4", 4096, 4)
+    few = serving.max_users_at(12, serving.model("qwen3-8b"), "L4", 4096, 4)
     each = [1 / serving.serve("qwen3-8b", "L4", 4096, n, 4).step_seconds[1] for n in (few, few + 1)]
     assert each[0] >= 12 > each[1] and few < most
 
@@ -115,5 +115,5 @@ def test_prices_follow_the_speed():
 def test_published_speeds_were_not_used_and_most_are_in_range():
     used = {row.partition(":")[0] for rate in chip_rates._data()["rate"] for row in rate["rows"]}
     assert not used & {one.row.id for one in serving.checks()}
-    off = [abs(one.off - 1) for one in serving.checks()]
+    off = [abs(one.error_ratio - 1) for one in serving.checks()]
     assert len(off) >= 8 and sum(value < 0.1 for value in off) >= 0.7 * len(off)

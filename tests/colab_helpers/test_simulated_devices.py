@@ -63,7 +63,7 @@ def test_jax_imported_and_not_started_still_keeps_off_the_chip():
     program = """
 import jax, json
 from colab_helpers import simulated_devices
-simulated_devices.simulate_jax(2, chip=False)
+simulated_devices.simulate_jax(2, use_accelerator=False)
 print(json.dumps([jax.config.jax_platforms, jax.device_count()]))
 """
     assert apart(program, JAX_PLATFORMS="") == ["cpu", 2]
@@ -79,8 +79,8 @@ def test_who_gets_the_chip(monkeypatch, before, chip, after):
     monkeypatch.setattr(simulated_devices, "_jax_has_started", lambda: False)
     if before:
         monkeypatch.setenv("JAX_PLATFORMS", before)
-    simulated_devices.simulate_jax(8, chip=chip)
-    simulated_devices.simulate_jax(8, chip=chip)  # twice is as good as once
+    simulated_devices.simulate_jax(8, use_accelerator=chip)
+    simulated_devices.simulate_jax(8, use_accelerator=chip)  # twice is as good as once
     import os
 
     assert os.environ.get("JAX_PLATFORMS") == after

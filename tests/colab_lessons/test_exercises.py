@@ -670,7 +670,7 @@ CASES = {
     ),
     "16.mine": (
         {"config": "qwen3-8b"}, ..., 12,
-        [(3, "with weights in 16 bits"), (5, "most_users"), ("a", "A number")],
+        [(3, "with weights in 16 bits"), (5, "max_users"), ("a", "A number")],
     ),
 }  # fmt: skip
 

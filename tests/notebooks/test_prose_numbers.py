@@ -60,7 +60,7 @@ def numbers(text):
 def known_everywhere():
     """Every number of the dated facts, the published rows, the rates and the data sheets."""
     found = set()
-    for row in (*dated_facts.all_facts(), *published_results.everything().values()):
+    for row in (*dated_facts.all_facts(), *published_results.all_rows().values()):
         found |= numbers(" ".join(map(str, dataclasses.astuple(row))))
     for key, chip in hardware.catalog().items():
         found |= {float(v) for v in (chip.memory, chip.bandwidth, *chip.peak.values()) if v}

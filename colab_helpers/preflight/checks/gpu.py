@@ -16,7 +16,7 @@ def no_accelerator(state: State) -> Finding | None:
     """The machine has no accelerator, and the lesson needs one or there is no lesson."""
     if state.runtime.accelerator != "none" or _is_hidden(state):
         return None
-    wanted = state.wants.accelerator or "GPU or TPU"
+    wanted = state.required.accelerator or "GPU or TPU"
     seen = f"No {wanted} here. Every cell still runs: on the CPU, more slowly."
     return state.report("no-accelerator", seen, _menu(state))
 
@@ -32,17 +32,17 @@ def gpu_hidden(state: State) -> Finding | None:
 def other_chip(state: State) -> Finding | None:
     """The lesson asked for one chip and got another: Colab's own notice is easily missed."""
     device = state.inventory.accelerator
-    if device is None or device.chip is None or device.kind != state.wants.accelerator:
+    if device is None or device.chip is None or device.kind != state.required.accelerator:
         return None
-    if state.wants.chip in ("", device.chip.key):
+    if state.required.chip in ("", device.chip.key):
         return None
-    seen = f"The lesson asks for {state.wants.chip}, you have {device.chip.key}. It measures yours."
+    seen = f"The lesson asks for {state.required.chip}, you have {device.chip.key}. It measures yours."
     return state.report("other-chip", seen)
 
 
 def other_kind(state: State) -> Finding | None:
     """The lesson computes on a GPU with PyTorch, which does not use this machine's TPU."""
-    if state.runtime.accelerator != "TPU" or state.wants.accelerator != "GPU":
+    if state.runtime.accelerator != "TPU" or state.required.accelerator != "GPU":
         return None
     seen = "This machine has a TPU, and the lesson asks for a GPU. It computes on the CPU here."
     return state.report("other-kind", seen, _menu(state))
@@ -64,7 +64,7 @@ def silent_driver(state: State) -> Finding | None:
 def cpu_build(state: State) -> Finding | None:
     """A GPU is there, and the PyTorch that is installed was built for CPUs."""
     version = state.runtime.frameworks.get("torch")
-    if state.runtime.accelerator != "GPU" or not version or state.traces.torch_cuda != "":
+    if state.runtime.accelerator != "GPU" or not version or state.symptoms.torch_cuda != "":
         return None
     seen = f"This machine has a GPU, but PyTorch {version} is a build for CPUs."
     return state.report("cpu-build", seen)
@@ -73,10 +73,10 @@ def cpu_build(state: State) -> Finding | None:
 def cuda_too_new(state: State) -> Finding | None:
     """PyTorch's CUDA has a higher major version than the driver's."""
     device = state.inventory.accelerator
-    built_for = state.traces.torch_cuda
+    built_for = state.symptoms.torch_cuda
     if device is None or not device.cuda or not built_for:
         return None
-    if colab_images.numbers(built_for)[:1] <= colab_images.numbers(device.cuda)[:1]:
+    if colab_images.version_tuple(built_for)[:1] <= colab_images.version_tuple(device.cuda)[:1]:
         return None
     seen = (
         f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
@@ -87,7 +87,7 @@ def cuda_too_new(state: State) -> Finding | None:
 def gpu_too_old(state: State) -> Finding | None:
     """PyTorch's CUDA builds have no code for this GPU: the first operation on it would fail."""
     device = state.inventory.accelerator
-    version, built_for = state.runtime.frameworks.get("torch", ""), state.traces.torch_cuda
+    version, built_for = state.runtime.frameworks.get("torch", ""), state.symptoms.torch_cuda
     if device is None or not device.capability or not built_for:
         return None
     since = next(
@@ -113,12 +113,12 @@ def replaced_build(state: State) -> Finding | None:
 def tensorflow_cuda(state: State) -> Finding | None:
     """TensorFlow is a GPU build, and the libraries of its CUDA version are missing."""
     version = state.packages.get("tensorflow", "")
-    if state.runtime.accelerator != "GPU" or not version or 12 in state.traces.cublas:
+    if state.runtime.accelerator != "GPU" or not version or 12 in state.symptoms.cublas:
         return None
     # From 2.18 on all are made for CUDA 12; what comes after the tested one is not known.
-    if not (2, 18) <= colab_images.numbers(version)[:2] <= (2, 22):
+    if not (2, 18) <= colab_images.version_tuple(version)[:2] <= (2, 22):
         return None
-    majors = ", ".join(map(str, state.traces.cublas)) or "none"
+    majors = ", ".join(map(str, state.symptoms.cublas)) or "none"
     seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {majors}."
     return state.report("tensorflow-cuda", f"{seen} It will compute on the CPU.")
 
@@ -168,11 +168,11 @@ def _is_hidden(state: State) -> bool:
 
 def _menu(state: State) -> str:
     """Where to click for the accelerator that the lesson wants."""
-    choice = "v5e-1 TPU" if state.wants.accelerator == "TPU" else "T4 GPU"
+    choice = "v5e-1 TPU" if state.required.accelerator == "TPU" else "T4 GPU"
     clicks = f"Runtime > Change runtime type > {choice} > Save, then run from the top."
     if state.runtime.platform.startswith("colab"):
         return clicks
     if state.runtime.platform == "kaggle":
-        kind = state.wants.accelerator or "GPU"
+        kind = state.required.accelerator or "GPU"
         return f"Settings > Accelerator > {kind}, then run from the top."
     return f"For one, open the notebook in Colab, then {clicks}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers._distributions import distribution
+from colab_helpers._distributions import distribution_name
 from colab_helpers.preflight.state import State, problems_by_id
 from colab_helpers.problem_catalog import Finding, fix_on, repository
 
@@ -19,7 +19,7 @@ def old_python(state: State) -> Finding | None:
 
 def package_missing(state: State) -> Finding | None:
     """A package that the lesson imports is not installed."""
-    missing = [name for name in state.wants.packages if not _is_installed(name, state)]
+    missing = [name for name in state.required.packages if not _is_installed(name, state)]
     if not missing:
         return None
     seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
@@ -32,7 +32,7 @@ def package_missing(state: State) -> Finding | None:
 
 def part_missing(state: State) -> Finding | None:
     """Some cells need a package that is not installed; they show recorded results."""
-    missing = [name for name in state.wants.optional if not _is_installed(name, state)]
+    missing = [name for name in state.required.optional if not _is_installed(name, state)]
     if not missing:
         return None
     seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
@@ -52,7 +52,7 @@ def part_missing(state: State) -> Finding | None:
 
 def other_helper(state: State) -> Finding | None:
     """The helper that is installed comes from another repository than the lesson."""
-    wanted, ours = state.wants.helper_from, "/".join(repository().split("/")[-2:])
+    wanted, ours = state.required.helper_from, "/".join(repository().split("/")[-2:])
     if not wanted or not ours or wanted.lower() == ours.lower():
         return None
     return state.report("other-helper", f"The helper here is {ours}'s; this lesson is {wanted}'s.")
@@ -91,12 +91,12 @@ def torchao_peft(state: State) -> Finding | None:
 
 def _naming(id: str, state: State, imports: list[str]) -> str:
     """The fix, with the distributions of these imports in it."""
-    names = " ".join(distribution(name) for name in imports)
+    names = " ".join(distribution_name(name) for name in imports)
     return fix_on(state.runtime.platform, problems_by_id()[id]).replace("NAME", names)
 
 
 def _is_installed(name: str, state: State) -> bool:
-    if name in state.runtime.frameworks or distribution(name) in state.packages:
+    if name in state.runtime.frameworks or distribution_name(name) in state.packages:
         return True
     if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
         return False

@@ -32,6 +32,6 @@ def little_disk(state: State) -> Finding | None:
 
 def drive_dropped(state: State) -> Finding | None:
     """Google Drive was mounted and is not responding."""
-    if not state.traces.drive.startswith("does not answer"):
+    if not state.symptoms.drive.startswith("does not answer"):
         return None
-    return state.report("drive-dropped", f"{runtime.DRIVE} {state.traces.drive}.")
+    return state.report("drive-dropped", f"{runtime.DRIVE} {state.symptoms.drive}.")

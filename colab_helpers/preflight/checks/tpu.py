@@ -19,7 +19,7 @@ def tpu_without_tensorflow(state: State) -> Finding | None:
 
 def tpu_in_use(state: State) -> Finding | None:
     """Another process has opened the TPU, which only one can own."""
-    if not state.traces.tpu_holders:
+    if not state.symptoms.tpu_holders:
         return None
-    pids = ", ".join(map(str, state.traces.tpu_holders))
+    pids = ", ".join(map(str, state.symptoms.tpu_holders))
     return state.report("tpu-in-use", f"The TPU is held by another process (pid {pids}).")

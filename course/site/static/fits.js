@@ -78,9 +78,9 @@ function shown(answer, asked) {
   const rooms = answer.rooms.map((room) => [
     element("strong", {}, room.verdict),
     room.choice,
-    gib(room.takes),
-    gib(room.has),
-    String(room.batch_size),
+    gib(room.step_bytes),
+    gib(room.capacity_bytes),
+    String(room.largest_batch),
     time(room.seconds),
     price(room),
     [room.note, ways(room, asked)].filter(Boolean).join("; "),

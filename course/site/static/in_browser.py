@@ -23,7 +23,7 @@ def error(text: str, platform: str = "") -> str:
         "title": colab_doctor.known_problems()[found.also.id].title,
     }
     card = {"id": found.id, "title": found.title, "meaning": found.meaning, "fix": found.fix}
-    return json.dumps({"card": card if found else None, "also": also, "asking": explain.ASKING})
+    return json.dumps({"card": card if found else None, "also": also, "asking": explain.NOT_FOUND})
 
 
 def notebook(text: str) -> str:
@@ -49,17 +49,17 @@ def fits(form: str) -> str:
     return json.dumps(
         {
             "parameters": model.parameters,
-            "alive": model.moments[model.worst],
+            "alive": model.memory_by_phase[model.peak_phase],
             "peak": model.peak,
-            "worst": model.worst,
-            "most_off": training.MOST_OFF,
+            "worst": model.peak_phase,
+            "most_off": training.MAX_PEAK_ERROR,
             "rooms": [_fit(model, fit) for fit in found],
         }
     )
 
 
 def _fit(model: training.Transformer, fit: training.Fit) -> dict:
-    names = "choice takes has batch_size seconds units_per_hour free note verdict".split()
+    names = "choice step_bytes capacity_bytes largest_batch seconds units_per_hour free note verdict".split()
     ways = [
         {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
         for way in training.ways_to_fit(model, fit.chip)
@@ -84,8 +84,8 @@ def serve(form: str) -> str:
 
 def _served(choice: str, model: serving.ServedModel, chip: str, given: dict) -> dict:
     found = serving.serve(model, chip, **given)
-    quick = serving.most_users_at(10, model, chip, given["context"], given["bits"])
-    names = "fits users most_users weight_bytes tokens_per_second first_token_seconds".split()
+    quick = serving.max_users_at(10, model, chip, given["context"], given["bits"])
+    names = "fits users max_users weight_bytes tokens_per_second first_token_seconds".split()
     price = found.dollars_per_million if found.fits else None
     own = {"choice": choice, "price": price, "quick": quick}
     return own | {name: getattr(found, name) for name in names}

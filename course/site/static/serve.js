@@ -23,7 +23,7 @@ function row(room) {
   return [
     element("strong", {}, room.fits ? "fits" : "does not fit"),
     room.choice,
-    String(room.most_users),
+    String(room.max_users),
     String(room.quick),
     gb(room.weight_bytes),
     room.fits ? range(room.tokens_per_second, users) : "–",

@@ -58,7 +58,7 @@ def test_a_step_is_no_faster_than_both_ceilings():
 def test_a_chip_has_the_factors_of_its_own_published_runs_in_that_precision(half):
     factors = {run.chip: [] for run in estimate_accuracy.runs()}
     for run in estimate_accuracy.runs():
-        if run.half == half and run.trains:
+        if run.half == half and run.is_training:
             factors[run.chip].append(run.factor)
     every = [factor for row in factors.values() for factor in row]
     t4 = factors["T4"] or every
@@ -133,7 +133,7 @@ def test_the_slow_end_of_a_range_decides():
 
 
 def test_published_runs_and_their_ceilings_are_on_record():
-    assert {run.row for run in estimate_accuracy.runs()} <= set(published_results.everything())
+    assert {run.row for run in estimate_accuracy.runs()} <= set(published_results.all_rows())
     assert all(0.5 < run.factor < 3 for run in estimate_accuracy.runs())
 
 

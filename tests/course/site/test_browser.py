@@ -305,8 +305,8 @@ def test_the_planner_answers_as_python_does(python, address, page):
             "#fits-said tr", has=page.get_by_role("cell", name=fit.choice, exact=True)
         )
         assert row.locator("td").first.inner_text() == fit.verdict
-        assert row.locator("td").nth(4).inner_text() == str(fit.batch_size)
-    assert sizes.worst in said and f"{100 * training.MOST_OFF:.1f} %" in said
+        assert row.locator("td").nth(4).inner_text() == str(fit.largest_batch)
+    assert sizes.peak_phase in said and f"{100 * training.MAX_PEAK_ERROR:.1f} %" in said
 
 
 def test_the_server_answers_as_python_does(python, address, page):
@@ -318,7 +318,7 @@ def test_the_server_answers_as_python_does(python, address, page):
     row = page.locator("#serve-said tr", has=page.get_by_role("cell", name="T4 GPU", exact=True))
     found = serving.serve("qwen3-8b", "T4", context=4096, users=12, bits=4)
     assert row.locator("td").first.inner_text() == "fits" and found.fits
-    assert row.locator("td").nth(2).inner_text() == str(found.most_users)
+    assert row.locator("td").nth(2).inner_text() == str(found.max_users)
     page.fill("#serve-config", '{"num_local_experts": 8}')
     page.locator("#serve button").click()
     page.wait_for_function("document.getElementById('serve-said').innerText.includes('experts')")

@@ -165,7 +165,7 @@ def test_facts_and_measurements_are_all_there_with_their_sources(links, site):
     assert {f"fact-{fact.id}" for fact in dated_facts.all_facts()} - told.places == {
         "fact-machines"
     }
-    assert {row.url for row in published_results.everything().values()} <= links[
+    assert {row.url for row in published_results.all_rows().values()} <= links[
         site / "published.html"
     ].to
 

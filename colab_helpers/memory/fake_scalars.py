@@ -43,19 +43,19 @@ _KNOWN = {*_FILLING, *_FULL}
 
 
 @dataclass(frozen=True)
-class StandIn:
-    """A number for a whole storage. `assumed`: it says nothing of what real data would give."""
+class FakeScalar:
+    """The value of every element of a fake tensor; `assumed` where real data could give another."""
 
     value: Any
     assumed: bool
 
 
-class StandIns:
+class FakeScalars:
     """The stand-ins of living storages, and how often an assumed one was read."""
 
     def __init__(self) -> None:
         self.reads = 0
-        self._known: dict[int, tuple[StandIn, weakref.ref]] = {}
+        self._known: dict[int, tuple[FakeScalar, weakref.ref]] = {}
 
     def read(self, tensor: torch.Tensor) -> Any:
         """Return what `tensor.item()` gives, and count it where it is assumed."""
@@ -71,18 +71,18 @@ class StandIns:
         self.reads += first.assumed or second.assumed
         return bool(first.value == second.value)
 
-    def of(self, tensor: torch.Tensor) -> StandIn:
-        """Return the number that `tensor` stands for."""
+    def of(self, tensor: torch.Tensor) -> FakeScalar:
+        """Return the value of `tensor`; an assumed default where none is known."""
         if not _plain(tensor):
-            return StandIn(_default(tensor.dtype), True)
+            return FakeScalar(_default(tensor.dtype), True)
         constant = getattr(tensor, "constant", None)
         if constant is not None and constant.numel() == 1:
             with unset_fake_temporarily():
-                return StandIn(constant.item(), False)
+                return FakeScalar(constant.item(), False)
         known = self._known.get(tensor.untyped_storage()._cdata)
-        return known[0] if known else StandIn(_default(tensor.dtype), True)
+        return known[0] if known else FakeScalar(_default(tensor.dtype), True)
 
-    def note(self, tensor: torch.Tensor, value: StandIn) -> None:
+    def note(self, tensor: torch.Tensor, value: FakeScalar) -> None:
         """Let `tensor` and all its views stand for `value`."""
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -90,7 +90,7 @@ class StandIns:
         self._known[key] = (value, reference)
 
     def follow(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """See `function(*args, **kwargs)` return `result`, and work out what that stands for."""
+        """Work out and keep the value of `result`, which `function(*args, **kwargs)` returned."""
         name = function._schema.name.partition("::")[2]
         changed = written_arguments(function, args, kwargs) if function._schema.is_mutable else ()
         written = [t for t in tree_iter(changed) if isinstance(t, FakeTensor) and _plain(t)]
@@ -135,13 +135,13 @@ class StandIns:
 
     def _result(
         self, name: str, function: Any, args: Any, kwargs: Any, given: list, result: torch.Tensor
-    ) -> StandIn | None:
+    ) -> FakeScalar | None:
         if name in _FILLING:
-            return StandIn(_FILLING[name], False)
+            return FakeScalar(_FILLING[name], False)
         if name in _FULL:
             place = _FULL[name]
             value = args[place] if len(args) > place else kwargs.get("fill_value")
-            return self.of(value) if isinstance(value, torch.Tensor) else StandIn(value, False)
+            return self.of(value) if isinstance(value, torch.Tensor) else FakeScalar(value, False)
         if name in _REPEATING:
             found = {self.of(t) for t in given[name == "copy" :]}
             return found.pop() if len(found) == 1 else None
@@ -155,7 +155,7 @@ class StandIns:
                 first = next(t for t in tree_iter(done) if isinstance(t, torch.Tensor))
                 known_sum = name == "sum" and not assumed
                 times = given[0].numel() // result.numel() if known_sum else 1
-                return StandIn(first.item() * times, assumed)
+                return FakeScalar(first.item() * times, assumed)
         except Exception:  # these arguments mean nothing for a single number
             return None
 
