@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("-p", "--parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--require", choices=("GPU", "TPU"), help="fail where this is missing")
         if name == "notebooks":
-            sub.add_argument("--noisy", action="store_true", help="keep runs of a busy machine, too")
+            sub.add_argument(
+                "--noisy", action="store_true", help="keep runs of a busy machine, too"
+            )
         if name == "run":
             sub.add_argument(
                 "--folder", type=Path, help="for what is made; build/course if left out"

@@ -108,7 +108,9 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "notebooks"
     chosen = course.select(options.lessons)
-    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=not options.noisy)
+    ran = lessons.run_each(
+        course, chosen, folder, options.parameter, keep, quiet_only=not options.noisy
+    )
     for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
     pages.write_picture(course.root / "docs" / "images" / "job.png")
@@ -248,7 +250,9 @@ def replica(course: Course, options: argparse.Namespace) -> int:
     start = time.perf_counter()
     made = replica_lessons.create(image, folder / "venv", interpreter, options.colabtools)
     kernel = (
-        f"IPython's; Colab's kernel is not available: {made.kernel_problem}" if made.kernel_problem else "Colab's own"
+        f"IPython's; Colab's kernel is not available: {made.kernel_problem}"
+        if made.kernel_problem
+        else "Colab's own"
     )
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
     green = True

@@ -495,8 +495,8 @@ more = ("Qwen2.5-7B, bf16, one user, transformers", "Qwen2.5-0.5B, bf16, one use
 for one in [*checked[: len(checked) - near], *(one for one in checked if one.what.startswith(more))]:
     low, high = one.predicted
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
-full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.most_users, bits=4).tokens_per_second[0] / t4.most_users
-print(f"at {checked[0].off:.0%} of our lower end, the T4's {t4.most_users} users would get {checked[0].off * full:.0f} tokens/s each")
+full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0] / t4.max_users
+print(f"at {checked[0].error_ratio:.0%} of our lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
 # All the misses are slower than estimated, and the case that matters most here is among them: with many users, a real server reached half to two thirds

@@ -16,9 +16,9 @@ from colab_doctor.diagnosis.installed_packages import (
     forget,
     installed,
     is_of_packages,
-    unmet_requirements,
     package_of_module,
     satisfies,
+    unmet_requirements,
     update,
 )
 from colab_helpers import _problem_signs as traces

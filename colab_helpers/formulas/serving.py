@@ -192,9 +192,7 @@ def serve(
     )
 
 
-def max_users_at(
-    speed: float, config: ServedModel, chip: str, context: int, bits: int = 16
-) -> int:
+def max_users_at(speed: float, config: ServedModel, chip: str, context: int, bits: int = 16) -> int:
     """Return the most users who fit and of whom each gets `speed` tokens per second in the worst case.
 
     `config`, `chip`, `context` and `bits` are as in `serve`.

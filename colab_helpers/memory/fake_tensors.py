@@ -25,8 +25,8 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
-from colab_helpers.memory.memory_tracker import TraceError
 from colab_helpers.memory.fake_scalars import EQUAL, READ, FakeScalar, FakeScalars
+from colab_helpers.memory.memory_tracker import TraceError
 from colab_helpers.runtime import capture_stderr
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default

@@ -29,7 +29,11 @@ def test_format_is_pytorchs(entry):
 @pytest.mark.parametrize("value", [1.0, -1.5, 0.1, 3.0, -0.02, 200.0])
 def test_bits_give_the_number_back(entry, value):
     sign, exponent, mantissa = precision.bits(value, entry)
-    assert (len(sign), len(exponent), len(mantissa)) == (1, entry.exponent_bits, entry.mantissa_bits)
+    assert (len(sign), len(exponent), len(mantissa)) == (
+        1,
+        entry.exponent_bits,
+        entry.mantissa_bits,
+    )
     bias = 2 ** (entry.exponent_bits - 1) - 1
     number = (1 + int(mantissa, 2) / 2**entry.mantissa_bits) * 2.0 ** (int(exponent, 2) - bias)
     assert (-number if sign == "1" else number) == pytest.approx(value, rel=entry.eps)

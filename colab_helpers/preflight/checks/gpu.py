@@ -36,7 +36,9 @@ def other_chip(state: State) -> Finding | None:
         return None
     if state.required.chip in ("", device.chip.key):
         return None
-    seen = f"The lesson asks for {state.required.chip}, you have {device.chip.key}. It measures yours."
+    seen = (
+        f"The lesson asks for {state.required.chip}, you have {device.chip.key}. It measures yours."
+    )
     return state.report("other-chip", seen)
 
 
