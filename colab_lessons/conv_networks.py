@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     """A residual block: two convolutions and a shortcut."""
 
     def __init__(self, width: int, out: int, stride: int = 1):
@@ -29,11 +29,11 @@ class UNet(nn.Module):
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
-        self.first, self.second = _double_conv(3, width), _double_conv(width, 2 * width)
-        self.lowest = _double_conv(2 * width, 4 * width)
-        self.up_second = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
-        self.up_first = nn.ConvTranspose2d(2 * width, width, 2, 2)
-        self.back_second, self.back_first = (
+        self.encoder1, self.encoder2 = _double_conv(3, width), _double_conv(width, 2 * width)
+        self.bottleneck = _double_conv(2 * width, 4 * width)
+        self.up2 = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
+        self.up1 = nn.ConvTranspose2d(2 * width, width, 2, 2)
+        self.decoder2, self.decoder1 = (
             _double_conv(4 * width, 2 * width),
             _double_conv(2 * width, width),
         )
@@ -41,12 +41,12 @@ class UNet(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, 3, height, width) to (batch, height, width, classes)."""
-        first = self.first(x)  # (batch, width, h, w)
-        second = self.second(F.max_pool2d(first, 2))  # (batch, 2 width, h/2, w/2)
-        lowest = self.lowest(F.max_pool2d(second, 2))  # (batch, 4 width, h/4, w/4)
+        encoder1 = self.encoder1(x)  # (batch, width, h, w)
+        encoder2 = self.encoder2(F.max_pool2d(encoder1, 2))  # (batch, 2 width, h/2, w/2)
+        bottleneck = self.bottleneck(F.max_pool2d(encoder2, 2))  # (batch, 4 width, h/4, w/4)
         # (batch, 2 width, h/2, w/2)
-        x = self.back_second(torch.cat([self.up_second(lowest), second], 1))
-        x = self.back_first(torch.cat([self.up_first(x), first], 1))  # (batch, width, h, w)
+        x = self.decoder2(torch.cat([self.up2(bottleneck), encoder2], 1))
+        x = self.decoder1(torch.cat([self.up1(x), encoder1], 1))  # (batch, width, h, w)
         return self.out(x).permute(0, 2, 3, 1)  # (batch, h, w, classes)
 
 
@@ -58,6 +58,6 @@ def _double_conv(width: int, out: int) -> nn.Module:
 
 def resnet() -> nn.Module:
     """Three residual blocks with BatchNorm."""
-    blocks = Residual(32, 32), Residual(32, 64, 2), Residual(64, 128, 2)
+    blocks = ResidualBlock(32, 32), ResidualBlock(32, 64, 2), ResidualBlock(64, 128, 2)
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)
     return nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), *blocks, *head)

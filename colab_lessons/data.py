@@ -77,14 +77,19 @@ def sums(digits: int = 2, test_share: float = 0.1, seed: int = 0, sign: str = "+
     count = 10**digits
     random = np.random.default_rng(seed)
     left, right = np.divmod(random.permutation(count * count), count)
-    chance = random.random((count, count))
-    is_test = chance[np.minimum(left, right), np.maximum(left, right)] < test_share
+    draws = random.random((count, count))
+    is_test = draws[np.minimum(left, right), np.maximum(left, right)] < test_share
     result = left + right if sign == "+" else left - right
-    columns = [_figures(left, digits), _mark(sign, left), _figures(right, digits), _mark("=", left)]
-    columns.append(_figures(result, digits + 1)[:, ::-1])
+    columns = [
+        _digits(left, digits),
+        _column(sign, left),
+        _digits(right, digits),
+        _column("=", left),
+    ]
+    columns.append(_digits(result, digits + 1)[:, ::-1])
     rows = np.concatenate(columns, axis=1)
-    there = result >= 0
-    return Sums(rows[there & ~is_test], rows[there & is_test], answer=2 * digits + 2)
+    valid = result >= 0
+    return Sums(rows[valid & ~is_test], rows[valid & is_test], answer=2 * digits + 2)
 
 
 def spell(row: np.ndarray) -> str:
@@ -100,10 +105,10 @@ def spell(row: np.ndarray) -> str:
     return "".join(SUM_ALPHABET[token] if token < len(SUM_ALPHABET) else "·" for token in row)
 
 
-def _figures(numbers: np.ndarray, width: int) -> np.ndarray:
+def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
     """The decimal figures of each number, first one first, one column each."""
     return numbers[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10
 
 
-def _mark(sign: str, like: np.ndarray) -> np.ndarray:
+def _column(sign: str, like: np.ndarray) -> np.ndarray:
     return np.full((len(like), 1), SUM_ALPHABET.index(sign))

@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SECTOR = 32  # bytes: memory is read in pieces of this size
-WARP = 32  # threads that run the same instruction together
+SECTOR_BYTES = 32  # bytes: memory is read in pieces of this size
+WARP_SIZE = 32  # threads that run the same instruction together
 _SIMULATOR = "NUMBA_ENABLE_CUDASIM"
-_HEAD = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
+_PREAMBLE = "import json\nimport numpy as np\nfrom numba import cuda, float32\n"
 
 
-class Diverged(RuntimeError):
+class BarrierError(RuntimeError):
     """Threads of one kernel reach different numbers of barriers."""
 
 
@@ -45,13 +45,13 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedArray:
     """An array for a kernel, which notes who reads and writes it.
 
     `array` is what it holds. What lies outside can't be read or written: it is noted in `outside`. A GPU
     wouldn't notice, and something else might be read or overwritten.
 
-    >>> watched = Watched(np.zeros(4, dtype=np.float32))
+    >>> watched = WatchedArray(np.zeros(4, dtype=np.float32))
     >>> watched.shape, watched.sectors
     ((4,), 0)
     """
@@ -80,11 +80,11 @@ class Watched:
         return len(self.array)
 
     def __getitem__(self, cell: Any) -> Any:
-        where = self._noted(self.reads, cell)
+        where = self._record(self.reads, cell)
         return self.array[where] if where is not None else self.array.dtype.type(0)
 
     def __setitem__(self, cell: Any, number: Any) -> None:
-        where = self._noted(self.writes, cell)
+        where = self._record(self.writes, cell)
         if where is not None:
             self.array[where] = number
 
@@ -95,52 +95,54 @@ class Watched:
 
     def sectors_of(self, accesses: Sequence[Access]) -> int:
         """Return how many pieces of 32 bytes these `accesses` need, if a warp's are carried out together."""
-        groups = together(accesses)
+        groups = group_by_warp(accesses)
         return sum(len({self.sector(access.cell) for access in group}) for group in groups)
 
     def sector(self, cell: tuple[int, ...]) -> int:
         """Return the number of the sector that holds `cell`."""
-        return int(np.ravel_multi_index(cell, self.shape)) * self.array.itemsize // SECTOR
+        return int(np.ravel_multi_index(cell, self.shape)) * self.array.itemsize // SECTOR_BYTES
 
-    def _noted(self, book: list[Access], cell: Any) -> tuple[int, ...] | None:
+    def _record(self, log: list[Access], cell: Any) -> tuple[int, ...] | None:
         """Where it is, or None if it lies outside."""
         where = tuple(int(k) for k in (cell if isinstance(cell, tuple) else (cell,)))
         if len(where) != self.array.ndim:
             raise IndexError(f"{len(where)} indices for an array with {self.array.ndim} dimensions")
         me: Any = threading.current_thread()  # the simulator has one for each of a kernel's
         thread, block, turns = me.threadIdx, me.blockIdx, me.__dict__.setdefault("turns", Counter())
-        warp = (thread.x + thread.y * me._manager._block_dim[0]) // WARP
-        access = Access((block.x, block.y), (thread.x, thread.y), warp, turns[id(book)], where)
-        turns[id(book)] += 1
+        warp = (thread.x + thread.y * me._manager._block_dim[0]) // WARP_SIZE
+        access = Access((block.x, block.y), (thread.x, thread.y), warp, turns[id(log)], where)
+        turns[id(log)] += 1
         if any(not 0 <= k < n for k, n in zip(where, self.shape, strict=True)):
             self.outside.append(access)
             return None
-        book.append(access)
+        log.append(access)
         return where
 
 
-def together(accesses: Sequence[Access]) -> list[list[Access]]:
-    """Return `accesses` in groups: what a warp does with one instruction, if its threads keep in step."""
+def group_by_warp(accesses: Sequence[Access]) -> list[list[Access]]:
+    """Group `accesses` by block, warp and instruction, as if the threads of a warp ran in lockstep."""
     groups: dict[tuple, list[Access]] = {}
     for access in accesses:
         groups.setdefault((access.block, access.warp, access.turn), []).append(access)
     return list(groups.values())
 
 
-def watch(*arrays: np.ndarray) -> tuple[Watched, ...]:
+def watch(*arrays: np.ndarray) -> tuple[WatchedArray, ...]:
     """Return the arrays as a kernel's arguments that note who reads and writes them.
 
     `arrays` are changed in place.
     """
-    return tuple(map(Watched, arrays))
+    return tuple(map(WatchedArray, arrays))
 
 
-def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> tuple[Watched, ...]:
+def launch(
+    kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray
+) -> tuple[WatchedArray, ...]:
     """Run `kernel` in the simulator, and return its arrays, watched.
 
     `blocks` and `threads` (in each block) are numbers or pairs, as CUDA wants them; `arrays` are changed
     in place. Raises `RuntimeError` if the simulator isn't on (the variable is read when numba is
-    imported), `TypeError` for a kernel that is no function, and `Diverged` if not all threads reach all
+    imported), `TypeError` for what is no function, and `BarrierError` if not all threads reach all
     barriers.
     """
     from numba import config, cuda
@@ -154,19 +156,19 @@ def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> 
     if not inspect.isfunction(kernel):
         raise TypeError("A kernel is a function, written with def.")
     watched = watch(*arrays)
-    lost: list[threading.ExceptHookArgs] = []
-    before, threading.excepthook = threading.excepthook, lost.append
+    errors: list[threading.ExceptHookArgs] = []
+    before, threading.excepthook = threading.excepthook, errors.append
     try:
-        with _counted_barriers() as passed:
+        with _count_barriers() as barriers:
             cuda.jit(kernel)[blocks, threads](*watched)
     finally:
         threading.excepthook = before
-    if lost:  # an error that the simulator couldn't pass on
-        raise RuntimeError(f"A thread stopped with {lost[0].exc_type.__name__}.")
+    if errors:  # an error that the simulator couldn't pass on
+        raise RuntimeError(f"A thread stopped with {errors[0].exc_type.__name__}.")
     started = int(np.prod(blocks) * np.prod(threads))
-    counts = {*passed.values(), *([0] if len(passed) < started else [])}
+    counts = {*barriers.values(), *([0] if len(barriers) < started else [])}
     if len(counts) > 1:
-        raise Diverged(
+        raise BarrierError(
             f"Some threads reach {max(counts)} barriers, others {min(counts)}. All threads of a block have "
             "to reach each one: on a GPU the rest would wait for them, or go on too early."
         )
@@ -174,21 +176,21 @@ def launch(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> 
 
 
 @contextlib.contextmanager
-def _counted_barriers() -> Iterator[Counter]:
+def _count_barriers() -> Iterator[Counter]:
     """Count the barriers that each thread passes."""
     from numba.cuda.simulator import kernel as simulator
 
-    passed: Counter = Counter()
+    barriers: Counter = Counter()
     threads: Any = simulator.BlockThread
     plain = threads.syncthreads
 
     def counted(thread: Any) -> None:
-        passed[(*thread.blockIdx, *thread.threadIdx)] += 1
+        barriers[(*thread.blockIdx, *thread.threadIdx)] += 1
         plain(thread)
 
     threads.syncthreads = counted
     try:
-        yield passed
+        yield barriers
     finally:
         threads.syncthreads = plain
 
@@ -207,9 +209,9 @@ def find_triton(interpret: bool) -> None:
     os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # a multiplication and an addition become one fma
 
 
-def traffic(watched: Sequence[Watched]) -> int:
+def traffic(watched: Sequence[WatchedArray]) -> int:
     """Return the bytes that the reads of `watched` arrays asked for, in whole sectors."""
-    return SECTOR * sum(one.sectors for one in watched)
+    return SECTOR_BYTES * sum(one.sectors for one in watched)
 
 
 def time_on_gpu(
@@ -222,7 +224,7 @@ def time_on_gpu(
     there. Raises `RuntimeError` with the script's last words if it fails or takes longer than `timeout`
     seconds.
     """
-    parts = [_HEAD, f"TILE = {tile}\n"]
+    parts = [_PREAMBLE, f"TILE = {tile}\n"]
     functions = [getattr(kernel, "fn", kernel) for kernel in kernels]
     parts += [inspect.getsource(one).removeprefix("@cuda.jit\n") for one in functions]
     names = ", ".join(one.__name__ for one in functions)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-_BLOCK = 64  # weights that share a scale, as in NF4
+_GROUP_SIZE = 64  # weights that share a scale, as in NF4
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LoRALinear(nn.Module):
         size = out_features * in_features
         if config.bits == 4:
             self.packed = nn.Parameter(torch.empty(size // 2, dtype=torch.uint8), False)
-            self.scale = nn.Parameter(torch.empty(size // _BLOCK), False)
+            self.scale = nn.Parameter(torch.empty(size // _GROUP_SIZE), False)
         else:
             self.weight = nn.Parameter(torch.empty(self.shape, dtype=torch.bfloat16), False)
         self.down = nn.Parameter(torch.empty(config.rank, in_features))
@@ -52,11 +52,15 @@ class LoRALinear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, in_features) to (batch, tokens, out_features)."""
-        y = _Unpacked.apply(x, self.shape) if hasattr(self, "packed") else F.linear(x, self.weight)
+        y = (
+            _DequantizedLinear.apply(x, self.shape)
+            if hasattr(self, "packed")
+            else F.linear(x, self.weight)
+        )
         return y + F.linear(F.linear(x, self.down.to(x.dtype)), self.up.to(x.dtype))
 
 
-class _Unpacked(torch.autograd.Function):
+class _DequantizedLinear(torch.autograd.Function):
     """A product whose weight is unpacked from 4 bits for the moment, and again in the backward pass."""
 
     @staticmethod

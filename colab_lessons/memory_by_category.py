@@ -38,7 +38,7 @@ class MemoryByCategory:
         self._stack.__exit__(*error)
 
     def name(self, kind: str, tensors: Iterable[torch.Tensor]) -> None:
-        """Say what `tensors`, which live now, are; their bytes count as `kind` from their birth."""
+        """Assign the live `tensors` to category `kind`; their bytes count there from their allocation on."""
         self._kinds |= {self.meter.number(tensor): kind for tensor in tensors}
 
     def timeline(self) -> dict[str, list[int]]:

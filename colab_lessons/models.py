@@ -48,7 +48,7 @@ class Block(nn.Module):
         self.project = nn.Linear(config.n_embd, config.n_embd, bias=False)
         self.norm_mlp = _layer_norm(config)
         self.expand = nn.Linear(config.n_embd, 4 * config.n_embd)
-        self.gelu = nn.GELU() if config.fused_layers else WrittenOutGELU()
+        self.gelu = nn.GELU() if config.fused_layers else UnfusedGELU()
         self.contract = nn.Linear(4 * config.n_embd, config.n_embd)
         self.dropout = _dropout(config)
 
@@ -145,7 +145,7 @@ def gpt2(dtype: torch.dtype, fused_layers: bool, fused_attention: bool, n_layer:
         torch.set_default_dtype(before)
 
 
-class WrittenOutLayerNorm(nn.Module):
+class UnfusedLayerNorm(nn.Module):
     """Layer normalization in separate operations, each of which writes its result to memory."""
 
     def __init__(self, n_embd: int) -> None:
@@ -159,7 +159,7 @@ class WrittenOutLayerNorm(nn.Module):
         return self.scale * normalized + self.shift
 
 
-class WrittenOutGELU(nn.Module):
+class UnfusedGELU(nn.Module):
     """GELU by its tanh formula, in separate operations."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -181,7 +181,7 @@ class OneByteDropout(nn.Module):
 
 
 def _layer_norm(config: GPTConfig) -> nn.Module:
-    kind = nn.LayerNorm if config.fused_layers else WrittenOutLayerNorm
+    kind = nn.LayerNorm if config.fused_layers else UnfusedLayerNorm
     return kind(config.n_embd)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-_LONGEST = 120  # characters of an answer that a record keeps
+_MAX_CHARS = 120  # characters of an answer that a record keeps
 
 
 def guessed(value: Any, unit: str = "") -> str:
@@ -75,5 +75,5 @@ def _plain(value: Any) -> float | str | None:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        return str(value)[:_LONGEST]
+        return str(value)[:_MAX_CHARS]
     return number if math.isfinite(number) else str(number)

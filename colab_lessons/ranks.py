@@ -33,9 +33,9 @@ from colab_helpers import _files
 from colab_lessons import replay
 
 #: A folder: what runs return is kept in it, for machines on which processes cannot talk.
-KEEP = "KEEP_RANKS"
+RECORD_FOLDER_VARIABLE = "KEEP_RANKS"
 _HOST = "127.0.0.1"
-_PLACE = re.compile(r"\[?/\S+:\d+\] ")
+_SOURCE_LOCATION = re.compile(r"\[?/\S+:\d+\] ")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RankError:
     def __str__(self) -> str:
         if self.code < 0:
             return f"killed by {signal.Signals(-self.code).name}"
-        said = _PLACE.sub("", self.error)  # not where in gloo's source it happened
+        said = _SOURCE_LOCATION.sub("", self.error)  # not where in gloo's source it happened
         return said.partition(". ")[0]
 
 
@@ -73,13 +73,13 @@ def run(
     Raises RuntimeError where a rank fails; with `check=False` its place holds a `RankError`.
     """
     if why := cannot_talk():
-        return _recorded(function.__name__, n, why)
+        return _load_recorded(function.__name__, n, why)
     ended = _call(function, arguments, n, timeout, patience)
     failed = [(rank, end) for rank, end in enumerate(ended) if isinstance(end, RankError)]
     if failed and check:
         raise RuntimeError("\n".join(f"Rank {rank}: {end}" for rank, end in failed))
-    if (folder := os.environ.get(KEEP)) and function.__module__ == "__main__":
-        _keep(Path(folder), function.__name__, ended)
+    if (folder := os.environ.get(RECORD_FOLDER_VARIABLE)) and function.__module__ == "__main__":
+        _save_results(Path(folder), function.__name__, ended)
     return ended
 
 
@@ -100,15 +100,15 @@ def _call(
         for rank in range(n):
             here, there = _context().Pipe(duplex=False)
             process = _context().Process(
-                target=_be_a_rank,
-                args=(there, job, _torchrun(rank, n, store.port), timeout),
+                target=_rank_main,
+                args=(there, job, _rank_environment(rank, n, store.port), timeout),
                 name=f"rank {rank}",
                 daemon=True,
             )
             ranks.append((process, here))  # before it starts: an interrupt may come at once
             process.start()
             there.close()
-        return [_answer(*rank, end) for rank in ranks]
+        return [_receive_result(*rank, end) for rank in ranks]
     finally:  # whatever happened: nobody stays behind
         for process, connection in ranks:
             if process.pid:
@@ -117,7 +117,7 @@ def _call(
             connection.close()
 
 
-def _torchrun(rank: int, n: int, port: int) -> dict[str, str]:
+def _rank_environment(rank: int, n: int, port: int) -> dict[str, str]:
     """The variables that torchrun gives to a process."""
     given = {
         "RANK": rank,
@@ -151,7 +151,7 @@ def _context() -> Any:
     return context
 
 
-def _answer(process: BaseProcess, connection: Connection, end: float) -> Any:
+def _receive_result(process: BaseProcess, connection: Connection, end: float) -> Any:
     """What a rank returned, or how it failed."""
     error = "no message"
     try:
@@ -184,7 +184,7 @@ def _path(folder: Path, name: str, n: int) -> Path:
     return folder / f"ranks-{name}-{n}.json"
 
 
-def _keep(folder: Path, name: str, ended: Sequence[Any]) -> None:
+def _save_results(folder: Path, name: str, ended: Sequence[Any]) -> None:
     from colab_helpers import hardware
 
     told = [{"failed": asdict(end)} if isinstance(end, RankError) else end for end in ended]
@@ -196,7 +196,7 @@ def _keep(folder: Path, name: str, ended: Sequence[Any]) -> None:
     _files.write(_path(folder, name, len(ended)), json.dumps(kept) + "\n")
 
 
-def _recorded(name: str, n: int, why: str) -> list[Any]:
+def _load_recorded(name: str, n: int, why: str) -> list[Any]:
     path = _path(replay.FOLDER, name, n)
     if not path.exists():
         raise RuntimeError(f"{replay.NOT_RUN} {why}. Nothing is recorded for {name}.")
@@ -208,16 +208,16 @@ def _recorded(name: str, n: int, why: str) -> list[Any]:
     ]
 
 
-def _end_with_the_notebook() -> None:
+def _exit_with_parent() -> None:
     notebook = multiprocessing.parent_process()
     assert notebook is not None
     notebook.join()
     os._exit(1)
 
 
-def _be_a_rank(connection: Connection, job: bytes, given: dict[str, str], timeout: float) -> None:
+def _rank_main(connection: Connection, job: bytes, given: dict[str, str], timeout: float) -> None:
     """Join the group, call the function, and send what it returned, its error, and what it printed."""
-    threading.Thread(target=_end_with_the_notebook, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     os.environ.update(given)
     if loopback := {"linux": "lo", "darwin": "lo0"}.get(sys.platform):
         os.environ["GLOO_SOCKET_IFNAME"] = loopback
@@ -228,7 +228,7 @@ def _be_a_rank(connection: Connection, job: bytes, given: dict[str, str], timeou
     with contextlib.redirect_stdout(printed):
         start = time.perf_counter()
         try:
-            returned, error = json.dumps(_in_a_group(pickle.loads(job), given, timeout)), ""
+            returned, error = json.dumps(_run_in_group(pickle.loads(job), given, timeout)), ""
         except BaseException as problem:
             said, seconds = str(problem).partition("\n")[0], time.perf_counter() - start
             returned, error = "", f"{type(problem).__name__} after {seconds:.2f} s: {said}"
@@ -237,7 +237,7 @@ def _be_a_rank(connection: Connection, job: bytes, given: dict[str, str], timeou
     os._exit(1 if error else 0)  # another rank may wait for this one: tidying up would wait for it
 
 
-def _in_a_group(job: tuple, given: dict[str, str], timeout: float) -> Any:
+def _run_in_group(job: tuple, given: dict[str, str], timeout: float) -> Any:
     import torch
     from torch import distributed
 

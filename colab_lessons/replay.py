@@ -25,9 +25,9 @@ FOLDER = Path(__file__).parent / "reference" / "outputs"
 NOT_RUN = "Not run here:"
 #: Above it there may be the title of a folded cell.
 _NEEDS = re.compile(r"(?:#\s*@title\b[^\n]*\n)?#\s*needs:\s*([\w ,]+?)\s*(?:\n|\Z)")
-_JAX_FOR_ABSENT_CHIPS = "0.10"  # the first release with which it was seen to work
+_MIN_JAX_FOR_LIBTPU = "0.10"  # the first release with which it was seen to work
 _tally: dict[str, Counter] = {}
-_watched: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
+_lesson_by_shell: dict[int, str] = {}  # id of an IPython shell -> the lesson it shows
 
 
 def watch(lesson: str, shell: Any = None) -> None:
@@ -39,12 +39,12 @@ def watch(lesson: str, shell: Any = None) -> None:
     if shell is None:
         return
     _tally.clear()
-    if id(shell) not in _watched:  # the cell that calls this may run again
+    if id(shell) not in _lesson_by_shell:  # the cell that calls this may run again
         shell.events.register("pre_run_cell", lambda info: _count(info.raw_cell))
         shell.input_transformers_cleanup.append(
-            lambda lines: _transformed(_watched[id(shell)], lines)
+            lambda lines: _replay_if_unmet(_lesson_by_shell[id(shell)], lines)
         )
-    _watched[id(shell)] = lesson
+    _lesson_by_shell[id(shell)] = lesson
 
 
 def needs(source: str) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def missing(source: str) -> tuple[str, ...]:
     >>> missing("# needs: json, no_such_package")
     ('no_such_package',)
     """
-    return tuple(lacking for name in needs(source) if (lacking := _lacking(name)))
+    return tuple(lacking for name in needs(source) if (lacking := _unmet_need(name)))
 
 
 def tally() -> dict[str, dict[str, int]]:
@@ -119,8 +119,8 @@ def record_outputs(
     return _files.write(path, text + "\n")
 
 
-def _lacking(name: str) -> str:
-    """What to call a need that is not met; empty where it is."""
+def _unmet_need(name: str) -> str:
+    """Return the name of an unmet need, for the message to the reader; "" if it is met."""
     if name in traces.table():
         return "" if traces.find(name) else f"the file {name}"
     if find_spec(name) is None:
@@ -129,7 +129,7 @@ def _lacking(name: str) -> str:
     if (
         name == "libtpu"
         and find_spec("jax")
-        and colab_images.is_older(metadata.version("jax"), _JAX_FOR_ABSENT_CHIPS)
+        and colab_images.is_older(metadata.version("jax"), _MIN_JAX_FOR_LIBTPU)
     ):
         return "libtpu for JAX 0.10 or newer"
     return ""
@@ -149,7 +149,7 @@ def _count(source: str | None) -> None:
         _tally.setdefault(name, Counter())[ran] += 1
 
 
-def _transformed(lesson: str, lines: list[str]) -> list[str]:
+def _replay_if_unmet(lesson: str, lines: list[str]) -> list[str]:
     source = "".join(lines)
     lacking = missing(source)
     if not lacking:

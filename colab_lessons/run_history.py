@@ -1,4 +1,4 @@
-"""What this run of a notebook has been through, to tell it from another run."""
+"""The id and times of this kernel session, and the exercises that were judged in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Tried:
+class ExerciseResult:
     """What became of an exercise: its last status and message, and how often an answer was judged.
 
     `tries` does not count looks at a stub that nobody had filled in.
@@ -32,25 +32,25 @@ class Tried:
 
 
 _ID, _BEGAN = uuid.uuid4().hex, datetime.now(UTC)
-_tried: dict[str, Tried] = {}
+_results: dict[str, ExerciseResult] = {}
 
 
-def note(exercise: str, status: str, message: str) -> None:
+def record_verdict(exercise: str, status: str, message: str) -> None:
     """Keep what `exercises.check` said: `exercise` is its id, `status` "open", "wrong" or "right".
 
     `message` is what the learner read.
 
-    >>> note("99.sum", "wrong", "Read that again.")
-    >>> tried()["99.sum"].tries
+    >>> record_verdict("99.sum", "wrong", "Read that again.")
+    >>> exercise_results()["99.sum"].tries
     1
     """
-    before = _tried[exercise].tries if exercise in _tried else 0
-    _tried[exercise] = Tried(status, message, before + (status != "open"))
+    before = _results[exercise].tries if exercise in _results else 0
+    _results[exercise] = ExerciseResult(status, message, before + (status != "open"))
 
 
-def tried() -> dict[str, Tried]:
+def exercise_results() -> dict[str, ExerciseResult]:
     """Return every exercise that was judged in this run, by its id."""
-    return dict(_tried)
+    return dict(_results)
 
 
 def run() -> Run:

@@ -22,9 +22,9 @@ from colab_helpers import _files, checkpoints, hardware
 from colab_lessons import models, shakespeare
 
 #: Steps after which the record keeps a sample.
-SAMPLED = (0, 100, 300, 1000)
+SAMPLE_STEPS = (0, 100, 300, 1000)
 PROMPT = "ROMEO:\n"
-_WINDOWS = 64  # stretches of each text that an evaluation on the way reads
+_EVAL_WINDOWS = 64  # stretches of each text that an evaluation on the way reads
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ def sample(
     for _ in range(count):
         context = ids[-model.config.block_size :]
         logits = model(context[None].to(device))[0, -1].float().cpu()  # (characters,)
-        chances = torch.softmax(logits / temperature, 0)
-        ids = torch.cat([ids, torch.multinomial(chances, 1, generator=generator)])
+        probabilities = torch.softmax(logits / temperature, 0)
+        ids = torch.cat([ids, torch.multinomial(probabilities, 1, generator=generator)])
     return shakespeare.decode(ids)
 
 
-class Run:
+class TrainingRun:
     """One training of the job, in a folder from which it resumes."""
 
     def __init__(
@@ -146,18 +146,18 @@ class Run:
             "record": self.record,
         }
 
-    def train(self, say: Callable[[str], object] = print) -> None:
+    def train(self, report: Callable[[str], object] = print) -> None:
         """Run the steps that are left, and say how far it is at each evaluation."""
         while self.done < self.recipe.steps:
             if self.done == 0:
-                self._evaluate(say)
+                self._evaluate(report)
             start = time.perf_counter()
             loss = self.step()
             self.record["seconds"].append(time.perf_counter() - start)
             self.record["losses"].append(loss / math.log(2))
             self.done += 1
             if self.done % self.recipe.evaluate_every == 0 or self.done == self.recipe.steps:
-                self._evaluate(say)
+                self._evaluate(report)
                 checkpoints.save(self.store, self.done, self._parts())
 
     def step(self) -> float:
@@ -178,17 +178,17 @@ class Run:
         self.optimizer.zero_grad()
         return loss.item()  # waits for the device, so that the clock around it is right
 
-    def _evaluate(self, say: Callable[[str], object]) -> None:
+    def _evaluate(self, report: Callable[[str], object]) -> None:
         length = self.model.config.block_size
         on = {
-            part: bits_per_character(self.model, text, length, windows=_WINDOWS)
+            part: bits_per_character(self.model, text, length, windows=_EVAL_WINDOWS)
             for part, text in self.texts.items()
         }
         self.record["evaluated"].append({"step": self.done, **on})
-        if self.done in SAMPLED:
+        if self.done in SAMPLE_STEPS:
             self.record["samples"][str(self.done)] = sample(self.model)
         spent = sum(self.record["seconds"])
-        say(
+        report(
             f"step {self.done}: {on['train']:.3f} and {on['test']:.3f} bits per character, {spent:.0f} s"
         )
 
@@ -205,7 +205,7 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     recipe = Recipe(steps=options.steps, learning_rate=options.learning_rate, seed=options.seed)
-    run = Run(recipe, options.folder, options.device)
+    run = TrainingRun(recipe, options.folder, options.device)
     run.train(lambda line: print(line, flush=True))
     torch.save(run.model.state_dict(), options.folder / "weights.pt")
     about = {

@@ -20,12 +20,12 @@ SHIPPED = Path(__file__).parent / "trained" / "gpt-shakespeare.safetensors"
 _SCALE = ".scale"  # behind a matrix's name: one float32 per row
 
 
-def pack(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def quantize(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return a state dict with each matrix as int8, of the same shape, and float32 scales of shape (rows,).
 
     A row's largest element becomes 127 or -127. Vectors stay as they are. `state` is a model's state dict.
 
-    >>> packed = pack({"w": torch.tensor([[0.5, -1.0], [0.0, 0.0]])})
+    >>> packed = quantize({"w": torch.tensor([[0.5, -1.0], [0.0, 0.0]])})
     >>> packed["w"].tolist(), [round(scale, 4) for scale in packed["w.scale"].tolist()]
     ([[64, -127], [0, 0]], [0.0079, 1.0])
     """
@@ -41,12 +41,12 @@ def pack(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return packed
 
 
-def unpack(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the float32 state dict of what `pack` made; weights without a scale stay as they are.
+def dequantize(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the float32 state dict of what `quantize` made; weights without a scale stay as they are.
 
     `packed` are tensors by name.
 
-    >>> unpack({"w": torch.tensor([[2, -4]], dtype=torch.int8), "w.scale": torch.tensor([0.5])})["w"]
+    >>> dequantize({"w": torch.tensor([[2, -4]], dtype=torch.int8), "w.scale": torch.tensor([0.5])})["w"]
     tensor([[ 1., -2.]])
     """
     state = {}
@@ -64,7 +64,7 @@ def load(path: Path = SHIPPED) -> dict[str, torch.Tensor]:
         FileNotFoundError: There's no such file.
     """
     if Path(path).suffix == ".safetensors":
-        return unpack(load_file(path))
+        return dequantize(load_file(path))
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the folder of colab_lessons.training")
     options = parser.parse_args()
     SHIPPED.parent.mkdir(exist_ok=True)
-    save_file(pack(load(options.folder / "weights.pt")), SHIPPED, metadata={"model": "GPT"})
+    save_file(quantize(load(options.folder / "weights.pt")), SHIPPED, metadata={"model": "GPT"})
     SHIPPED.chmod(0o644)  # safetensors makes it private
     record = json.loads((options.folder / "record.json").read_text("utf-8"))
     for name, path in (("float32", options.folder / "weights.pt"), ("shipped", SHIPPED)):

@@ -100,12 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     handouts.add_argument(
         "--place", default="", help="owner/name/branch/folder where they will lie: for their badges"
     )
-    handed_in = add(
-        "class", classroom.handed_in, "one page on the notebooks that students handed in"
+    class_report = add(
+        "class", classroom.class_report, "one page on the notebooks that students handed in"
     )
-    handed_in.add_argument("folder", type=Path, help="with the notebooks, at any depth")
-    handed_in.add_argument("--names", action="store_true", help="show the files' names")
-    handed_in.add_argument("--out", type=Path, help="for what is made; build/class if left out")
+    class_report.add_argument("folder", type=Path, help="with the notebooks, at any depth")
+    class_report.add_argument("--names", action="store_true", help="show the files' names")
+    class_report.add_argument("--out", type=Path, help="for what is made; build/class if left out")
     results = add(
         "results", classroom.results, "one page on the lessons that you ran: numbers, figures"
     )

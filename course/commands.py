@@ -20,7 +20,7 @@ def build(course: Course, options: argparse.Namespace) -> int:
     from course.write import assemble, pages
 
     if options.check:
-        problems = [p for lesson in course.lessons for p in static.stale(course, lesson)]
+        problems = [p for lesson in course.lessons for p in static.stale_problems(course, lesson)]
         problems += [
             f"{path.name}: its generated part is out of date. Run `make notebooks`."
             for path, text in pages.render(course).items()
@@ -70,27 +70,29 @@ def run(course: Course, options: argparse.Namespace) -> int:
     folder = options.folder or course.root / "build" / "course"
     chosen = course.select(options.lessons)
     if options.require == "GPU":
-        reasons = {lesson.slug: lessons.without_gpu_build(lesson) for lesson in chosen}
+        reasons = {lesson.slug: lessons.missing_gpu_build(lesson) for lesson in chosen}
         print(*(f"{slug}: left out: {why}." for slug, why in reasons.items() if why), sep="\n")
         chosen = tuple(lesson for lesson in chosen if not reasons[lesson.slug])
         if not chosen:
             raise CourseError(
                 "No lesson's framework here is built for a GPU: nothing can be measured."
             )
-    ran = lessons.run_each(course, chosen, folder, options.parameter)
-    print(f"\n{report.as_text(ran.outcomes)}\n")
-    print(f"Report: {report.write(course, ran.outcomes, folder / 'report.html')}")
+    batch = lessons.run_lessons(course, chosen, folder, options.parameter)
+    print(f"\n{report.as_text(batch.outcomes)}\n")
+    print(f"Report: {report.write(course, batch.outcomes, folder / 'report.html')}")
     page, measured = learner_page.write(course, folder, folder / "results.html")
     print(f"What was measured: {page}\n" if measured else "", end="")
     kind = options.require
-    beside = (
-        [p for o in ran.outcomes for p in outcome_checks.device_problems(o, kind)] if kind else []
+    problems = (
+        [p for o in batch.outcomes for p in outcome_checks.device_problems(o, kind)] if kind else []
     )
-    beside += [
-        p for o in ran.outcomes for p in record_assertions.broken_in(execute.records(o.notebook))
+    problems += [
+        p
+        for o in batch.outcomes
+        for p in record_assertions.violations_in(execute.records(o.notebook))
     ]
-    print(*beside, sep="\n", end="\n" if beside else "")
-    return _code(ran.ok and not beside, ran.stopped)
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return _exit_code(batch.ok and not problems, batch.stopped)
 
 
 def notebooks(course: Course, options: argparse.Namespace) -> int:
@@ -108,14 +110,14 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "notebooks"
     chosen = course.select(options.lessons)
-    ran = lessons.run_each(
-        course, chosen, folder, options.parameter, keep, quiet_only=not options.noisy
+    batch = lessons.run_lessons(
+        course, chosen, folder, options.parameter, keep, require_quiet=not options.noisy
     )
     for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
     pages.write_picture(course.root / "docs" / "images" / "job.png")
     pages.write(course)
-    return _code(ran.ok, ran.stopped)
+    return _exit_code(batch.ok, batch.stopped)
 
 
 def reference(course: Course, options: argparse.Namespace) -> int:
@@ -125,7 +127,7 @@ def reference(course: Course, options: argparse.Namespace) -> int:
     from course.write import pages
 
     if options.source:
-        return _keep(imported_records.records(options.source))
+        return _store_records(imported_records.records(options.source))
     lessons.refuse_fast(options.parameter, "`make reference`")
     lessons.require(options.require)
 
@@ -136,12 +138,12 @@ def reference(course: Course, options: argparse.Namespace) -> int:
 
     folder = course.root / "build" / "reference"
     chosen = course.select(options.lessons)
-    ran = lessons.run_each(course, chosen, folder, options.parameter, keep, quiet_only=True)
+    batch = lessons.run_lessons(course, chosen, folder, options.parameter, keep, require_quiet=True)
     pages.write(course)
-    return _code(ran.ok, ran.stopped)
+    return _exit_code(batch.ok, batch.stopped)
 
 
-def _keep(records: Iterable[tuple[str, dict]]) -> int:
+def _store_records(records: Iterable[tuple[str, dict]]) -> int:
     """Keep the records of another machine; say which are refused, and why."""
     from colab_lessons import reference
 
@@ -155,7 +157,7 @@ def _keep(records: Iterable[tuple[str, dict]]) -> int:
     return 1 if refused else 0
 
 
-def _code(ok: bool, stopped: bool) -> int:
+def _exit_code(ok: bool, stopped: bool) -> int:
     """The exit code: 130 after Ctrl-C, as shells have it."""
     return 130 if stopped else 0 if ok else 1
 
@@ -255,14 +257,14 @@ def replica(course: Course, options: argparse.Namespace) -> int:
         else "Colab's own"
     )
     print(f"built in {time.perf_counter() - start:.0f} s; kernel: {kernel}", flush=True)
-    green = True
+    passed = True
     for result in replica_lessons.check_all(course, made, course.select(options.lessons), folder):
         print(
             f"{result.lesson}: {'; '.join(result.problems) or 'ok'}, {result.seconds:.0f} s",
             flush=True,
         )
-        green &= not result.problems
-    return 0 if green else 1
+        passed &= not result.problems
+    return 0 if passed else 1
 
 
 def drift(course: Course, options: argparse.Namespace) -> int:
@@ -279,12 +281,12 @@ def drift(course: Course, options: argparse.Namespace) -> int:
             raise CourseError(
                 f"{options.freeze} has no package in it: save what `pip freeze` prints."
             )
-        lists = {drift.which_runtime(found): found}
+        lists = {drift.detect_runtime(found): found}
     else:
         lists = {name: drift.read_freeze(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
     at_risk = False
     for runtime, found in lists.items():
-        changes = drift.compare(course, drift.tested(runtime), found)
+        changes = drift.compare(course, drift.tested_versions(runtime), found)
         print(drift.report(changes, runtime))
         at_risk |= any(change.risk for change in changes)
     return 1 if at_risk else 0

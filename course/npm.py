@@ -17,12 +17,12 @@ from course.config import Course, CourseError
 
 @dataclass(frozen=True)
 class Package:
-    """A package in one version: `integrity` is what npm says of it, `needed` says what for."""
+    """A package in one version: `integrity` is what npm says of it, `purpose` says what for."""
 
     name: str
     version: str
     integrity: str
-    needed: str
+    purpose: str
 
     @property
     def file(self) -> str:
@@ -59,7 +59,7 @@ def files(package: Package, names: Iterable[str], cache: Path) -> dict[str, byte
     in it.
     """
     archive = cache / package.file
-    if not archive.exists() or not _is_right(package, archive):
+    if not archive.exists() or not _matches_integrity(package, archive):
         _fetch(package, archive)
     found = {}
     with tarfile.open(archive) as bundle:
@@ -77,7 +77,7 @@ def files(package: Package, names: Iterable[str], cache: Path) -> dict[str, byte
 def _fetch(package: Package, archive: Path) -> None:
     npm, named = shutil.which("npm"), f"{package.name}@{package.version}"
     if npm is None:
-        raise CourseError(f"npm is needed once, to fetch {named}: {package.needed}.")
+        raise CourseError(f"npm is needed once, to fetch {named}: {package.purpose}.")
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         done = subprocess.run(
@@ -86,13 +86,13 @@ def _fetch(package: Package, archive: Path) -> None:
         found = list(Path(folder).glob("*.tgz"))
         if done.returncode or len(found) != 1:
             raise CourseError(f"npm could not fetch {named}: {done.stderr.strip()[:500]}")
-        if not _is_right(package, found[0]):
+        if not _matches_integrity(package, found[0]):
             raise CourseError(
                 f"npm's {named} is not the file that was tested: its hash differs. Nothing of it is used."
             )
         found[0].replace(archive)
 
 
-def _is_right(package: Package, archive: Path) -> bool:
+def _matches_integrity(package: Package, archive: Path) -> bool:
     digest = hashlib.sha512(archive.read_bytes()).digest()
     return f"sha512-{base64.b64encode(digest).decode()}" == package.integrity

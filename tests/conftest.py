@@ -37,21 +37,21 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False  # it would put what shares nothing last
 
-    class Together(LoadScopeScheduling):
+    class ModuleScopeScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file, _, _ = nodeid.partition("::")
-            return file if shares(config.rootpath / file) else nodeid
+            return file if shares_module_fixture(config.rootpath / file) else nodeid
 
-    return Together(config, log)
+    return ModuleScopeScheduling(config, log)
 
 
 @functools.cache
-def shares(file):
+def shares_module_fixture(file):
     return 'scope="module"' in file.read_text("utf-8")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def little_to_collect():
+def freeze_garbage():
     """Frameworks leave a million objects, which each `gc.collect` of a test would go through again."""
     gc.collect()
     gc.freeze()

@@ -19,7 +19,7 @@ from colab_helpers.figures.style import (
     canvas,
     finish,
     give_credit,
-    look,
+    line_style,
     time_ticks,
     with_unit,
 )
@@ -117,7 +117,7 @@ def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
     low_edge, high_edge = axes.get_xlim()
     for i, (text, (low, high)) in enumerate(claims.items()):
         high = min(high, high_edge)
-        axes.axvspan(low, high, color=look(3 + i)["color"], alpha=0.2, lw=0)
+        axes.axvspan(low, high, color=line_style(3 + i)["color"], alpha=0.2, lw=0)
         middle = (max(low, low_edge) * high) ** 0.5
         axes.annotate(
             text, (middle, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",

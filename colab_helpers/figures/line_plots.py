@@ -13,7 +13,7 @@ from colab_helpers.figures.style import (
     canvas,
     finish,
     give_credit,
-    look,
+    line_style,
     published_style,
     with_unit,
 )
@@ -48,9 +48,9 @@ def lines(
         for i, (name, y) in enumerate(curves.items()):
             own = [*y] if isinstance(y, Mapping) else x
             ys[name] = [*y.values()] if isinstance(y, Mapping) else [*y]
-            axes.plot(own, ys[name], **look(i), markevery=max(1, len(x) // 25), label=name)
+            axes.plot(own, ys[name], **line_style(i), markevery=max(1, len(x) // 25), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
-            color = look(len(curves) + i)["color"] if len(ideal or {}) > 1 else INK
+            color = line_style(len(curves) + i)["color"] if len(ideal or {}) > 1 else INK
             axes.plot(x, y, color=color, lw=1.4, ls=DASHES[i % len(DASHES)], label=name)
         for row in published:
             axes.plot(row.x, row.y, **published_style(row), label=row.label)

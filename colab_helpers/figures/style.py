@@ -52,10 +52,10 @@ _STYLE: dict[Any, Any] = {
 DASHES = ("--", "-.", ":", (0, (6, 2)))
 
 
-def look(number: int) -> dict[str, Any]:
+def line_style(number: int) -> dict[str, Any]:
     """Color, marker and dash of curve `number`, from 0: each its own, however many there are.
 
-    >>> look(0)["color"] == look(6)["color"], look(0)["ls"] == look(6)["ls"]
+    >>> line_style(0)["color"] == line_style(6)["color"], line_style(0)["ls"] == line_style(6)["ls"]
     (True, False)
     """
     rounds, place = divmod(number, len(COLORS))
@@ -141,7 +141,7 @@ def published_style(row: PublishedResult) -> dict[str, Any]:
     """
     chip = row.chip.split()[0]
     place = _CHIPS.index(chip) if chip in _CHIPS else len(_CHIPS) - 1
-    own = look((3 + place) % len(COLORS))
+    own = line_style((3 + place) % len(COLORS))
     return {**own, "mfc": "white", "mew": 1.4, "lw": 1.0, "ms": 6, "ls": "-"}
 
 

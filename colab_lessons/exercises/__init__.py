@@ -30,26 +30,26 @@ class Verdict:
     message: str
 
     def __str__(self) -> str:
-        return f"Exercise {self.exercise} · {_WORDS[self.status]}: {self.message}"
+        return f"Exercise {self.exercise} · {_LABELS[self.status]}: {self.message}"
 
     __repr__ = __str__
 
     def _repr_mimebundle_(self, **_: Any) -> dict:
         shown = (
             f"<div style='max-width:46em;padding:0.4em 0.8em;border-left:0.3em solid "
-            f"{_EDGES[self.status]}'><b>{_WORDS[self.status]}.</b> {html.escape(self.message)}</div>"
+            f"{_COLORS[self.status]}'><b>{_LABELS[self.status]}.</b> {html.escape(self.message)}</div>"
         )
         data = {"kind": "exercise", **asdict(self)}
         return bundle(str(self), shown, data)
 
 
-_WORDS = {"open": "Your turn", "wrong": "Not yet", "right": "Right"}
-_MOST_ITEMS = 1000  # an answer may be endless
-_LONGEST = 120  # characters of an answer or an error that a verdict repeats
-_EDGES = {"open": "#6b7280", "wrong": "#d55e00", "right": "#0b7a5e"}
+_LABELS = {"open": "Your turn", "wrong": "Not yet", "right": "Right"}
+_MAX_ITEMS = 1000  # an answer may be endless
+_MAX_CHARS = 120  # characters of an answer or an error that a verdict repeats
+_COLORS = {"open": "#6b7280", "wrong": "#d55e00", "right": "#0b7a5e"}
 
 
-class NotYet(Exception):
+class Wrong(Exception):
     """Raised inside a judge: the answer is wrong, and the message names the misconception."""
 
 
@@ -58,7 +58,7 @@ class Exercise:
     """One exercise: its id, the hint for an untouched stub, and the judge of an answer.
 
     The judge takes the answer and what the lesson passes along; it returns the words for a right
-    answer and raises `NotYet` with the words for a wrong one.
+    answer and raises `Wrong` with the words for a wrong one.
     """
 
     id: str
@@ -102,7 +102,7 @@ def check(id: str, answer: Any, **context: Any) -> Verdict:
     'open'
     """
     verdict = _judge(get(id), answer, context)
-    run_history.note(id, verdict.status, verdict.message)
+    run_history.record_verdict(id, verdict.status, verdict.message)
     return verdict
 
 
@@ -111,31 +111,31 @@ def _judge(known: Exercise, answer: Any, context: dict[str, Any]) -> Verdict:
         if _untouched(answer):
             return Verdict(known.id, "open", known.hint)
         return Verdict(known.id, "right", known.judge(answer, **context))
-    except NotYet as reason:
+    except Wrong as reason:
         return Verdict(known.id, "wrong", str(reason))
     except (Exception, SystemExit) as error:  # an answer is the learner's own code
-        message = f"Your answer raised an error ({told_of(error)}). {known.hint}"
+        message = f"Your answer raised an error ({error_line(error)}). {known.hint}"
         return Verdict(known.id, "wrong", message)
 
 
-def done(value: Any, name: str) -> Any:
-    """Return what the answer's function `name` returned; raises `NotYet` if that's still the stub's dots."""
+def filled(value: Any, name: str) -> Any:
+    """Return what the answer's function `name` returned; raises `Wrong` if that's still the stub's dots."""
     if value is ...:
-        raise NotYet(f"{name} returns the dots. Replace them.")
+        raise Wrong(f"{name} returns the dots. Replace them.")
     return value
 
 
-def told_of(error: BaseException) -> str:
-    """Return an error as its name and its first line, whatever its own text does.
+def error_line(error: BaseException) -> str:
+    """Return an error's type and the first line of its message, even if `str(error)` raises.
 
-    >>> told_of(IndexError("list index out of range"))
+    >>> error_line(IndexError("list index out of range"))
     'IndexError: list index out of range'
     """
-    return error_text(error).partition("\n")[0][:_LONGEST]
+    return error_text(error).partition("\n")[0][:_MAX_CHARS]
 
 
 def shown(answer: Any) -> str:
-    """Return an answer as Python writes it, cut off where it is long; its type where it cannot be.
+    """Return `repr(answer)`, truncated to 120 characters; the name of its type if `repr` raises.
 
     >>> shown("T4"), len(shown("x" * 1000))
     ("'T4'", 120)
@@ -144,11 +144,11 @@ def shown(answer: Any) -> str:
         text = repr(answer)
     except Exception:
         return f"a {type(answer).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
 def number(answer: Any) -> float:
-    """Return the answer as a number, or raise `NotYet` in words.
+    """Return the answer as a number, or raise `Wrong` in words.
 
     >>> number(3)
     3.0
@@ -156,18 +156,18 @@ def number(answer: Any) -> float:
     try:
         return float(answer)
     except (TypeError, ValueError, OverflowError):
-        raise NotYet(f"A number is wanted here, and this is {shown(answer)}.") from None
+        raise Wrong(f"A number is wanted here, and this is {shown(answer)}.") from None
 
 
 def items(answer: Any) -> list:
-    """Return what an answer holds as a list, or raise `NotYet` where that is too much for one.
+    """Return the items of an iterable answer as a list; raise `Wrong` if there are 1,000 or more.
 
     >>> items((3, 4))
     [3, 4]
     """
-    found = list(itertools.islice(answer, _MOST_ITEMS))
-    if len(found) == _MOST_ITEMS:
-        raise NotYet("That is far too long: a short list is wanted here.")
+    found = list(itertools.islice(answer, _MAX_ITEMS))
+    if len(found) == _MAX_ITEMS:
+        raise Wrong("That is far too long: a short list is wanted here.")
     return found
 
 
@@ -183,7 +183,7 @@ def close(a: float, b: float, tolerance: float = 0.02) -> bool:
 
 
 def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str]) -> None:
-    """Judge a mapping of questions to choices; raise `NotYet` at the first wrong one.
+    """Judge a mapping of questions to choices; raise `Wrong` at the first wrong one.
 
     `whys` maps (question, wrong choice) to the misconception behind it. `answer` maps questions to
     choices; `wanted` has the right ones.
@@ -191,15 +191,15 @@ def choices(answer: Any, wanted: dict[str, str], whys: dict[tuple[str, str], str
     given = {name: str(value).strip().lower() for name, value in dict(answer).items()}
     still_open = [name for name in wanted if given.get(name, "...") in ("...", "ellipsis", "")]
     if still_open:
-        raise NotYet(f"Still without an answer: {', '.join(still_open)}.")
+        raise Wrong(f"Still without an answer: {', '.join(still_open)}.")
     for name, right in wanted.items():
         if given[name] != right.lower():
             why = whys.get((name, given[name]), "Read that one again.")
-            raise NotYet(f"{name} = {shown(answer[name])}: {why}")
+            raise Wrong(f"{name} = {shown(answer[name])}: {why}")
 
 
-def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
-    """Time both, and return how many times as fast `quick` is; raise `NotYet` below 2, with `advice`.
+def require_speedup(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
+    """Time both, and return how many times as fast `quick` is; raise `Wrong` below 2, with `advice`.
 
     `slow` and `quick` take nothing and do the same work. They are timed in turns, at least twice and up
     to five times, and the best of each counts: a moment in which the machine is slow decides nothing.
@@ -215,7 +215,7 @@ def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str
                 break
     gain = _units.times(before / after)
     if after > before / 2:
-        raise NotYet(f"{gain} as fast. Half the time is 2×: {advice}")
+        raise Wrong(f"{gain} as fast. Half the time is 2×: {advice}")
     return f"{gain} as fast"
 
 
@@ -224,7 +224,7 @@ def _best(function: Callable[[], Any]) -> float:
 
 
 def field(answer: Any, name: str) -> Any:
-    """Return what a mapping answers to `name`, or raise `NotYet` when that is still open.
+    """Return what a mapping answers to `name`, or raise `Wrong` when that is still open.
 
     `answer` is a mapping, in which dots stand for what is open.
 
@@ -233,41 +233,41 @@ def field(answer: Any, name: str) -> Any:
     """
     value = dict(answer).get(name, ...)
     if value is ...:
-        raise NotYet(f"Still without an answer: {name}.")
+        raise Wrong(f"Still without an answer: {name}.")
     return value
 
 
 def right_lines(answer: Any, right: Mapping[int, str], wrong: Mapping[int, str]) -> None:
-    """Judge a set of line numbers; raise `NotYet` at the first that is too much, then at the first missing.
+    """Judge a set of line numbers; raise `Wrong` at the first that is too much, then at the first missing.
 
     `answer` is the learner's set; `right` and `wrong` map a line to the words about it.
     """
     given = {int(line) for line in items(answer)}
     for line in sorted(given - set(right)):
-        raise NotYet(f"Not {wrong.get(line, f'line {line}: there is none.')}")
+        raise Wrong(f"Not {wrong.get(line, f'line {line}: there is none.')}")
     for line in sorted(set(right) - given):
-        raise NotYet(f"One is missing. Think of {right[line]}")
+        raise Wrong(f"One is missing. Think of {right[line]}")
 
 
 def in_order(answer: Any, steps: Sequence[str], rules: Iterable[tuple[str, str, str]]) -> None:
-    """Judge a list that puts five `steps` in order; raise `NotYet` at the first rule it breaks.
+    """Judge a list that puts five `steps` in order; raise `Wrong` at the first rule it breaks.
 
     A rule is (early, late, why): `why` is said when `early` does not stand before `late`. `answer` is
     the learner's list; `rules` are tried in their order.
     """
     if isinstance(answer, str):
-        raise NotYet("Give a list of five words, not one text.")
+        raise Wrong("Give a list of five words, not one text.")
     given = [str(step).strip().lower() for step in items(answer)]
     if sorted(given) != sorted(steps):
-        raise NotYet(f"Use each of these once: {', '.join(sorted(steps))}.")
+        raise Wrong(f"Use each of these once: {', '.join(sorted(steps))}.")
     place = {step: position for position, step in enumerate(given)}
     for early, late, why in rules:
         if place[early] > place[late]:
-            raise NotYet(why)
+            raise Wrong(why)
 
 
 #: What Python puts before a function's first own instruction.
-_NO_STEP = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "CACHE"}
+_PROLOGUE = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "CACHE"}
 
 
 def _untouched(answer: Any) -> bool:
@@ -282,5 +282,5 @@ def _untouched(answer: Any) -> bool:
 
 def _returns_dots(function: Callable) -> bool:
     """A stub `def f(…): return ...` that nobody has filled in: whatever it does, it only returns dots."""
-    steps = [step for step in dis.get_instructions(function) if step.opname not in _NO_STEP]
+    steps = [step for step in dis.get_instructions(function) if step.opname not in _PROLOGUE]
     return len(steps) <= 2 and steps[0].argval is ...

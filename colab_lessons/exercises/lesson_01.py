@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from colab_lessons.exercises import NotYet, close, done, exercise, half_the_time, number
+from colab_lessons.exercises import Wrong, close, exercise, filled, number, require_speedup
 
 _SETUP, _WORK = 0.05, 0.01  # seconds
 
@@ -32,12 +32,12 @@ class _Queue:
 def clock(answer: Callable) -> str:
     """Whether a timer waits for the work, and leaves the first call out."""
     queue = _Queue()
-    taken = done(answer(queue.launch, queue.wait), "timed")
+    taken = filled(answer(queue.launch, queue.wait), "timed")
     taken = number(taken)
     if taken < 0.9 * _WORK:
-        raise NotYet("Too short: the clock stopped before the work was done. Wait first.")
+        raise Wrong("Too short: the clock stopped before the work was done. Wait first.")
     if taken > _SETUP:
-        raise NotYet(
+        raise Wrong(
             "Too long: that includes the setup. Launch once, and wait, before you start the clock."
         )
     return f"{1000 * taken:.0f} ms, and the work takes {1000 * _WORK:.0f}."
@@ -52,21 +52,21 @@ def plan(answer: tuple[float, float], here: float, t4: float) -> str:
     flop = 6 * 124e6 * 100e6
     right = flop / here / 3600, flop / t4 / 3600
     if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise NotYet("Two numbers are wanted: hours here, and hours on a T4.")
+        raise Wrong("Two numbers are wanted: hours here, and hours on a T4.")
     given = number(answer[0]), number(answer[1])
     if all(close(a, b) for a, b in zip(given, right, strict=True)):
         return f"{right[0]:,.0f} hours here, {right[1]:.1f} on a T4, at best."
     if all(close(a, 3600 * b) for a, b in zip(given, right, strict=True)):
-        raise NotYet("Those are seconds. Divide by 3,600.")
+        raise Wrong("Those are seconds. Divide by 3,600.")
     if all(close(a, b / 3) for a, b in zip(given, right, strict=True)):
-        raise NotYet(
+        raise Wrong(
             "That is the forward pass alone: two operations. The backward pass costs four more."
         )
     if all(close(a, b) for a, b in zip(given, right[::-1], strict=True)):
-        raise NotYet("The other way round: this machine first.")
+        raise Wrong("The other way round: this machine first.")
     if close(given[0], right[0]):
-        raise NotYet("Here is right. For the T4 divide by its own speed, t4['fp32'].value.")
-    raise NotYet("Work out 6 × 124e6 × 100e6 operations, and divide by each machine's speed.")
+        raise Wrong("Here is right. For the T4 divide by its own speed, t4['fp32'].value.")
+    raise Wrong("Work out 6 × 124e6 × 100e6 operations, and divide by each machine's speed.")
 
 
 @exercise(
@@ -76,19 +76,19 @@ def plan(answer: tuple[float, float], here: float, t4: float) -> str:
 def quickly(answer: Callable, slowly: Callable) -> str:
     """Whether a function gives the same chains in half the time: both are run and timed here."""
     starts = [0.1 + 0.8 * i / 2000 for i in range(2000)]
-    done(answer(starts[:3]), "quickly")
+    filled(answer(starts[:3]), "quickly")
     expected, given = slowly(starts), answer(starts)
     if hasattr(given, "tolist"):
         given = given.tolist()
     if len(given) != len(expected):
-        raise NotYet(f"{len(expected)} numbers go in; {len(given)} come out.")
+        raise Wrong(f"{len(expected)} numbers go in; {len(given)} come out.")
     if any(abs(number(x) - y) > 1e-6 for x, y in zip(given, expected, strict=True)):
-        raise NotYet(
+        raise Wrong(
             "The numbers differ. This map makes a rounding error 1.4 times as large, a hundred times "
             "over, so it takes grow() itself and 64 bits to follow the slow version: dtype=torch.float64 "
             "(on an Apple GPU, leave the tensor on the CPU)."
         )
-    gain = half_the_time(
+    gain = require_speedup(
         lambda: slowly(starts), lambda: answer(starts), "put all chains in one tensor."
     )
     return f"{gain}, for the same chains."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, close, done, exercise, half_the_time, number
+from colab_lessons.exercises import Wrong, choices, close, exercise, filled, number, require_speedup
 
 
 @exercise(
@@ -18,14 +18,14 @@ def at_least(answer: float) -> str:
     if close(given, right):
         return f"{right:.2f} ms. A chip that computes ten times faster needs just as long."
     if close(given, right / 2):
-        raise NotYet("Each number is read and written: 8 bytes.")
+        raise Wrong("Each number is read and written: 8 bytes.")
     if close(given, right / 8) or close(given, right / 4):
-        raise NotYet("A float32 takes 4 bytes, and it goes in and out.")
+        raise Wrong("A float32 takes 4 bytes, and it goes in and out.")
     if close(given, right / 1000) or close(given, right * 1000):
-        raise NotYet("That is in another unit. A second is 1,000 milliseconds.")
+        raise Wrong("That is in another unit. A second is 1,000 milliseconds.")
     if close(given, 1000 * 50e6 / 4.17e12):
-        raise NotYet("That is the arithmetic. The bytes take longer.")
-    raise NotYet("50 million × 8 bytes, divided by 240e9 bytes a second, times 1,000.")
+        raise Wrong("That is the arithmetic. The bytes take longer.")
+    raise Wrong("50 million × 8 bytes, divided by 240e9 bytes a second, times 1,000.")
 
 
 @exercise(
@@ -62,7 +62,7 @@ def read_smi(answer: Mapping[str, object]) -> str:
     names = ("MiB not in use", "PID", "CUDA 13.0 toolkit")
     left = [name for name in names if given.get(name, ...) is ...]
     if left:
-        raise NotYet(f"Still without an answer: {', '.join(left)}.")
+        raise Wrong(f"Still without an answer: {', '.join(left)}.")
     _unused(number(given["MiB not in use"]))
     _process(number(given["PID"]))
     _toolkit(str(given["CUDA 13.0 toolkit"]).strip().lower())
@@ -73,33 +73,33 @@ def _unused(mib: float) -> None:
     if mib == 23034 - 7532:
         return
     if mib == 7532:
-        raise NotYet("MiB not in use: 7532 MiB is what is used. Subtract it from the total.")
+        raise Wrong("MiB not in use: 7532 MiB is what is used. Subtract it from the total.")
     if mib == 23034:
-        raise NotYet("MiB not in use: 23034 MiB is the total. Subtract what is used.")
+        raise Wrong("MiB not in use: 23034 MiB is the total. Subtract what is used.")
     if mib == 23034 - 7524:
-        raise NotYet("MiB not in use: 7524 MiB is one process. The line above it counts all.")
-    raise NotYet("MiB not in use: total minus used, both in the column Memory-Usage.")
+        raise Wrong("MiB not in use: 7524 MiB is one process. The line above it counts all.")
+    raise Wrong("MiB not in use: total minus used, both in the column Memory-Usage.")
 
 
 def _process(pid: float) -> None:
     if pid == 3485:
         return
     if pid == 0:
-        raise NotYet("PID: 0 is the number of the GPU. The process has its own column.")
+        raise Wrong("PID: 0 is the number of the GPU. The process has its own column.")
     if pid == 7524:
-        raise NotYet("PID: 7524 is MiB, what the process holds.")
-    raise NotYet("PID: look at the last line, column PID.")
+        raise Wrong("PID: 7524 is MiB, what the process holds.")
+    raise Wrong("PID: look at the last line, column PID.")
 
 
 def _toolkit(word: str) -> None:
     if word == "cannot tell":
         return
     if word == "yes":
-        raise NotYet(
+        raise Wrong(
             "CUDA 13.0 toolkit: 'CUDA Version' is the newest that this driver can run, not what "
             "is installed. Ask nvcc for that."
         )
-    raise NotYet("CUDA 13.0 toolkit: the printout speaks of the driver only. Can it tell?")
+    raise Wrong("CUDA 13.0 toolkit: the printout speaks of the driver only. Can it tell?")
 
 
 @exercise(
@@ -112,13 +112,13 @@ def fewer_passes(answer: Callable, many_passes: Callable, numbers: Any) -> str:
     import torch
 
     own = numbers.clone()  # whatever an answer does to it, the lesson's numbers stay
-    given = done(answer(own), "fewer_passes")
+    given = filled(answer(own), "fewer_passes")
     if not torch.equal(numbers, own):
-        raise NotYet("The numbers that came in were overwritten. Work on a copy, or on new memory.")
+        raise Wrong("The numbers that came in were overwritten. Work on a copy, or on new memory.")
     if not torch.is_tensor(given) or given.shape != numbers.shape:
-        raise NotYet(f"A tensor of shape {tuple(numbers.shape)} is wanted.")
+        raise Wrong(f"A tensor of shape {tuple(numbers.shape)} is wanted.")
     if not torch.allclose(given, many_passes(numbers), rtol=1e-4):
-        raise NotYet("The numbers differ from those of the slow version.")
+        raise Wrong("The numbers differ from those of the slow version.")
     advice = "pieces of 32,768 numbers, in place, stay in the cache."
-    gain = half_the_time(lambda: many_passes(numbers), lambda: answer(own), advice)
+    gain = require_speedup(lambda: many_passes(numbers), lambda: answer(own), advice)
     return f"{gain}, for the same numbers."

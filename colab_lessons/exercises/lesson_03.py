@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from colab_lessons.exercises import (
-    NotYet,
+    Wrong,
     close,
-    done,
     exercise,
-    half_the_time,
+    filled,
     number,
+    require_speedup,
     right_lines,
 )
 
@@ -30,14 +30,14 @@ def move_less(answer: float) -> str:
             f"{_PIXELS / 1e6:.1f} MB. x.to(device).float() / 255 is a quarter of the other order."
         )
     if close(given, 4 * _PIXELS / 1e6):
-        raise NotYet("That is float32: four bytes a pixel. Convert after the move, not before.")
+        raise Wrong("That is float32: four bytes a pixel. Convert after the move, not before.")
     if close(given, _PIXELS / 2**20):
-        raise NotYet("That is in MiB (2**20). Here MB means 10**6 bytes.")
+        raise Wrong("That is in MiB (2**20). Here MB means 10**6 bytes.")
     if close(given, 8 * _PIXELS / 1e6):
-        raise NotYet("That is in Mbit, or float64. A uint8 is one byte.")
+        raise Wrong("That is in Mbit, or float64. A uint8 is one byte.")
     if close(given, 0):
-        raise NotYet("Something has to cross once. What is the least?")
-    raise NotYet("60,000 × 28 × 28 pixels, one byte each, divided by 10**6.")
+        raise Wrong("Something has to cross once. What is the least?")
+    raise Wrong("60,000 × 28 × 28 pixels, one byte each, divided by 10**6.")
 
 
 @exercise(
@@ -50,14 +50,14 @@ def amdahl(answer: float) -> str:
     if close(given, right):
         return "1.29×. The waiting stays, so fix the feed before you rent a GPU."
     if close(given, 10):
-        raise NotYet("Only the training is ten times faster. The waiting isn't.")
+        raise Wrong("Only the training is ten times faster. The waiting isn't.")
     if close(given, 62 / 80):
-        raise NotYet("That is the new time over the old. Turn it round.")
+        raise Wrong("That is the new time over the old. Turn it round.")
     if close(given, 80 / 60):
-        raise NotYet("That's an infinitely fast GPU. This one still trains for 2 ms.")
+        raise Wrong("That's an infinitely fast GPU. This one still trains for 2 ms.")
     if close(given, 80 / 8):
-        raise NotYet("You made the waiting faster too.")
-    raise NotYet("Before: 60 + 20 ms. After: 60 + 2 ms.")
+        raise Wrong("You made the waiting faster too.")
+    raise Wrong("Before: 60 + 20 ms. After: 60 + 2 ms.")
 
 
 _WHY_WAITS = {
@@ -90,10 +90,10 @@ def hidden_stops(answer: Any) -> str:
 )
 def quick_loop(answer: Callable, slow: Callable, pieces: Sequence) -> str:
     """Whether a function gives the same sum in half the time: both are run and timed here."""
-    given = done(answer(pieces), "quick_loop")
+    given = filled(answer(pieces), "quick_loop")
     expected = slow(pieces)
     if not close(number(given), expected):
-        raise NotYet(f"The slow loop finds {expected:,.0f}, yours {number(given):,.0f}.")
+        raise Wrong(f"The slow loop finds {expected:,.0f}, yours {number(given):,.0f}.")
     advice = "make few large operations of the many small ones, and wait once."
-    gain = half_the_time(lambda: slow(pieces), lambda: answer(pieces), advice)
+    gain = require_speedup(lambda: slow(pieces), lambda: answer(pieces), advice)
     return f"{gain}, for the same number."

@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from colab_lessons.exercises import (
-    NotYet,
+    Wrong,
     close,
-    done,
     exercise,
     field,
-    half_the_time,
+    filled,
     in_order,
     number,
+    require_speedup,
 )
 
 _STEPS = ("decode", "cache", "shuffle", "batch", "prefetch")
@@ -29,12 +29,12 @@ def waits(answer: float) -> str:
     if close(given, 85):
         return "85 %. So a GPU of any speed would make this fit at most 1.18 times faster."
     if close(given, 0.85):
-        raise NotYet("That is the fraction. Give a percentage.")
+        raise Wrong("That is the fraction. Give a percentage.")
     if close(given, 15):
-        raise NotYet("That is the share of training. What is left of the time?")
+        raise Wrong("That is the share of training. What is left of the time?")
     if close(given, 100 * 5100 / 900):
-        raise NotYet("Compare times, not speeds: seconds for each image.")
-    raise NotYet("An image takes 1/900 s with the feed and 1/6000 s without it.")
+        raise Wrong("Compare times, not speeds: seconds for each image.")
+    raise Wrong("An image takes 1/900 s with the feed and 1/6000 s without it.")
 
 
 @exercise(
@@ -69,17 +69,17 @@ def global_batch(answer: Mapping[str, float]) -> str:
     """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""
     batch, rate = (number(field(answer, name)) for name in ("global batch", "learning rate"))
     if close(batch, 96):
-        raise NotYet("global batch: 96 is what one replica sees. There are four.")
+        raise Wrong("global batch: 96 is what one replica sees. There are four.")
     if close(batch, 24):
-        raise NotYet("global batch: you divided. Each replica brings 96 rows of its own.")
+        raise Wrong("global batch: you divided. Each replica brings 96 rows of its own.")
     if not close(batch, 384):
-        raise NotYet("global batch: replicas × rows each.")
+        raise Wrong("global batch: replicas × rows each.")
     if close(rate, 0.4):
-        raise NotYet("learning rate: times the replicas only fits if one replica had 128 rows.")
+        raise Wrong("learning rate: times the replicas only fits if one replica had 128 rows.")
     if close(rate, 0.1):
-        raise NotYet("learning rate: unchanged. The batch is three times the one it was tuned for.")
+        raise Wrong("learning rate: unchanged. The batch is three times the one it was tuned for.")
     if not close(rate, 0.3):
-        raise NotYet("learning rate: 0.1 × new batch / old batch.")
+        raise Wrong("learning rate: 0.1 × new batch / old batch.")
     return "Three times the batch, three times the step: check that the loss still falls."
 
 
@@ -92,23 +92,23 @@ def quick_batches(answer: Callable, slow_batches: Callable) -> str:
     import numpy as np
 
     expected, given = slow_batches(), answer()
-    done(given, "quick_batches")
+    filled(given, "quick_batches")
     if iter(given) is given:
-        raise NotYet("That can be read only once. Return a data set, which starts anew each time.")
+        raise Wrong("That can be read only once. Return a data set, which starts anew each time.")
     pairs = itertools.zip_longest(expected, given)
     for number_of_batch, (right, mine) in enumerate(pairs, 1):
         if right is None or mine is None:
-            raise NotYet("The number of batches differs.")
+            raise Wrong("The number of batches differs.")
         same = (
             np.shape(a) == np.shape(b) and np.allclose(a, b, atol=1e-3)
             for a, b in zip(right, mine, strict=True)
         )
         if not all(same):
-            raise NotYet(
+            raise Wrong(
                 f"Batch {number_of_batch} differs: the same images are wanted, in the same order."
             )
     advice = "a parallel map, or a cache."
-    gain = half_the_time(lambda: _drain(expected), lambda: _drain(given), advice)
+    gain = require_speedup(lambda: _drain(expected), lambda: _drain(given), advice)
     return f"{gain}, for the same batches."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number, right_lines
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number, right_lines
 
 
 @exercise(
@@ -18,14 +18,14 @@ def all_reduce(answer: float) -> str:
     if close(given, whole, 1e-6):
         return "78 kB on each chip, and nearly twice that sent."
     if close(given, 64 * 256 + 256 * 10 + 1000, 1e-6):
-        raise NotYet("Those are the numbers. How many bytes has each?")
+        raise Wrong("Those are the numbers. How many bytes has each?")
     if close(given, whole + 2000, 1e-6):
-        raise NotYet("The third array is bf16. How many bytes has one of its numbers?")
+        raise Wrong("The third array is bf16. How many bytes has one of its numbers?")
     if close(given, 8 * whole, 1e-6):
-        raise NotYet("That is what all eight hold together. One of them is wanted.")
+        raise Wrong("That is what all eight hold together. One of them is wanted.")
     if close(given, whole / 8, 1e-6):
-        raise NotYet("An all-reduce gives each chip the whole sum, not a part of it.")
-    raise NotYet("Three arrays: 64 × 256 and 256 × 10 of f32, 1000 of bf16.")
+        raise Wrong("An all-reduce gives each chip the whole sum, not a part of it.")
+    raise Wrong("Three arrays: 64 × 256 and 256 × 10 of f32, 1000 of bf16.")
 
 
 @exercise(
@@ -36,11 +36,11 @@ def mesh(answer: Mapping[str, float]) -> str:
     """The longest `data` axis of eight 16 GiB chips that holds 48 GiB of weights and 3 GiB of activations."""
     data, model = (number(field(answer, name)) for name in ("data", "model"))
     if data * model != 8:
-        raise NotYet(f"{data:g} × {model:g} is not 8. Each chip has one place in the mesh.")
+        raise Wrong(f"{data:g} × {model:g} is not 8. Each chip has one place in the mesh.")
     if model < 4:
-        raise NotYet(f"With model = {model:g} a chip holds {48 / model + 3:g} GiB. It has 16.")
+        raise Wrong(f"With model = {model:g} a chip holds {48 / model + 3:g} GiB. It has 16.")
     if model == 8:
-        raise NotYet("That fits, with 9 GiB. `data` can be longer.")
+        raise Wrong("That fits, with 9 GiB. `data` can be longer.")
     return "48 / 4 + 3 = 15 GiB on each chip, and two groups share the batch."
 
 
@@ -69,20 +69,20 @@ def compiles(answer: Any) -> str:
 def buckets(answer: Callable[[int], int]) -> str:
     """A function that pads lengths from 1 to 1,024: its results and its padding are counted."""
     if not callable(answer):
-        raise NotYet("A function is wanted here: def padded(length).")
-    done(answer(1), "padded")
+        raise Wrong("A function is wanted here: def padded(length).")
+    filled(answer(1), "padded")
     lengths = range(1, 1025)
     results = [number(answer(length)) for length in lengths]
     short = [length for length, result in zip(lengths, results, strict=True) if result < length]
     if short:
-        raise NotYet(f"padded({short[0]}) is {results[short[0] - 1]:g}: the sentence does not fit.")
+        raise Wrong(f"padded({short[0]}) is {results[short[0] - 1]:g}: the sentence does not fit.")
     programs, more = len(set(results)), sum(results) / sum(lengths) - 1
     if programs > 8:
-        raise NotYet(
+        raise Wrong(
             f"That makes {programs:,} lengths, and as many compilations. Eight are allowed."
         )
     if more > 0.25:
-        raise NotYet(
+        raise Wrong(
             f"That adds {more:.0%} of padding. Powers of two are too coarse for long sentences."
         )
     return f"{programs} programs, and {more:.0%} more words."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 
 @exercise(
@@ -17,17 +17,17 @@ def read_oom(answer: Mapping[str, Any]) -> str:
     """The live tensors of an out-of-memory message, and whether the model or the pieces are to blame."""
     alive, reason = number(field(answer, "GiB alive")), str(field(answer, "reason")).strip().lower()
     if close(alive, 4.10):
-        raise NotYet("GiB alive: that is held and in no use. Your tensors are the other number.")
+        raise Wrong("GiB alive: that is held and in no use. Your tensors are the other number.")
     if close(alive, 13.90):
-        raise NotYet("GiB alive: that is all that PyTorch holds. How much of it is in use?")
+        raise Wrong("GiB alive: that is all that PyTorch holds. How much of it is in use?")
     if close(alive, 14.56):
-        raise NotYet("GiB alive: that is the card.")
+        raise Wrong("GiB alive: that is the card.")
     if not close(alive, 9.80, 1e-3):
-        raise NotYet("GiB alive: look for what is allocated by PyTorch.")
+        raise Wrong("GiB alive: look for what is allocated by PyTorch.")
     if reason == "model":
-        raise NotYet("reason: 4.10 GiB are held and free, eight times of what was asked for.")
+        raise Wrong("reason: 4.10 GiB are held and free, eight times of what was asked for.")
     if reason != "pieces":
-        raise NotYet('reason: "model" or "pieces".')
+        raise Wrong('reason: "model" or "pieces".')
     return "4.10 GiB are free, and no piece has 512 MiB. expandable_segments helps, or equal sizes."
 
 
@@ -39,24 +39,24 @@ def leak(answer: Mapping[str, Any]) -> str:
     """The line that keeps a graph alive, and a line that does not."""
     line, instead = number(field(answer, "line")), str(field(answer, "instead"))
     if line == 2:
-        raise NotYet(
+        raise Wrong(
             "Line 2 builds the graph, and the next batch overwrites its name. Who keeps it?"
         )
     if line == 4:
-        raise NotYet("A length holds nothing.")
+        raise Wrong("A length holds nothing.")
     if line != 3:
-        raise NotYet("Look for what outlives the loop.")
+        raise Wrong("Look for what outlives the loop.")
     if re.search(r"\bdel\b", instead):
-        raise NotYet("Deleting the name does not help: the list holds the loss itself.")
+        raise Wrong("Deleting the name does not help: the list holds the loss itself.")
     if "no_grad" in instead or "inference_mode" in instead:
-        raise NotYet("That helps around the whole loop. And in line 3: what do you want to keep?")
+        raise Wrong("That helps around the whole loop. And in line 3: what do you want to keep?")
     if re.search(r"\.(item|tolist|detach)\(\)|\.data\b|\bfloat\(", instead):
         if not re.search(r"append|extend|insert|\+=", instead):
-            raise NotYet(
+            raise Wrong(
                 "Right number, and nothing keeps it: the line shall still fill the history."
             )
         return "A number has no graph. Around the loop, torch.no_grad() saves building it at all."
-    raise NotYet("Put a number into the list, not a tensor with a graph.")
+    raise Wrong("Put a number into the list, not a tensor with a graph.")
 
 
 @exercise(
@@ -67,13 +67,13 @@ def way_out(answer: str) -> str:
     """The cheapest way that fits into 10 GB and leaves the training as it is."""
     given = str(answer).strip().lower()
     if given == "checkpoint":
-        raise NotYet("That fits. Something cheaper fits, too.")
+        raise Wrong("That fits. Something cheaper fits, too.")
     if given == "half the batch":
-        raise NotYet("Half the batch is another training.")
+        raise Wrong("Half the batch is another training.")
     if given == "chunked loss":
-        raise NotYet("It takes 12.8 GB, and you have 10.")
+        raise Wrong("It takes 12.8 GB, and you have 10.")
     if given != "accumulate":
-        raise NotYet("Give one of the four names in the table.")
+        raise Wrong("Give one of the four names in the table.")
     return "Two halves, one step. With BatchNorm it would be checkpointing, with care."
 
 
@@ -91,7 +91,7 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
     parts = [part for _ in range(6) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
     network = torch.nn.Sequential(*parts, torch.nn.Linear(64, 10))
     x, y = torch.rand(1024, 64), torch.randint(10, (1024,))
-    done(answer(network, x[:2], y[:2]), "thrifty")
+    filled(answer(network, x[:2], y[:2]), "thrifty")
     found = []
     for way in (spendthrift, answer):
         network.zero_grad()
@@ -99,13 +99,13 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
             way(network, x, y)
         gradients = [p.grad.flatten() for p in network.parameters() if p.grad is not None]
         if len(gradients) < len(list(network.parameters())):
-            raise NotYet("Some parameters have no gradient afterwards: call backward().")
+            raise Wrong("Some parameters have no gradient afterwards: call backward().")
         found.append((meter.peak, torch.cat(gradients)))
     (before, wanted), (after, given) = found
     if not torch.allclose(given, wanted, rtol=1e-3, atol=1e-6):
-        raise NotYet("The gradients differ. Do the parts' losses add up to the mean over all rows?")
+        raise Wrong("The gradients differ. Do the parts' losses add up to the mean over all rows?")
     if after > 0.6 * before:
-        raise NotYet(
+        raise Wrong(
             f"The peak is {after / before:.0%} of the first; 60 % are wanted. Smaller parts."
         )
     return f"The same gradients, with {after / before:.0%} of the peak."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, done, exercise, in_order, shown
+from colab_lessons.exercises import Wrong, choices, exercise, filled, in_order, shown
 
 CURES = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}
 _STEPS = ("backward", "unscale", "clip", "step", "update")
@@ -74,15 +74,15 @@ def culprit(answer: Callable) -> str:
     import torch
 
     if not callable(answer):
-        raise NotYet("A function is wanted here: def first_not_finite(network, x).")
+        raise Wrong("A function is wanted here: def first_not_finite(network, x).")
     x = torch.rand(4, 16)
-    done(answer(_spoiled(5), x), "first_not_finite")
+    filled(answer(_spoiled(5), x), "first_not_finite")
     for place in (5, 2, 7):
         name = str(answer(_spoiled(place), x))
         if name != str(place) and name.isdigit() and int(name) > place:
-            raise NotYet(f"{name} is behind the culprit. Which one was the first?")
+            raise Wrong(f"{name} is behind the culprit. Which one was the first?")
         if name != str(place):
-            raise NotYet(f"It says {shown(name)} where layer {place} is broken.")
+            raise Wrong(f"It says {shown(name)} where layer {place} is broken.")
     return "Found in three networks out of three."
 
 
@@ -113,11 +113,11 @@ def learns(answer: Callable, stuck: Callable) -> str:
 
     with precision.record_operations() as seen:
         _, result = trained(answer, 1)
-    done(result, "learns")
+    filled(result, "learns")
     if not any("float16" in operation.output_dtypes for operation in seen):
-        raise NotYet("That does not compute in fp16: keep the autocast.")
+        raise Wrong("That does not compute in fp16: keep the autocast.")
     after = loss_after(answer, 60)
     if not after < 2.25:
-        raise NotYet(f"The loss is {after:.3f} after 60 steps; guessing has 2.303.")
+        raise Wrong(f"The loss is {after:.3f} after 60 steps; guessing has 2.303.")
     before = loss_after(stuck, 5)
     return f"The loss is {after:.2f} after 60 steps, in fp16. Stuck stays at {before:.3f}."

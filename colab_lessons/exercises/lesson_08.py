@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, done, exercise, field, number
+from colab_lessons.exercises import Wrong, choices, exercise, field, filled, number
 
 _ROOM = 14e9  # bytes
 
@@ -19,13 +19,13 @@ def multiplier(answer: Mapping[str, Any]) -> str:
     """Seconds of a step on two chips, as a sum of multiplying and moving bytes."""
     t4, faster = (number(field(answer, key)) for key in ("T4", "faster multiplier"))
     if abs(t4 - 0.25) < 0.01:
-        raise NotYet("The T4 multiplies for 0.25 s. And the bytes?")
+        raise Wrong("The T4 multiplies for 0.25 s. And the bytes?")
     if not abs(t4 - 0.5) <= 0.01:
-        raise NotYet("On the T4: 10 TFLOP at 40 TFLOP/s, plus 60 GB at 240 GB/s.")
+        raise Wrong("On the T4: 10 TFLOP at 40 TFLOP/s, plus 60 GB at 240 GB/s.")
     if abs(faster - 0.05) < 0.01:
-        raise NotYet("The other chip moves bytes no faster: only one of the two parts shrinks.")
+        raise Wrong("The other chip moves bytes no faster: only one of the two parts shrinks.")
     if not abs(faster - 0.275) <= 0.005:
-        raise NotYet("On the other chip: 10 TFLOP at 400 TFLOP/s, plus the same 60 GB at 240 GB/s.")
+        raise Wrong("On the other chip: 10 TFLOP at 400 TFLOP/s, plus the same 60 GB at 240 GB/s.")
     return "Ten times the multiplier, and not even twice as fast."
 
 
@@ -39,7 +39,7 @@ def your_model(answer: int, job: Callable) -> str:
 
     given = number(answer)
     if given != int(given) or given < 1:
-        raise NotYet("A whole number of examples, please, and round down.")
+        raise Wrong("A whole number of examples, please, and round down.")
 
     def peak(batch_size: int) -> int:
         network, loss, optimizer = job()
@@ -47,9 +47,9 @@ def your_model(answer: int, job: Callable) -> str:
 
     here, more = peak(int(given)), peak(int(1.1 * given) + 1)
     if here > _ROOM:
-        raise NotYet(f"{given:,.0f} examples take {here / 1e9:.1f} GB: too many for 14 GB.")
+        raise Wrong(f"{given:,.0f} examples take {here / 1e9:.1f} GB: too many for 14 GB.")
     if more <= _ROOM:
-        raise NotYet(f"{given:,.0f} examples take {here / 1e9:.1f} GB: a tenth more still fits.")
+        raise Wrong(f"{given:,.0f} examples take {here / 1e9:.1f} GB: a tenth more still fits.")
     return f"{given:,.0f} examples take {here / 1e9:.1f} of 14 GB."
 
 
@@ -96,7 +96,7 @@ def modest(answer: Callable, hungry: Callable) -> str:
     wide = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)]
     network = nn.Sequential(*wide, nn.Linear(64, 10))
     x, y = torch.rand(16, 64), torch.randint(10, (16,))
-    done(answer(network, x, y), "modest")
+    filled(answer(network, x, y), "modest")
     found, needs = [], []
     for way in (hungry, answer):
         network.zero_grad()
@@ -113,12 +113,10 @@ def modest(answer: Callable, hungry: Callable) -> str:
         )
         needs.append(step.peak - step.parameters)
     if found[0].shape != found[1].shape or not torch.allclose(found[1], found[0], atol=1e-6):
-        raise NotYet(
-            "The gradients differ from hungry's. The same loss of the same rows is wanted."
-        )
+        raise Wrong("The gradients differ from hungry's. The same loss of the same rows is wanted.")
     share = needs[1] / needs[0]
     if share > 0.5:
-        raise NotYet(
+        raise Wrong(
             f"It needs {share:.0%} of what hungry does. Half is wanted: keep less, compute again."
         )
     return f"The same gradients, with {share:.0%} of the memory."

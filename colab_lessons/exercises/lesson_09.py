@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, choices, done, exercise, number
+from colab_lessons.exercises import Wrong, choices, exercise, filled, number
 
 
 @exercise(
@@ -41,12 +41,12 @@ def interval(answer: float) -> str:
     if 719 <= given <= 780:
         return "Young says 9 minutes, but a file that has not arrived must not be overwritten."
     if 530 <= given <= 540:
-        raise NotYet("So says Young. But the copy before it is still on its way then.")
+        raise Wrong("So says Young. But the copy before it is still on its way then.")
     if 378 <= given <= 381:
-        raise NotYet("The 2 below the root is missing, and a copy takes longer than that.")
+        raise Wrong("The 2 below the root is missing, and a copy takes longer than that.")
     if 8.9 <= given <= 12:
-        raise NotYet("Those are minutes, or hours are below the root. Seconds are wanted.")
-    raise NotYet("The root of twice the cost times the time between, in seconds; and a copy?")
+        raise Wrong("Those are minutes, or hours are below the root. Seconds are wanted.")
+    raise Wrong("The root of twice the cost times the time between, in seconds; and a copy?")
 
 
 def _put_back(run: Any, state: Mapping[str, Any]) -> None:
@@ -89,9 +89,9 @@ def keep(answer: Callable, run_class: Callable) -> str:
     for _ in range(5):
         run.step()
     state, wanted = answer(run), _found(run)
-    done(state, "keep")
+    filled(state, "keep")
     if not isinstance(state, Mapping):
-        raise NotYet("A dict is wanted: the name of each attribute, and its state.")
+        raise Wrong("A dict is wanted: the name of each attribute, and its state.")
     for _ in range(5):
         run.step()
     resumed = _fresh(run_class, 1)
@@ -99,15 +99,15 @@ def keep(answer: Callable, run_class: Callable) -> str:
     found = _found(resumed)
     missing = [name for name in wanted if name not in state]
     if missing:
-        raise NotYet(f"{len(missing)} of five attributes would begin anew. One is {missing[0]}.")
+        raise Wrong(f"{len(missing)} of five attributes would begin anew. One is {missing[0]}.")
     changed = [name for name in wanted if found[name] != wanted[name]]
     if changed:
-        raise NotYet(
+        raise Wrong(
             f"The state of {changed[0]} is not that of the moment when it was kept: it went on with the run. "
             "Keep a copy."
         )
     for _ in range(5):
         resumed.step()
     if _found(resumed) != _found(run):
-        raise NotYet("It resumes, and then goes another way than the uninterrupted run.")
+        raise Wrong("It resumes, and then goes another way than the uninterrupted run.")
     return "Kept, put back, and the same to the last bit five steps later."

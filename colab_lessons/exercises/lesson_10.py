@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 #: A step's longest operators are close together: one of so many is right.
 _LONGEST = 10
@@ -15,10 +15,10 @@ _LONGEST = 10
 def gap(answer: Callable, /) -> str:
     """The start and length of the longest stretch without a span, found in lists that trip simple answers."""
     for spans, start, end, wanted, why in _GAPS:
-        found = done(answer([*spans], start, end), "longest_gap")
+        found = filled(answer([*spans], start, end), "longest_gap")
         at, length = (number(part) for part in found)
         if not (close(length, wanted[1]) and close(at, wanted[0])):
-            raise NotYet(
+            raise Wrong(
                 f"For {spans} between {start} and {end} it says {at:g} and {length:g}. {why}"
             )
     return "Also where spans overlap, come in no order, or leave the end blank."
@@ -39,7 +39,7 @@ def waits(answer: Mapping[str, Any]) -> str:
     found = {key: str(field(answer, key)).strip().upper() for key in _HELPED}
     for key, why in _HELPED.items():
         if found[key] != why[0]:
-            raise NotYet(f"{key}: {why[1]}")
+            raise Wrong(f"{key}: {why[1]}")
     return "A GPU that waits for launches, one that never waits, and one with a full queue and nothing to do."
 
 
@@ -59,12 +59,12 @@ _HELPED = {  # the program, and what to think of
 def mine(answer: str, events: Callable) -> str:
     """An operator with much self time in the learner's step, which `events` profiles once more."""
     if not isinstance(answer, str):
-        raise NotYet("A name is wanted, as text.")
+        raise Wrong("A name is wanted, as text.")
     known = [event for event in events() if event.key.startswith("aten::")]
     known.sort(key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))
     names = [event.key for event in known[:_LONGEST]]
     if answer.strip() not in names:
-        raise NotYet(f"Here {' and '.join(names[:2])} have the most. Profile it again.")
+        raise Wrong(f"Here {' and '.join(names[:2])} have the most. Profile it again.")
     total = sum(event.self_cpu_time_total for event in known) or 1
     share = known[names.index(answer.strip())].self_cpu_time_total
     return f"{answer.strip()} takes {share / total:.0%} of the operators' time on the CPU."

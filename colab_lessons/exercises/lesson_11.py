@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 
 @exercise(
@@ -16,15 +16,15 @@ def pays(answer: Mapping[str, Any]) -> str:
     """Milliseconds of an all-reduce, and the tokens at which computing takes as long."""
     milliseconds, tokens = (number(field(answer, key)) for key in ("milliseconds", "tokens"))
     if close(milliseconds, 120):
-        raise NotYet("Those are the gradient's bytes over the bandwidth. A ring sends more.")
+        raise Wrong("Those are the gradient's bytes over the bandwidth. A ring sends more.")
     if close(milliseconds, 0.21):
-        raise NotYet("Those are seconds.")
+        raise Wrong("Those are seconds.")
     if not close(milliseconds, 210):
-        raise NotYet("2 × 7/8 of 3 GB, at 25 GB/s: how many milliseconds?")
+        raise Wrong("2 × 7/8 of 3 GB, at 25 GB/s: how many milliseconds?")
     if close(tokens, 28_000) or close(tokens, 14_000):
-        raise NotYet("A parameter costs 6 FLOP for each token, backward pass included.")
+        raise Wrong("A parameter costs 6 FLOP for each token, backward pass included.")
     if not close(tokens, 4667, 0.02):
-        raise NotYet("6 × 1.5e9 × tokens / 200e12 should be as long as the all-reduce.")
+        raise Wrong("6 × 1.5e9 × tokens / 200e12 should be as long as the all-reduce.")
     return "The parameters cancel: any model needs about 4,700 tokens per GPU on this link."
 
 
@@ -35,12 +35,12 @@ def factor(answer: Callable) -> str:
     """The factor of a worker's mean loss that makes all rows count the same."""
     cases = {(44, 60, 2): 44 / 30, (16, 60, 2): 16 / 30, (32, 64, 2): 1.0, (10, 100, 4): 0.4}
     for (mine, total, workers), right in cases.items():
-        given = done(answer(mine, total, workers), "factor")
+        given = filled(answer(mine, total, workers), "factor")
         given = number(given)
         if close(given, mine / total) and not close(given, right):
-            raise NotYet("DDP divides by the number of workers afterwards. Make up for that.")
+            raise Wrong("DDP divides by the number of workers afterwards. Make up for that.")
         if not abs(given - right) <= 1e-6:
-            raise NotYet(
+            raise Wrong(
                 f"For {mine} of {total} rows on one of {workers} workers it gives {given:.3g}. "
                 "With equal shares it should be 1."
             )
@@ -57,9 +57,9 @@ def gather(answer: Callable) -> str:
     from colab_lessons import ranks
 
     if not callable(answer):
-        raise NotYet("A function is wanted.")
+        raise Wrong("A function is wanted.")
     if ranks.cannot_talk():
-        raise NotYet("It can't be checked here: processes cannot talk to each other.")
+        raise Wrong("It can't be checked here: processes cannot talk to each other.")
 
     def try_it(rank: int, device: Any) -> list[float]:
         import torch
@@ -74,12 +74,12 @@ def gather(answer: Callable) -> str:
     ended = ranks.run(try_it, n=3, timeout=10, check=False)
     for rank, held in enumerate(ended):
         if isinstance(held, ranks.RankError):
-            raise NotYet(f"Rank {rank} ended with: {held}")
+            raise Wrong(f"Rank {rank} ended with: {held}")
     if ended == [[10.0, -1.0, -1.0], [-1.0, 11.0, -1.0], [-1.0, -1.0, 12.0]]:
-        raise NotYet("Nobody has received anything.")
+        raise Wrong("Nobody has received anything.")
     for rank, held in enumerate(ended):
         if held != [10.0, 11.0, 12.0]:
-            raise NotYet(
+            raise Wrong(
                 f"Worker {rank} should hold 10, 11, 12, and holds "
                 f"{', '.join(f'{part:g}' for part in held)}. In the first round, parts are added."
             )
@@ -95,9 +95,9 @@ def mine(answer: float, network: Any, per_byte: float) -> str:
     size = sum(p.numel() * p.element_size() for p in network.parameters())
     right = size * per_byte
     if close(given, 1000 * right, 0.05):
-        raise NotYet("Those are milliseconds. Seconds are wanted.")
+        raise Wrong("Those are milliseconds. Seconds are wanted.")
     if close(given, right / 4, 0.2):
-        raise NotYet("Those are parameters. How many bytes has each?")
+        raise Wrong("Those are parameters. How many bytes has each?")
     if not close(given, right, 0.2):
-        raise NotYet("by_library seconds for gradient bytes: how many for yours?")
+        raise Wrong("by_library seconds for gradient bytes: how many for yours?")
     return f"{size / 1e6:.1f} MB of gradients in every step, {1e3 * right:.2g} ms."

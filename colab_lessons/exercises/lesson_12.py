@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 _WITH_16_BITS, _WITH_4_BITS = 16.0, 4.25  # GB
 
@@ -18,13 +18,13 @@ def fits(answer: Mapping[str, Any]) -> str:
     """The GB of a model in 16 bits, and in 4 bits with its scales."""
     whole, packed = (number(field(answer, key)) for key in ("16 bits", "4 bits"))
     if not close(whole, _WITH_16_BITS):
-        raise NotYet("16 bits are 2 bytes for each of the 8 billion weights; a GB has 10⁹ bytes.")
+        raise Wrong("16 bits are 2 bytes for each of the 8 billion weights; a GB has 10⁹ bytes.")
     if close(packed, 4, 0.001):
-        raise NotYet("Those are the weights. Add the scales: 16 bits per 64 weights.")
+        raise Wrong("Those are the weights. Add the scales: 16 bits per 64 weights.")
     if close(packed, 4.5, 0.001):
-        raise NotYet("Those scales have 32 bits. Here they have 16.")
+        raise Wrong("Those scales have 32 bits. Here they have 16.")
     if not close(packed, _WITH_4_BITS, 0.001):
-        raise NotYet("4 bits per weight, and 16 bits per 64: how many bits, all in all?")
+        raise Wrong("4 bits per weight, and 16 bits per 64: how many bits, all in all?")
     return "16 GB don't fit a T4, 4.25 do. The scales are a quarter GB of it."
 
 
@@ -36,13 +36,13 @@ def chip(answer: Mapping[str, Any]) -> str:
     """The rows up to which an L4 waits for 16-bit weights, and its tokens per second."""
     rows, tokens = (number(field(answer, key)) for key in ("rows", "tokens"))
     if close(rows, 200):
-        raise NotYet("A multiplication and an addition are 2 FLOP, and a weight has 2 bytes.")
+        raise Wrong("A multiplication and an addition are 2 FLOP, and a weight has 2 bytes.")
     if close(rows, 800):
-        raise NotYet("16 bits are 2 bytes per weight, not 1 or 4.")
+        raise Wrong("16 bits are 2 bytes per weight, not 1 or 4.")
     if not close(rows, 400):
-        raise NotYet("2 FLOP per row and weight, 2 bytes per weight: divide the two rates.")
+        raise Wrong("2 FLOP per row and weight, 2 bytes per weight: divide the two rates.")
     if not close(tokens, 37.5):
-        raise NotYet("Each token reads the whole model once. How often do 8 GB fit into a second?")
+        raise Wrong("Each token reads the whole model once. How often do 8 GB fit into a second?")
     return "400 rows, because an L4 has more arithmetic per byte than a T4; 37.5 tokens per second."
 
 
@@ -52,18 +52,18 @@ def positive(answer: Callable) -> str:
     import torch
 
     x = torch.randn(4096, generator=torch.Generator().manual_seed(0)).relu()
-    found = done(answer(x.clone()), "rounded_positive")
+    found = filled(answer(x.clone()), "rounded_positive")
     if not isinstance(found, torch.Tensor) or found.shape != x.shape:
-        raise NotYet("It should return as many numbers as it got.")
+        raise Wrong("It should return as many numbers as it got.")
     levels, worst, step = len(found.unique()), (found - x).abs().max().item(), x.max().item() / 255
     if levels > 256:
-        raise NotYet(f"{levels:,} different numbers came out. Eight bits have 256 codes.")
+        raise Wrong(f"{levels:,} different numbers came out. Eight bits have 256 codes.")
     if not worst <= 2 * step:
-        raise NotYet("Some numbers are far off. An int8 ends at 127, a uint8 at 255.")
+        raise Wrong("Some numbers are far off. An int8 ends at 127, a uint8 at 255.")
     if not worst <= 0.55 * step:
         if levels <= 128:
-            raise NotYet("Only 127 steps reach up to the top. Use 255.")
-        raise NotYet("The error is a whole step. Round instead of cutting off.")
+            raise Wrong("Only 127 steps reach up to the top. Use 255.")
+        raise Wrong("The error is a whole step. Round instead of cutting off.")
     return f"{levels} different numbers, and an error of half a step."
 
 
@@ -72,16 +72,16 @@ def mine(answer: float, weight: Any) -> str:
     """How much smaller groups make the error of the learner's layer."""
     found = number(answer)
     if weight.numel() % 64:
-        raise NotYet("Take a layer whose number of weights divides by 64.")
+        raise Wrong("Take a layer whose number of weights divides by 64.")
     whole, groups = (_error(weight.detach().float(), size) for size in (weight.numel(), 64))
     if not groups > 0:
-        raise NotYet("This layer loses nothing in 4 bits. Take one that was trained.")
+        raise Wrong("This layer loses nothing in 4 bits. Take one that was trained.")
     if not close(found, whole / groups, 0.02):
         if close(found, groups / whole, 0.02):
-            raise NotYet("Turn it over: the larger error divided by the smaller one.")
+            raise Wrong("Turn it over: the larger error divided by the smaller one.")
         if close(found, (whole / groups) ** 2, 0.02):
-            raise NotYet("That's the factor of the squared error. Take the norm.")
-        raise NotYet("Compare the norm of what rounding changed: one scale, and groups of 64.")
+            raise Wrong("That's the factor of the squared error. Take the norm.")
+        raise Wrong("Compare the norm of what rounding changed: one scale, and groups of 64.")
     return f"Groups of 64 make the error of your layer {whole / groups:.1f} times smaller."
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 _LIMIT = 0.5  # seconds that a started command may run
 _PATIENCE = 8.0  # seconds until a judge gives up
@@ -26,9 +26,9 @@ def costs(answer: Mapping[str, Any]) -> str:
     """The price of one job on two machines."""
     h100, a100 = (number(field(answer, key)) for key in ("H100", "A100"))
     if not close(h100, 79.8, 0.005):
-        raise NotYet("The H100 works for 20 hours, at 3.99 dollars each.")
+        raise Wrong("The H100 works for 20 hours, at 3.99 dollars each.")
     if not close(a100, 85.92, 0.005):
-        raise NotYet("The A100 works for 48 hours, at 1.79 dollars each.")
+        raise Wrong("The A100 works for 48 hours, at 1.79 dollars each.")
     return "The machine that's dearer by the hour is cheaper for the job. Compare dollars a job."
 
 
@@ -48,23 +48,23 @@ def _started(answer: Callable, folder: Path) -> str:
     )
     session, beat = folder / "session", folder / "beat"
     begun, threads = time.monotonic(), {*threading.enumerate()}
-    job = done(answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT), "start")
+    job = filled(answer([sys.executable, "-c", code, str(session), str(beat)], _LIMIT), "start")
     waited = time.monotonic() - begun
     if not isinstance(job, subprocess.Popen):
-        raise NotYet("Return what subprocess.Popen returns.")
+        raise Wrong("Return what subprocess.Popen returns.")
     try:
         if waited > _LIMIT:
-            raise NotYet("It waits until the command has ended. Return at once.")
+            raise Wrong("It waits until the command has ended. Return at once.")
         _wait_for(lambda: session.exists() and session.read_text() != "")
         if not session.exists():
-            raise NotYet("The command never began.")
+            raise Wrong("The command never began.")
         if int(session.read_text()) == os.getsid(0):
-            raise NotYet("It has no session of its own: start_new_session=True.")
+            raise Wrong("It has no session of its own: start_new_session=True.")
         if {*threading.enumerate()} - threads:
-            raise NotYet("The timer is a thread of this notebook. It would die with it.")
+            raise Wrong("The timer is a thread of this notebook. It would die with it.")
         time.sleep(3 * _LIMIT + 0.5)
         if time.time() - beat.stat().st_mtime < _LIMIT:
-            raise NotYet(f"It still runs long after the limit of {_LIMIT} s.")
+            raise Wrong(f"It still runs long after the limit of {_LIMIT} s.")
     finally:
         _end(job)
     return f"A session of its own, and over after about {_LIMIT} s."
@@ -94,17 +94,17 @@ def shut(answer: Callable) -> str:
         folder.chmod(0o755)
         (folder / "a.csv").touch()
         (folder / "a.csv").chmod(0o644)
-        done(answer(folder), "close")
+        filled(answer(folder), "close")
         if not folder.exists():
-            raise NotYet("The folder is gone.")
+            raise Wrong("The folder is gone.")
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & 0o700 != 0o700:
             folder.chmod(0o755)
-            raise NotYet("You've locked yourself out: 7 for you, and 0o before the three digits.")
+            raise Wrong("You've locked yourself out: 7 for you, and 0o before the three digits.")
         if not (folder / "a.csv").exists():
-            raise NotYet("Something in the folder is gone.")
+            raise Wrong("Something in the folder is gone.")
         if mode & 0o070:
-            raise NotYet("Your group can still get in.")
+            raise Wrong("Your group can still get in.")
         if mode & 0o007:
-            raise NotYet("Others can still get in. Closing files alone doesn't hide later ones.")
+            raise Wrong("Others can still get in. Closing files alone doesn't hide later ones.")
     return "Others can't pass the folder, so all in it is closed, also what comes later."

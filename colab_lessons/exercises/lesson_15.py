@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from colab_lessons import data
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 _ADAPTER = 16 * (4096 + 12288)
 _LAYER = 4096 * 12288
@@ -18,15 +18,15 @@ def adapter(answer: Mapping[str, Any]) -> str:
     """The weights of an adapter, and its share of the layer."""
     weights, percent = (number(field(answer, key)) for key in ("weights", "percent"))
     if close(weights, _LAYER):
-        raise NotYet("That's the layer. The adapter goes through 16 numbers in the middle.")
+        raise Wrong("That's the layer. The adapter goes through 16 numbers in the middle.")
     if close(weights, 16 * 4096) or close(weights, 16 * 12288):
-        raise NotYet("That's one of the two matrices.")
+        raise Wrong("That's one of the two matrices.")
     if not close(weights, _ADAPTER, 1e-6):
-        raise NotYet("Add the weights of both matrices, 4,096 × 16 and 16 × 12,288.")
+        raise Wrong("Add the weights of both matrices, 4,096 × 16 and 16 × 12,288.")
     if close(percent, _ADAPTER / _LAYER):
-        raise NotYet("That's a fraction. Multiply it by 100.")
+        raise Wrong("That's a fraction. Multiply it by 100.")
     if not close(percent, 100 * _ADAPTER / _LAYER, 0.05):
-        raise NotYet("Divide by the layer's own 4,096 × 12,288 weights.")
+        raise Wrong("Divide by the layer's own 4,096 × 12,288 weights.")
     return "262,144 weights are half a percent of 50 million."
 
 
@@ -41,11 +41,11 @@ def merge(answer: Callable, adapter: Callable) -> str:
         layer = adapter(nn.Linear(64, 128, bias=bias), 8, 4)
         layer.plugged = plugged
         layer.up.weight.data = torch.randn(layer.up.weight.shape, generator=generator)
-        found = done(answer(layer), "merged")
+        found = filled(answer(layer), "merged")
         if not isinstance(found, nn.Linear):
-            raise NotYet("It should return an nn.Linear.")
+            raise Wrong("It should return an nn.Linear.")
         if found.weight.shape != (128, 64):
-            raise NotYet(f"Its weight is {tuple(found.weight.shape)}; the layer's is (128, 64).")
+            raise Wrong(f"Its weight is {tuple(found.weight.shape)}; the layer's is (128, 64).")
         x = torch.randn(16, 64, generator=generator)
         with torch.no_grad():
             wanted = layer(x)
@@ -56,16 +56,14 @@ def merge(answer: Callable, adapter: Callable) -> str:
         if _near(got, wanted):
             continue
         if _near(got, frozen):
-            raise NotYet("That's the frozen layer alone. Add the adapter: up.weight @ down.weight.")
+            raise Wrong("That's the frozen layer alone. Add the adapter: up.weight @ down.weight.")
         if _near(got, once):
-            raise NotYet("The adapter is there. It has to be multiplied by layer.plugged.")
+            raise Wrong("The adapter is there. It has to be multiplied by layer.plugged.")
         if bias and (found.bias is None or _near(got + layer.bias, wanted)):
-            raise NotYet("The adapter is in. One of the layers has a bias.")
+            raise Wrong("The adapter is in. One of the layers has a bias.")
         if found.bias is not None and not bias:
-            raise NotYet("This layer has no bias, and a new nn.Linear has one: bias=False.")
-        raise NotYet(
-            "It gives other numbers. unpack(layer.packed, layer.scale, layer.shape) first."
-        )
+            raise Wrong("This layer has no bias, and a new nn.Linear has one: bias=False.")
+        raise Wrong("It gives other numbers. unpack(layer.packed, layer.scale, layer.shape) first.")
     return "One product instead of three, and the same numbers. It can't be unplugged any more."
 
 
@@ -75,31 +73,31 @@ def mixture(answer: Any) -> str:
     import torch
 
     if answer is ...:
-        raise NotYet("mixture is the dots. Replace them.")
+        raise Wrong("mixture is the dots. Replace them.")
     if not isinstance(answer, torch.Tensor) or answer.ndim != 2:
-        raise NotYet("One tensor of rows is needed, such as torch.cat([...]).")
+        raise Wrong("One tensor of rows is needed, such as torch.cat([...]).")
     if answer.shape[1] == 9:
-        raise NotYet("These rows have no END. F.pad puts one at the end of each.")
+        raise Wrong("These rows have no END. F.pad puts one at the end of each.")
     if answer.shape[1] != 10 or not (answer[:, 9] == _END).all():
-        raise NotYet("Each row has ten signs, and the last one is END.")
+        raise Wrong("Each row has ten signs, and the last one is END.")
     if answer.is_floating_point():
-        raise NotYet("Tokens are whole numbers, and this tensor isn't.")
+        raise Wrong("Tokens are whole numbers, and this tensor isn't.")
     if len(answer) > 10_000:
-        raise NotYet(f"{len(answer):,} rows; at most 10,000 are asked for.")
+        raise Wrong(f"{len(answer):,} rows; at most 10,000 are asked for.")
     signs, share = answer[:, 2], (answer[:, 2] == _PLUS).double().mean().item()
     if not ((signs == _PLUS) | (signs == _MINUS)).all() or not (answer[:, 5] == _EQUALS).all():
-        raise NotYet("Some rows are neither an addition nor a subtraction.")
+        raise Wrong("Some rows are neither an addition nor a subtraction.")
     if share == 0:
-        raise NotYet("There are no additions. What the adapter doesn't see, it forgets.")
+        raise Wrong("There are no additions. What the adapter doesn't see, it forgets.")
     if share == 1:
-        raise NotYet("There are no subtractions, so it won't learn them.")
+        raise Wrong("There are no subtractions, so it won't learn them.")
     wrong = answer[(_results(answer) != answer[:, 6:9]).any(1)]
     if len(wrong):
-        raise NotYet(f"{data.spell(wrong[0].cpu().numpy())} is wrong. Take the lesson's own rows.")
+        raise Wrong(f"{data.spell(wrong[0].cpu().numpy())} is wrong. Take the lesson's own rows.")
     if len(answer.unique(dim=0)) < 1_000:
-        raise NotYet("Those are few different rows. Take a thousand or more.")
+        raise Wrong("Those are few different rows. Take a thousand or more.")
     if not 0.14 <= share <= 0.86:
-        raise NotYet(f"{share:.0%} of the rows are additions. Take more of what's rare.")
+        raise Wrong(f"{share:.0%} of the rows are additions. Take more of what's rare.")
     return f"{share:.0%} additions. Now the cell below trains an adapter with them."
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import NotYet, close, done, exercise, field, number, shown
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number, shown
 
 _ALL_HEADS, _FEW_HEADS = 4096 * 524_288 / 1e9, 4096 * 131_072 / 1e9  # GB
 
@@ -19,15 +19,15 @@ def caches(answer: Mapping[str, Any]) -> str:
     """The GB of a cache with 32 heads, and with 8."""
     every, few = (number(field(answer, key)) for key in ("32 heads", "8 heads"))
     if close(every, _ALL_HEADS / 2, 0.001):
-        raise NotYet("Half of it: there are keys and values, and each element has 2 bytes.")
+        raise Wrong("Half of it: there are keys and values, and each element has 2 bytes.")
     if close(every, _ALL_HEADS / 32, 0.001):
-        raise NotYet("That's one layer. There are 32.")
+        raise Wrong("That's one layer. There are 32.")
     if close(every, 1e9 * _ALL_HEADS, 0.001):
-        raise NotYet("Those are bytes. A GB has 10⁹.")
+        raise Wrong("Those are bytes. A GB has 10⁹.")
     if not close(every, _ALL_HEADS, 0.02):
-        raise NotYet("Tokens × 2 (keys and values) × layers × heads × 128 × 2 bytes.")
+        raise Wrong("Tokens × 2 (keys and values) × layers × heads × 128 × 2 bytes.")
     if not close(few, _FEW_HEADS, 0.02):
-        raise NotYet("The cache is proportional to the number of key and value heads.")
+        raise Wrong("The cache is proportional to the number of key and value heads.")
     return "2.1 GB against 0.54: four times as many conversations fit."
 
 
@@ -37,18 +37,18 @@ def caches(answer: Mapping[str, Any]) -> str:
 )
 def compute_bound(answer: Callable) -> str:
     """From how many users on a decode step is compute-bound; infinity where it never is."""
-    done(answer(8e9, 1e7, 4e13, 2.4e11), "compute_bound_from")
+    filled(answer(8e9, 1e7, 4e13, 2.4e11), "compute_bound_from")
     for case in ((8e9, 1e7, 4e13, 2.4e11), (1e9, 1e6, 1e14, 1e12), (8e9, 0.0, 4e13, 2.4e11)):
         found, right = number(answer(*case)), _crossing(*case)
         if case[1] and close(found, _crossing(case[0], 0.0, *case[2:]), 0.01):
-            raise NotYet("That leaves the caches out: each user adds one to the memory traffic.")
+            raise Wrong("That leaves the caches out: each user adds one to the memory traffic.")
         if close(found, right / 2, 0.01) or close(found, 2 * right, 0.01):
-            raise NotYet("Off by two: 2 operations per weight and user, and 2 bytes per weight.")
+            raise Wrong("Off by two: 2 operations per weight and user, and 2 bytes per weight.")
         if not close(found, right, 0.01):
-            raise NotYet(f"For {case} it should be {right:.4g}; yours returned {shown(found)}.")
+            raise Wrong(f"For {case} it should be {right:.4g}; yours returned {shown(found)}.")
     endless = answer(8e9, 6e8, 4e13, 2.4e11)
     if not isinstance(endless, float | int) or endless != math.inf:
-        raise NotYet(
+        raise Wrong(
             "With a cache of 600 MB per user on this chip, memory grows faster than arithmetic: "
             'return float("inf").'
         )
@@ -65,7 +65,7 @@ def _crossing(weights: float, cache: float, speed: float, bandwidth: float) -> f
 )
 def admit(answer: Callable) -> str:
     """Whether requests that never fit are refused, and the others admitted in order."""
-    done(answer([10], 100, 100), "admissible")
+    filled(answer([10], 100, 100), "admissible")
     cases: tuple[tuple[list, int, int, list, list, str], ...] = (
         ([300, 20, 30], 50, 200, [20, 30], [300], "One that needs more than all the room is refused."),
         ([150, 20], 50, 200, [], [], "A large one that fits later mustn't be overtaken."),
@@ -76,9 +76,9 @@ def admit(answer: Callable) -> str:
     for waiting, free, room, admitted, refused, words in cases:
         given = answer(list(waiting), free, room)
         if not isinstance(given, tuple | list) or len(given) != 2:
-            raise NotYet("Return two lists: the admitted and the refused.")
+            raise Wrong("Return two lists: the admitted and the refused.")
         if [[*part] for part in given] != [admitted, refused]:
-            raise NotYet(
+            raise Wrong(
                 f"{words} For admissible({waiting}, {free}, {room}) expected {(admitted, refused)}; "
                 f"yours returned {shown(given)}."
             )
@@ -97,5 +97,5 @@ def mine(answer: float, config: Any) -> str:
         slow, fast = right.tokens_per_second
         return f"{found:.0f} conversations; one alone gets {slow:,.0f} to {fast:,.0f} tokens/s."
     if found == sixteen:
-        raise NotYet("That many fit with weights in 16 bits. Use bits=4.")
-    raise NotYet("Take max_users of plan.serve(mine, 'L4', context=8192, bits=4).")
+        raise Wrong("That many fit with weights in 16 bits. Use bits=4.")
+    raise Wrong("Take max_users of plan.serve(mine, 'L4', context=8192, bits=4).")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from colab_helpers.figures.style import Picture, canvas, finish, look, short_seconds
+from colab_helpers.figures.style import Picture, canvas, finish, line_style, short_seconds
 
 Span = tuple[float, float, str]
 
@@ -24,13 +24,15 @@ def activity(lanes: Mapping[str, Mapping[str, Sequence[Span]]], *, title: str) -
             for what in kinds:
                 bars = [(start, end - start) for start, end, kind in spans if kind == what]
                 style = {
-                    "facecolor": look(kinds.index(what))["color"],
+                    "facecolor": line_style(kinds.index(what))["color"],
                     "edgecolor": "white",
                     "lw": 0.8,
                 }
                 axes.broken_barh(bars, (i - 0.36, 0.72), label=what if i == 0 else None, **style)
         for what in kinds:  # also those that the first lane has not
-            axes.broken_barh([], (0, 0), facecolor=look(kinds.index(what))["color"], label=what)
+            axes.broken_barh(
+                [], (0, 0), facecolor=line_style(kinds.index(what))["color"], label=what
+            )
         axes.set_yticks(
             range(len(rows)), [f"{name}: {side}".removesuffix(": ") for name, side, _ in rows]
         )

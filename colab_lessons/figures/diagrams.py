@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 
 _IDLE = "#e5e7eb"
 
@@ -36,7 +36,7 @@ def systolic(rows: np.ndarray, weights: np.ndarray, *, title: str) -> Picture:
                 if 0 <= row < count:
                     axes.text(
                         left + j + 0.46, side + 0.4, f"{rows[row] @ weights[:, j]:g}", ha="center",
-                        va="center", size=11, weight="bold", color=look(row)["color"],
+                        va="center", size=11, weight="bold", color=line_style(row)["color"],
                     )  # fmt: skip
         axes.set(xlim=(-0.1, steps * (side + 0.8) - 0.7), ylim=(side + 0.9, -0.8))
         axes.set_aspect("equal")
@@ -52,7 +52,7 @@ def _multiplier(
 ) -> bool:
     """One multiplier of a frame: its product, and the sum that leaves it; whether it works at all."""
     works = 0 <= row < len(rows)
-    color = look(row)["color"] if works else _IDLE
+    color = line_style(row)["color"] if works else _IDLE
     axes.add_patch(Rectangle((left + j, i), 0.92, 0.92, facecolor=color, edgecolor="white"))
     x, ink = left + j + 0.46, "white" if works else INK
     if works:
@@ -95,8 +95,8 @@ def ring(seen: np.ndarray, *, title: str) -> Picture:
 
 def _part(axes: Axes, x: float, y: float, count: int, complete: bool, new: bool) -> None:
     """One part of a frame: how many workers' numbers are in it."""
-    color = look(0)["color"] if complete else _IDLE
-    edge = look(1)["color"] if new else "white"
+    color = line_style(0)["color"] if complete else _IDLE
+    edge = line_style(1)["color"] if new else "white"
     axes.add_patch(
         Rectangle((x + 0.04, y + 0.04), 0.84, 0.84, facecolor=color, edgecolor=edge, lw=1.8)
     )

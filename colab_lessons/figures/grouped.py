@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from colab_helpers.figures.bars import fit_numbers
-from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, look, with_unit
+from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, line_style, with_unit
 
 
 def grouped(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str) -> Picture:
@@ -23,7 +23,7 @@ def grouped(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str)
             for i, name in enumerate(names):
                 number, y = values[name][kind], i - 0.4 + (j + 0.5) * height
                 label = kind if i == 0 else None
-                axes.barh(y, number, height=0.9 * height, label=label, color=look(j)["color"])
+                axes.barh(y, number, height=0.9 * height, label=label, color=line_style(j)["color"])
                 text = axes.text(number, y, "  " + with_unit(number, unit), va="center", fontsize=9)
                 numbers[text] = number
         top = max(max(row.values()) for row in values.values())

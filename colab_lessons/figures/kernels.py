@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish
-from colab_lessons.kernels import SECTOR, Watched, together
+from colab_lessons.kernels import SECTOR_BYTES, WatchedArray, group_by_warp
 
 _WRONG = "#c0392b"
 _SHOWN = 32  # rows and columns of a large matrix
 
 
-def writers(watched: Watched, *, title: str) -> Picture:
+def writers(watched: WatchedArray, *, title: str) -> Picture:
     """Draw an array of one or two dimensions: each cell in the color of the block that wrote it.
 
     In a cell stands the thread within its block. Cells that nobody wrote are empty, those that several
@@ -62,7 +62,7 @@ def _cell(axes: Axes, row: int, column: int, text: str, color: str, edge: str = 
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink)
 
 
-def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -> Picture:
+def sectors(panels: Mapping[str, WatchedArray], *, title: str, book: str = "reads") -> Picture:
     """Draw memory as matrices: what the first warp touches with its first instruction, and what comes along.
 
     `panels` maps a name to an array of two dimensions. Numbers that were asked for are dark, the rest of
@@ -73,7 +73,7 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
     height = 3.0 if len(panels) < 4 else 2.1
     with canvas(8.4, height, columns=len(panels), title=title) as (figure, axes):
         for axis, (name, watched) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-            group = next(iter(together(getattr(watched, book))), [])
+            group = next(iter(group_by_warp(getattr(watched, book))), [])
             touched = {watched.sector(access.cell) for access in group}
             shade = np.array(
                 [watched.sector(cell) in touched for cell in np.ndindex(*watched.shape)],
@@ -90,7 +90,7 @@ def sectors(panels: Mapping[str, Watched], *, title: str, book: str = "reads") -
             axis.set(xticks=[], yticks=[], anchor="W")
             for edge in range(shade.shape[0]):
                 axis.axhline(edge - 0.5, color="white", lw=0.4)
-            for edge in range(0, shade.shape[1], SECTOR // watched.array.itemsize):
+            for edge in range(0, shade.shape[1], SECTOR_BYTES // watched.array.itemsize):
                 axis.axvline(edge - 0.5, color="white", lw=1)  # where a sector begins
             axis.grid(visible=False)
             numbers = len({access.cell for access in group})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from colab_helpers.figures.style import Picture, canvas, finish, look
+from colab_helpers.figures.style import Picture, canvas, finish, line_style
 
 
 def killed_run(
@@ -29,7 +29,7 @@ def killed_run(
             axes.plot(
                 list(life),
                 list(life.values()),
-                color=look(i)["color"],
+                color=line_style(i)["color"],
                 lw=1.6,
                 ls=("-", "--")[i % 2],
                 label=name,
@@ -40,7 +40,7 @@ def killed_run(
                     life[max(life)],
                     "X",
                     ms=13,
-                    color=look(i)["color"],
+                    color=line_style(i)["color"],
                     mec="white",
                     label="killed",
                 )

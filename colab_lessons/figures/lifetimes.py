@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 
 
 def lifetimes(
@@ -12,14 +12,14 @@ def lifetimes(
 ) -> Picture:
     """Plot for each process a bar from its first to its last sign of life, in seconds.
 
-    At 0 there's a line called `mark`. Who lived until about `end` was still alive when nobody looked any
-    more; the others get a cross. `title` holds the finding.
+    At 0 there's a line called `mark`. A process seen later than 0.75 × `end` counts as alive; the
+    others get a cross. `title` holds the finding.
     """
     with canvas(8.4, 0.42 * len(lived) + 1.3, title=title) as (figure, axes):
         said = []
         for y, (name, (start, last)) in enumerate(lived.items()):
             alive = last > 0.75 * end
-            style = look(0 if alive else 1)
+            style = line_style(0 if alive else 1)
             axes.barh(y, last - start, left=start, height=0.5, color=style["color"])
             sign, text = (">", "goes on") if alive else ("x", "ends")
             axes.plot([last], [y], sign, color=INK, ms=7)

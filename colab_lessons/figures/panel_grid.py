@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 
 Runs = Sequence[Sequence[float]]
 
@@ -32,7 +32,7 @@ def panels(
         for axis, (name, kinds) in zip(axes, values.items(), strict=True):
             for i, (kind, runs) in enumerate(kinds.items()):
                 shown = [sorted(min(v, top) if v == v else top for v in one) for one in runs]
-                style = look(i)
+                style = line_style(i)
                 axis.plot([one[len(one) // 2] for one in shown], **style, label=kind)
                 for j, one in enumerate(shown):
                     axis.plot([j] * len(one), one, style["marker"], ms=3, color=style["color"])

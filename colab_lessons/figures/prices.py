@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 
 Range = tuple[float, float]
 
@@ -23,7 +23,7 @@ def prices(
     """
     with canvas(8.4, 4.2) as (figure, axes):
         for i, (name, (hours, dollars)) in enumerate(jobs.items()):
-            style = look(i) | {"lw": 5 if name == best else 2}
+            style = line_style(i) | {"lw": 5 if name == best else 2}
             axes.plot(hours, dollars, **style, clip_on=False)
             axes.annotate(
                 name, (hours[1], dollars[1]), xytext=(7, 4), textcoords="offset points", fontsize=9,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 
 
 def quantization_levels(
@@ -21,7 +21,7 @@ def quantization_levels(
         step = 0.16 * max(heights)
         for i, (name, ticks) in enumerate(kinds.items()):
             y = -(i + 0.75) * step
-            color = look(i)["color"]
+            color = line_style(i)["color"]
             axes.vlines(ticks, y - 0.35 * step, y + 0.35 * step, color=color, lw=2.5)
             axes.text(1.04, y, f"{name}: {len(ticks)}", va="center", color=color, fontsize=9)
         axes.set(xlim=(-1.02, 1.02), ylim=(-(len(kinds) + 0.4) * step, None), xlabel=xlabel)

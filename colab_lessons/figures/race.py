@@ -16,7 +16,7 @@ from colab_helpers.figures.style import (
     Picture,
     canvas,
     finish,
-    look,
+    line_style,
     short_seconds,
     size_ticks,
     time_ticks,
@@ -46,10 +46,10 @@ def race(
     """
     with canvas(7.6, 4.1) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
-            axes.plot(sizes, seconds, **look(i))
-            _name(axes, sizes[-1], seconds[-1], name, look(i)["color"])
+            axes.plot(sizes, seconds, **line_style(i))
+            _name(axes, sizes[-1], seconds[-1], name, line_style(i)["color"])
         for i, (name, (low, high)) in enumerate((bands or {}).items()):
-            color = look(len(curves) + i)["color"]
+            color = line_style(len(curves) + i)["color"]
             axes.fill_between(sizes, low, high, color=color, alpha=0.25, lw=0)
             for edge in (low, high):
                 axes.plot(sizes, edge, color=color, lw=1.2, ls="--")

@@ -14,7 +14,7 @@ from colab_helpers.figures.style import (
     canvas,
     finish,
     give_credit,
-    look,
+    line_style,
 )
 from colab_helpers.published_results import PublishedResult
 
@@ -49,7 +49,7 @@ def ratios(
                 beside = 0.22 * (place - (len(series) - 1) / 2)  # so that no dot hides another
                 _dot(axes, ratio, y + beside, place, name in hollow)
         for i, kind in enumerate(series):
-            own = look(i)
+            own = line_style(i)
             axes.plot([], [], own["marker"], color=own["color"], ms=9, label=kind)
         axes.text(1, -0.62, f" {one}", va="center", size=9)
         axes.set_xscale("log")
@@ -70,7 +70,7 @@ def ratios(
 
 
 def _dot(axes: Axes, ratio: float, y: float, place: int, hollow: bool) -> None:
-    own = look(place)
+    own = line_style(place)
     face = "white" if hollow else own["color"]
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
     label: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "bbox": _WHITE}

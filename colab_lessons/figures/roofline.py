@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from colab_helpers import _units
-from colab_helpers.figures.style import GRAY, INK, Picture, canvas, finish, look, with_unit
+from colab_helpers.figures.style import GRAY, INK, Picture, canvas, finish, line_style, with_unit
 
 #: FLOP/s and bytes/s of a machine.
 Roof = tuple[float, float]
@@ -42,7 +42,7 @@ def roofline(
     with canvas(8.0, 4.5) as (figure, axes):
         order = [*machines, *(name for name in dashed or {} if name not in machines)]
         for i, name in enumerate(order):
-            color = look(i)["color"]
+            color = line_style(i)["color"]
             if name in machines:
                 _roof(axes, x, machines[name], color, "-")
             if name in (dashed or {}):
@@ -74,7 +74,7 @@ def _name_ends(axes: Axes, x: float, peaks: Mapping[str, float]) -> None:
     highest = float("inf")
     for name, peak in sorted(peaks.items(), key=lambda entry: -entry[1]):
         highest = min(peak, highest / _APART)
-        color = look([*peaks].index(name))["color"]
+        color = line_style([*peaks].index(name))["color"]
         axes.annotate(
             name, (x, highest), xytext=(5, 0), textcoords="offset points", va="center",
             color=color, weight="bold", fontsize=9.5, annotation_clip=False,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from colab_helpers import _units
-from colab_helpers.figures.style import INK, Picture, canvas, finish, look, with_unit
+from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style, with_unit
 
 _HATCHES = ("", "//", "\\\\", "..", "xx")
 
@@ -27,7 +27,7 @@ def stacked(
             top = bottom + np.asarray(live)
             axes.fill_between(
                 range(len(whole)), bottom, top, step="post", label=name, lw=0, alpha=0.85,
-                color=look(i)["color"], hatch=_HATCHES[i % len(_HATCHES)], edgecolor="white",
+                color=line_style(i)["color"], hatch=_HATCHES[i % len(_HATCHES)], edgecolor="white",
             )  # fmt: skip
             bottom = top
         high = whole.max() * 1.25

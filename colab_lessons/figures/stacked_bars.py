@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from colab_helpers.figures.style import INK, Picture, axis_unit, canvas, finish, look, with_unit
+from colab_helpers.figures.style import (
+    INK,
+    Picture,
+    axis_unit,
+    canvas,
+    finish,
+    line_style,
+    with_unit,
+)
 
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
@@ -29,7 +37,7 @@ def parts(
             widths = [values[name][kind] for name in names]
             axes.barh(
                 range(len(names)), widths, left=left, height=0.62, label=kind, alpha=0.9,
-                color=look(i)["color"], hatch=_HATCHES[i % len(_HATCHES)], edgecolor="white",
+                color=line_style(i)["color"], hatch=_HATCHES[i % len(_HATCHES)], edgecolor="white",
             )  # fmt: skip
             left = [start + width for start, width in zip(left, widths, strict=True)]
         for y, name in enumerate(names):

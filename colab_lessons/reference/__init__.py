@@ -22,7 +22,7 @@ from colab_helpers import _files, _units, hardware, runtime
 from colab_helpers._output import bundle
 from colab_lessons import replay, run_history
 from colab_lessons.predictions import Prediction
-from colab_lessons.run_history import Run, Tried
+from colab_lessons.run_history import ExerciseResult, Run
 
 SCHEMA = 1
 FOLDER = Path(__file__).parent
@@ -83,7 +83,7 @@ class Record:
     series: Mapping[str, Series] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     predictions: Mapping[str, Prediction] = field(default_factory=dict)
-    exercises: Mapping[str, Tried] = field(default_factory=dict)
+    exercises: Mapping[str, ExerciseResult] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
 
     @property
@@ -110,7 +110,7 @@ class Record:
             plain["values"] = {k: Value(**v) for k, v in plain["values"].items()}
             plain["series"] = {k: _series(v) for k, v in plain["series"].items()}
             plain["run"] = Run(**plain.get("run", {}))
-            for name, kind in (("predictions", Prediction), ("exercises", Tried)):
+            for name, kind in (("predictions", Prediction), ("exercises", ExerciseResult)):
                 plain[name] = {k: kind(**v) for k, v in plain.get(name, {}).items()}
             return cls(**plain)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -156,7 +156,9 @@ def record(
         series={k: v for k, v in measured.items() if isinstance(v, Series)},
         parts=replay.tally(),
         predictions=predicted or {},
-        exercises={id: one for id, one in run_history.tried().items() if id[:2] == lesson[:2]},
+        exercises={
+            id: one for id, one in run_history.exercise_results().items() if id[:2] == lesson[:2]
+        },
         run=run_history.run(),
     )
 

@@ -20,7 +20,7 @@ from course.config import Course, CourseError
 #: What every lesson uses, through the helper or the notebook itself.
 _EVERYWHERE = ("ipython", "ipykernel", "matplotlib", "numpy")
 #: Below these the lessons do not work.
-_LEAST = {"torch": "2.6", "keras": "3", "jax": "0.4.34", "numpy": "1.26", "ipython": "7.34"}
+_MIN_VERSIONS = {"torch": "2.6", "keras": "3", "jax": "0.4.34", "numpy": "1.26", "ipython": "7.34"}
 
 
 class NoListError(CourseError):
@@ -45,7 +45,7 @@ class Change:
         return f"{moved}{used}" + (f"; AT RISK: {self.risk}" if self.risk else "")
 
 
-def tested(runtime: str) -> dict[str, str]:
+def tested_versions(runtime: str) -> dict[str, str]:
     """Return the versions that the course was tested against, by normalized name."""
     table = colab_images.images()[colab_images.LATEST].runtimes
     if runtime not in table:
@@ -68,10 +68,10 @@ def read_freeze(text: str) -> dict[str, str]:
     return found
 
 
-def which_runtime(versions: Mapping[str, str]) -> str:
+def detect_runtime(versions: Mapping[str, str]) -> str:
     """Say whose list this is, from what only one runtime has.
 
-    >>> which_runtime({"libtpu": "0.0.21"}), which_runtime({"torch": "2.11.0+cu130"})
+    >>> detect_runtime({"libtpu": "0.0.21"}), detect_runtime({"torch": "2.11.0+cu130"})
     ('tpu', 'gpu')
     """
     if "libtpu" in versions:
@@ -92,7 +92,7 @@ def download(runtime: str) -> str:
 
 def compare(course: Course, old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
     """Return what differs among the packages that the course touches, risks first."""
-    users = _users(course)
+    users = _lessons_by_package(course)
     changes = [
         Change(
             name,
@@ -120,8 +120,8 @@ def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
     if name not in old:
         return ""
     before, now = Version(old[name]), Version(new[name])
-    if now < Version(_LEAST.get(name, "0")):
-        return f"the course needs {_LEAST[name]} or newer"
+    if now < Version(_MIN_VERSIONS.get(name, "0")):
+        return f"the course needs {_MIN_VERSIONS[name]} or newer"
     if before.major != now.major:
         return "a major version moved"
     # Before 1.0 the second number is the one that breaks things, jax's excepted: it moves monthly.
@@ -131,7 +131,7 @@ def _risk(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
     return ""
 
 
-def _users(course: Course) -> dict[str, tuple[str, ...]]:
+def _lessons_by_package(course: Course) -> dict[str, tuple[str, ...]]:
     """Distribution -> the lessons that import it."""
     users: dict[str, list[str]] = {}
     for lesson in course.lessons:

@@ -24,16 +24,16 @@ DENIED = str(Path(__file__).parent / "restricted_python")
 
 
 @dataclass(frozen=True)
-class Run:
+class ConditionSetup:
     """What a condition gives to one run: variables, and a folder to stand in.
 
-    `measures_on` names the kind of device that its record has to be of; "" for any.
+    `expected_kind` names the kind of device that its record has to be of; "" for any.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     allowed_warnings: str = ""
-    measures_on: str = ""
+    expected_kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,60 +47,62 @@ class Result:
     reason: str = ""
 
 
-class NotHereError(RuntimeError):
+class ConditionUnavailableError(RuntimeError):
     """This machine cannot make the condition; the message says why."""
 
 
-Condition = Callable[[Lesson, Path], Run]
+Condition = Callable[[Lesson, Path], ConditionSetup]
 
 
 def without(*names: str) -> Condition:
     """Packages that are not installed."""
 
-    def prepare(lesson: Lesson, scratch: Path) -> Run:
-        return Run({"PYTHONPATH": DENIED, "WITHOUT": " ".join(names)})
+    def prepare(lesson: Lesson, scratch: Path) -> ConditionSetup:
+        return ConditionSetup({"PYTHONPATH": DENIED, "WITHOUT": " ".join(names)})
 
     return prepare
 
 
-def no_network(lesson: Lesson, scratch: Path) -> Run:
+def no_network(lesson: Lesson, scratch: Path) -> ConditionSetup:
     """Each attempt to connect is refused, and fails the lesson."""
-    return Run({"PYTHONPATH": DENIED, "NO_NETWORK": str(scratch / "attempts")})
+    return ConditionSetup({"PYTHONPATH": DENIED, "NO_NETWORK": str(scratch / "attempts")})
 
 
-def read_only_folder(lesson: Lesson, scratch: Path) -> Run:
+def read_only_folder(lesson: Lesson, scratch: Path) -> ConditionSetup:
     """The notebook stands where nothing can be written."""
     folder = scratch / "read-only"
     folder.mkdir()
     folder.chmod(0o555)
     for candidate in (folder, Path("/sys")):
         if not _can_write(candidate):
-            return Run(folder=candidate)
-    raise NotHereError("this user can write everywhere")
+            return ConditionSetup(folder=candidate)
+    raise ConditionUnavailableError("this user can write everywhere")
 
 
-def one_core(lesson: Lesson, scratch: Path) -> Run:
+def one_core(lesson: Lesson, scratch: Path) -> ConditionSetup:
     """One core for everything."""
     if not hasattr(os, "sched_setaffinity"):
-        raise NotHereError("this system cannot bind a process to a core")
-    return Run({"PYTHONPATH": DENIED, "CORES": "1"})
+        raise ConditionUnavailableError("this system cannot bind a process to a core")
+    return ConditionSetup({"PYTHONPATH": DENIED, "CORES": "1"})
 
 
 def on_fake_gpu(machine: str) -> Condition:
     """A machine with accelerators, as `course.fake_gpu` answers for it."""
 
-    def prepare(lesson: Lesson, scratch: Path) -> Run:
+    def prepare(lesson: Lesson, scratch: Path) -> ConditionSetup:
         # TensorFlow has no GPU of Apple's without a package of its own, and JAX has none here.
         answered = ("torch", "tensorflow") if fake_gpu.machines()[machine].is_nvidia else ("torch",)
         on_gpu = lesson.framework in answered
-        return Run(fake_gpu.environment(machine, scratch), measures_on="GPU" if on_gpu else "")
+        return ConditionSetup(
+            fake_gpu.environment(machine, scratch), expected_kind="GPU" if on_gpu else ""
+        )
 
     return prepare
 
 
-def as_installed(lesson: Lesson, scratch: Path) -> Run:
+def as_installed(lesson: Lesson, scratch: Path) -> ConditionSetup:
     """Nothing is taken away."""
-    return Run()
+    return ConditionSetup()
 
 
 CONDITIONS: dict[str, Condition] = {
@@ -127,7 +129,7 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
         scratch = Path(folder)
         try:
             run = CONDITIONS[condition](lesson, scratch)
-        except NotHereError as why:
+        except ConditionUnavailableError as why:
             return result("n/a", str(why))
         source = scratch / f"{lesson.slug}.ipynb"
         source.write_text(assemble.dumps(assemble.build(course, lesson)), "utf-8")
@@ -135,12 +137,12 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
             {"FAST": True}, {**execute.QUICK_COMPILE, **run.environment}, 300, run.folder
         )
         outcome = execute.run(source, scratch / "out" / source.name, settings)
-        if not outcome.ok and (reason := _said_beforehand(outcome)):
+        if not outcome.ok and (reason := _card_reason(outcome)):
             return result("said", reason)
         problems = outcome_checks.run_problems(outcome, run.allowed_warnings)
-        problems += record_assertions.broken_in(execute.records(outcome.notebook))
-        if run.measures_on and lesson.accelerator:  # one that asks for none runs anywhere
-            problems += outcome_checks.device_problems(outcome, run.measures_on)
+        problems += record_assertions.violations_in(execute.records(outcome.notebook))
+        if run.expected_kind and lesson.accelerator:  # one that asks for none runs anywhere
+            problems += outcome_checks.device_problems(outcome, run.expected_kind)
         attempts = scratch / "attempts"
         if attempts.exists():
             problems.append(f"wanted to connect to {attempts.read_text('utf-8').strip()}")
@@ -179,7 +181,7 @@ def _check(slug: str, condition: str) -> Result:
     return check(course, course.select([slug])[0], condition)
 
 
-def _said_beforehand(outcome: execute.Outcome) -> str:
+def _card_reason(outcome: execute.Outcome) -> str:
     """What the card said, if it named the package that then was missing."""
     cards = [c for c in outcome.notebook.cells if "set-up" in c.metadata.get("tags", [])]
     said = str(cards[0].outputs) if cards else ""

@@ -32,13 +32,13 @@ _MEASURED_BY = {
 }
 
 
-def broken(
+def violations(
     lesson: str,
     values: Mapping[str, float],
     versions: Mapping[str, Any] | None = None,
     fast: bool = False,
 ) -> list[str]:
-    """Name each promise that these values do not keep.
+    """Return a message for each assertion of `lesson` that `values` violate.
 
     `versions` are those of the frameworks that were there; None for all of them. `fast`: trainings were cut
     short, and what they reach at full length is not asked for.
@@ -57,13 +57,13 @@ def broken(
     ]
 
 
-def broken_in(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name each promise that the record among what a notebook handed out does not keep."""
+def violations_in(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a message for each violated assertion; `records` that aren't of kind "record" are skipped."""
     return [
         text
         for record in records
         if record["kind"] == "record"
-        for text in broken(
+        for text in violations(
             record["lesson"],
             {name: value["number"] for name, value in record["values"].items()},
             record["versions"],

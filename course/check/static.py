@@ -20,13 +20,13 @@ from course.config import Course, CourseError, Lesson
 from course.run import execute
 from course.write import assemble, lesson_parts, pages
 
-FARTHEST_MINUTES = 4  # what course.toml says from what the formula does
-MOST_LINES = 30  # a code cell
-MOST_LINES_USUALLY = 20  # nine of ten
+MAX_MINUTES_OFF = 4  # what course.toml says from what the formula does
+MAX_CELL_LINES = 30  # a code cell
+P90_CELL_LINES = 20  # nine of ten
 CODE_CELLS = range(20, 62)  # with the three that every lesson has
-LEAST_COMPARED = 3  # cells whose stored output is compared
+MIN_COMPARED = 3  # cells whose stored output is compared
 #: Lines with code of the cells that are not folded: median, nine of ten, longest.
-SHORT_CELLS = (6, 14, 20)
+MAX_OPEN_CELL_LINES = (6, 14, 20)
 
 #: What must not stand in a lesson's code, beside what the helper's table of retired names has.
 MISLEADING = {
@@ -44,9 +44,9 @@ _NOT_TO_BE_STORED = {
     rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
 }
 #: What only a program in an output has; Colab would run it in the reader's page.
-_PROGRAMS = ("<script", "javascript", "<iframe", " onerror=", " onload=")
+_SCRIPT_MARKERS = ("<script", "javascript", "<iframe", " onerror=", " onload=")
 _INSTALL = re.compile(r"\b(pip3?|uv pip|conda|mamba|apt|apt-get|npm)\s+(install|add)\b")
-_WAITS = re.compile(
+_SYNCHRONIZES = re.compile(
     r"synchronize|\bwait\(|block_until_ready|sync_devices|\.item\(\)|\.numpy\(\)|\.cpu\(\)"
 )
 
@@ -61,7 +61,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
     except assemble.UnreadableNotebookError as error:
         return [str(error)]
     return [
-        *stale(course, lesson),
+        *stale_problems(course, lesson),
         *code_problems(notebook),
         *shape_problems(notebook),
         *plumbing_problems(notebook),
@@ -73,7 +73,7 @@ def static_problems(course: Course, lesson: Lesson) -> list[str]:
     ]
 
 
-def stale(course: Course, lesson: Lesson) -> list[str]:
+def stale_problems(course: Course, lesson: Lesson) -> list[str]:
     """Compare the stored notebook with what its lesson builds."""
     path, source = course.notebook(lesson), f"lessons/{lesson.slug}.py"
     hint = f"Edit {source} (not the notebook), then run `make notebooks`."
@@ -138,10 +138,10 @@ def shape_problems(notebook: NotebookNode) -> list[str]:
         problems.append(
             f"{len(code)} code cells; {CODE_CELLS.start} to {CODE_CELLS.stop - 1} are wanted."
         )
-    if max(lengths) > MOST_LINES:
-        problems.append(f"a code cell has {max(lengths)} lines; {MOST_LINES} are the most.")
-    if statistics.quantiles(lengths, n=10)[-1] > MOST_LINES_USUALLY:
-        problems.append(f"more than one cell of ten is over {MOST_LINES_USUALLY} lines.")
+    if max(lengths) > MAX_CELL_LINES:
+        problems.append(f"a code cell has {max(lengths)} lines; {MAX_CELL_LINES} are the most.")
+    if statistics.quantiles(lengths, n=10)[-1] > P90_CELL_LINES:
+        problems.append(f"more than one cell of ten is over {P90_CELL_LINES} lines.")
     titles = [c for c in notebook.cells if c.cell_type == "markdown" and re.match(r"# ", c.source)]
     if len(titles) != 1:
         problems.append(f"{len(titles)} H1 titles; the build writes the only one.")
@@ -190,10 +190,10 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
             problems.append(f"{where}: keeps records. That belongs into a folded cell.")
     lengths = [sum(map(_is_code, cell.source.splitlines())) for _, cell in shown]
     seen = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1], max(lengths)
-    if any(number > limit for number, limit in zip(seen, SHORT_CELLS, strict=True)):
+    if any(number > limit for number, limit in zip(seen, MAX_OPEN_CELL_LINES, strict=True)):
         problems.append(
             f"lines a cell: median {seen[0]:g}, nine of ten under {seen[1]:g}, longest {seen[2]}; "
-            f"at most {SHORT_CELLS[0]}, {SHORT_CELLS[1]} and {SHORT_CELLS[2]}."
+            f"at most {MAX_OPEN_CELL_LINES[0]}, {MAX_OPEN_CELL_LINES[1]} and {MAX_OPEN_CELL_LINES[2]}."
         )
     return problems
 
@@ -275,8 +275,8 @@ def stored_output_problems(notebook: NotebookNode) -> list[str]:
             if output.output_type == "stream" and re.search(pattern, output.text)
         ]
     compared = [c for _, c in code if assemble.COMPARE in assemble.tags_of(c) and c.outputs]
-    if len(compared) < LEAST_COMPARED:
-        problems.append(f"{len(compared)} stored outputs are compared; at least {LEAST_COMPARED}.")
+    if len(compared) < MIN_COMPARED:
+        problems.append(f"{len(compared)} stored outputs are compared; at least {MIN_COMPARED}.")
     return problems
 
 
@@ -291,7 +291,7 @@ def tampered_output_problems(course: Course, lesson: Lesson, notebook: NotebookN
         problems.append("its record is one of a run with FAST. Run `make notebooks`.")
     for index, cell in enumerate(notebook.cells):
         text = json.dumps(cell.get("outputs", [])).lower()
-        if any(word in text for word in _PROGRAMS):
+        if any(word in text for word in _SCRIPT_MARKERS):
             problems.append(f"{execute.describe_cell(notebook, index)}: a program is stored.")
     return problems
 
@@ -310,7 +310,7 @@ def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     titles = {part.title for part in divided}
     run = pages.read_timings(course).get(lesson.slug)
     needed = lesson_parts.estimate(divided, run.seconds if run else 0.0)
-    far = abs(lesson.minutes - needed) > FARTHEST_MINUTES
+    far = abs(lesson.minutes - needed) > MAX_MINUTES_OFF
     lost = {note.part for note in lesson_parts.notes(course, lesson)} - titles
     return [
         *lesson_parts.problems(lesson, divided),
@@ -330,7 +330,7 @@ def _is_code(line: str) -> bool:
 
 
 def _times_without_waiting(cell: NotebookNode) -> bool:
-    return cell.source.count("perf_counter()") > 1 and not _WAITS.search(cell.source)
+    return cell.source.count("perf_counter()") > 1 and not _SYNCHRONIZES.search(cell.source)
 
 
 def _is_wrong_on_purpose(notebook: NotebookNode, index: int) -> bool:

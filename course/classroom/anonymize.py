@@ -16,7 +16,7 @@ from colab_helpers import hardware
 from colab_lessons import reference
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Record
-from colab_lessons.run_history import Run, Tried
+from colab_lessons.run_history import ExerciseResult, Run
 from course.classroom import questions
 from course.classroom.submissions import CellError, Submission, mask
 
@@ -28,12 +28,14 @@ _RAISED = re.compile(r"\((\w{1,60}): .*\)", re.DOTALL)
 _ERROR = re.compile(r"[A-Za-z_][\w.]{0,60}(?=:|$)")
 
 
-def anonymize(built: Mapping[str, NotebookNode], handed: Sequence[Submission]) -> list[Submission]:
-    """Return `handed` with numbers for files, and without what only one student wrote.
+def anonymize(
+    built: Mapping[str, NotebookNode], received: Sequence[Submission]
+) -> list[Submission]:
+    """Return `received` with numbers for files, and without what only one student wrote.
 
     `built` are the course's own notebooks, by the names of the lessons.
     """
-    files = {one.file: f"file {place}" for place, one in enumerate(handed, 1)}
+    files = {one.file: f"file {place}" for place, one in enumerate(received, 1)}
     choices = {
         question.name: set(question.choices)
         for notebook in built.values()
@@ -47,11 +49,11 @@ def anonymize(built: Mapping[str, NotebookNode], handed: Sequence[Submission]) -
     }
     said = Counter(
         (one.lesson, id, mask(tried.message))
-        for one in handed
-        if not one.same_as
+        for one in received
+        if not one.duplicate_of
         for id, tried in one.exercises.items()
     )
-    return [_without_words(one, files, choices, meanings, said) for one in handed]
+    return [_without_words(one, files, choices, meanings, said) for one in received]
 
 
 def _without_words(
@@ -68,7 +70,7 @@ def _without_words(
     return replace(
         one,
         file=files[one.file],
-        same_as=files.get(one.same_as, ""),
+        duplicate_of=files.get(one.duplicate_of, ""),
         record=_record(one.record, meanings) if one.record else None,
         predictions={n: _prediction(p, choices.get(n, set())) for n, p in one.predictions.items()},
         exercises=kept,
@@ -77,7 +79,7 @@ def _without_words(
     )
 
 
-def _shared(one: Submission, id: str, tried: Tried, said: Mapping[tuple, int]) -> str:
+def _shared(one: Submission, id: str, tried: ExerciseResult, said: Mapping[tuple, int]) -> str:
     """The judge's words, if more than one student got them; what one alone got may quote them."""
     words = mask(tried.message)
     if said[one.lesson, id, words] < 2:

@@ -57,10 +57,12 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
         return f"{one.file if names else f'file {left[one.file]}'} ({one.saved})"
 
     def reason(one: Submission) -> str:
-        if not one.same_as:
+        if not one.duplicate_of:
             return "; ".join(one.problems)
-        number = next((n for n, s in students.items() if s.submission.file == one.same_as), None)
-        other = one.same_as if names else f"student {number}'s" if number else "another file"
+        number = next(
+            (n for n, s in students.items() if s.submission.file == one.duplicate_of), None
+        )
+        other = one.duplicate_of if names else f"student {number}'s" if number else "another file"
         return f"the same as {other}"
 
     return template("class.html").render(
@@ -130,7 +132,7 @@ def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:
         _who(student, names),
         device_of(submission),
         submission.ran,
-        f"{made} of {len(lesson.guesses)}",
+        f"{made} of {len(lesson.predictions)}",
         ", ".join(map(str, counts)),
         "; ".join(_notes(submission)),
     )

@@ -129,13 +129,13 @@ class LessonWork:
     slug: str
     title: str
     students: tuple[Student, ...]
-    guesses: tuple[PredictionStats, ...]
+    predictions: tuple[PredictionStats, ...]
     tasks: tuple[Task, ...]
 
     @property
     def topics(self) -> list[str]:
         """What to talk about: where most were far off, the commonest mistake, what most left open."""
-        found = [_far_off(self.guesses)]
+        found = [_far_off(self.predictions)]
         hard = max(self.tasks, key=lambda task: len(task.by_status["wrong"]), default=None)
         if hard and hard.mistakes:
             wrong = len(hard.by_status["wrong"])
@@ -175,23 +175,23 @@ class ClassWork:
         return [machine for machine in self.machines if machine.measured]
 
 
-def summarize(course: Course, handed: Sequence[Submission]) -> ClassWork:
-    """Return what files say together; `handed` is what `submissions.read_folder` gives."""
+def summarize(course: Course, received: Sequence[Submission]) -> ClassWork:
+    """Return what files say together; `received` is what `submissions.read_folder` gives."""
     built = {lesson.slug: assemble.build(course, lesson) for lesson in course.lessons}
-    hidden = _together(course, built, anonymize(built, handed))
-    return replace(_together(course, built, handed), without_names=hidden)
+    hidden = _summarize(course, built, anonymize(built, received))
+    return replace(_summarize(course, built, received), without_names=hidden)
 
 
-def _together(
-    course: Course, built: Mapping[str, NotebookNode], handed: Sequence[Submission]
+def _summarize(
+    course: Course, built: Mapping[str, NotebookNode], received: Sequence[Submission]
 ) -> ClassWork:
-    students = [Student(number, one) for number, one in enumerate(counted(handed), 1)]
+    students = [Student(number, one) for number, one in enumerate(counted(received), 1)]
     lessons = [
         LessonWork(
             lesson.slug,
             f"{lesson.number:02d} · {lesson.title}",
             tuple(mine),
-            tuple(_guesses(questions.predictions_in(built[lesson.slug]), mine)),
+            tuple(_predictions(questions.predictions_in(built[lesson.slug]), mine)),
             tuple(_tasks(questions.exercises(built[lesson.slug]), mine)),
         )
         for lesson in course.lessons
@@ -202,13 +202,13 @@ def _together(
         tuple(lessons),
         tuple(_machines(students)),
         tuple(_errors(students)),
-        tuple(one for one in handed if one.file not in kept),
+        tuple(one for one in received if one.file not in kept),
     )
 
 
-def _far_off(guesses: Sequence[PredictionStats]) -> str:
+def _far_off(predictions: Sequence[PredictionStats]) -> str:
     """The question at which most were off by more than ten; "" where nobody was."""
-    far = max(guesses, key=lambda one: len(one.too_much) + len(one.too_little), default=None)
+    far = max(predictions, key=lambda one: len(one.too_much) + len(one.too_little), default=None)
     much, little = (len(far.too_much), len(far.too_little)) if far else (0, 0)
     if far is None or not much + little:
         return ""
@@ -220,7 +220,9 @@ def _far_off(guesses: Sequence[PredictionStats]) -> str:
     )
 
 
-def _guesses(asked: Iterable[Question], students: Sequence[Student]) -> Iterable[PredictionStats]:
+def _predictions(
+    asked: Iterable[Question], students: Sequence[Student]
+) -> Iterable[PredictionStats]:
     for question in asked:
         answers = [
             (one.number, one.submission.predictions[question.name])

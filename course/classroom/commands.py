@@ -18,7 +18,7 @@ def slides(course: Course, options: argparse.Namespace) -> int:
 
     chosen, executed = course.select(options.lessons), None
     if options.source:
-        executed = _run_of_ones_own(options.source)
+        executed = _read_notebook(options.source)
         slug = submissions.lesson_of(course, executed)
         if slug is None:
             raise CourseError(f"{options.source.name} is no lesson of this course.")
@@ -37,7 +37,7 @@ def slides(course: Course, options: argparse.Namespace) -> int:
     return 0
 
 
-def _run_of_ones_own(path: Path) -> NotebookNode:
+def _read_notebook(path: Path) -> NotebookNode:
     from course.write import assemble
 
     if not path.is_file():
@@ -55,7 +55,7 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
     """Write what students and teachers get."""
     from course.classroom import handouts
 
-    place = handouts.Place.parse(course, options.place)
+    place = handouts.Location.parse(course, options.place)
     folder = options.folder or course.root / "build" / "class"
     chosen = course.select(options.lessons)
     handouts.write(course, chosen, place, folder)
@@ -71,7 +71,7 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
     return 0
 
 
-def handed_in(course: Course, options: argparse.Namespace) -> int:
+def class_report(course: Course, options: argparse.Namespace) -> int:
     """Read what students handed in, and write the page and the table of it."""
     from colab_helpers import _files
     from course.classroom import class_page, class_summary, submissions

@@ -36,7 +36,7 @@ def assignment(course: Course, lesson: Lesson) -> NotebookNode:
     for cell in notebook.cells:
         tags = assemble.tags_of(cell)
         if assemble.EXERCISE in tags:
-            cells += _graded(next(sources), cell.id)
+            cells += _answer_and_test(next(sources), cell.id)
         elif assemble.SOLUTION not in tags:
             cells.append(cell)
     notebook.cells = cells
@@ -44,11 +44,11 @@ def assignment(course: Course, lesson: Lesson) -> NotebookNode:
 
 
 def _exercises(course: Course, lesson: Lesson) -> list[str]:
-    body = assemble.written(course.source(lesson).read_text("utf-8"))
+    body = assemble.source_cells(course.source(lesson).read_text("utf-8"))
     return [cell.source for cell in body if assemble.EXERCISE in assemble.tags_of(cell)]
 
 
-def _graded(source: str, id: str) -> list[NotebookNode]:
+def _answer_and_test(source: str, id: str) -> list[NotebookNode]:
     """The answer, between nbgrader's markers, and the cell that judges it."""
     found = _CHECK.search(source)
     if not found:
@@ -62,19 +62,21 @@ def _graded(source: str, id: str) -> list[NotebookNode]:
         f'verdict = {check}\ndisplay(verdict)\nassert verdict.status == "right", verdict.message'
     )
     return [
-        new_code_cell(answer, id=id, metadata={"nbgrader": _told(f"answer-{id}", solution=True)}),
+        new_code_cell(
+            answer, id=id, metadata={"nbgrader": _metadata(f"answer-{id}", solution=True)}
+        ),
         new_code_cell(
             judge,
             id=f"{id}-judge",
             metadata={
-                "nbgrader": {**_told(f"judge-{id}", grade=True), "points": POINTS},
+                "nbgrader": {**_metadata(f"judge-{id}", grade=True), "points": POINTS},
                 "tags": ["raises-exception"],  # Run all goes on, to the record at the end
             },
         ),
     ]
 
 
-def _told(grade_id: str, grade: bool = False, solution: bool = False) -> dict:
+def _metadata(grade_id: str, grade: bool = False, solution: bool = False) -> dict:
     return {
         "schema_version": SCHEMA,
         "grade_id": grade_id,

@@ -22,11 +22,11 @@ from course.write import assemble, lesson_parts
 
 _SHEET = template("predictions.html")
 _NOT_TODAY = "Not for today: these cells are folded. They run, and need no reading."
-_TELLING = 25  # letters from which a judge's words say something without what is filled in
+_MIN_LETTERS = 25  # letters from which a judge's words say something without what is filled in
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where handouts will lie on GitHub, so that their badges open them."""
 
     slug: str
@@ -34,7 +34,7 @@ class Place:
     folder: str
 
     @classmethod
-    def parse(cls, course: Course, text: str) -> Place:
+    def parse(cls, course: Course, text: str) -> Location:
         """Read owner/name/branch/folder; "" is the folder `handouts` of the course's own repository.
 
         Raises `CourseError` for anything else. Branches with a stroke in their name cannot be named.
@@ -59,7 +59,7 @@ class Place:
         return f"{COLAB}/github/{self.slug}/blob/{path}"
 
 
-def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path) -> list[Path]:
+def write(course: Course, lessons: Sequence[Lesson], place: Location, folder: Path) -> list[Path]:
     """Write what students, a learning platform, nbgrader and the teacher get into `folder`.
 
     Raises `CourseError` where a handout would still hold a solution.
@@ -68,10 +68,10 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
     bundled: list[Path] = []
     _clear(course, folder)
     for lesson in lessons:
-        for short in (False, True)[: 1 + has_short_cut(lesson)]:
+        for short in (False, True)[: 1 + has_short_version(lesson)]:
             given = for_students(course, lesson, short)
             text = assemble.dumps(relink(course, lessons, given, place, short))
-            if left := left_over(course, lesson, text):
+            if left := leaked_lines(course, lesson, text):
                 raise CourseError(f"{lesson.slug}: a handout still holds a solution: {left[0]!r}.")
             path = folder / "students" / f"{name(lesson, short)}.ipynb"
             bundled.append(_files.write(path, text))
@@ -91,14 +91,18 @@ def write(course: Course, lessons: Sequence[Lesson], place: Place, folder: Path)
     return [*bundled, *written, config, packed]
 
 
-def has_short_cut(lesson: Lesson) -> bool:
+def has_short_version(lesson: Lesson) -> bool:
     """Whether a class of 45 minutes leaves parts of the lesson out."""
-    return lesson.minutes > lesson_parts.SHORT
+    return lesson.minutes > lesson_parts.SHORT_MINUTES
 
 
 def name(lesson: Lesson, short: bool = False) -> str:
     """Return the file's name without its ending; `short` is the handout for 45 minutes, if any."""
-    return f"{lesson.slug}-{lesson_parts.SHORT}" if short and has_short_cut(lesson) else lesson.slug
+    return (
+        f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"
+        if short and has_short_version(lesson)
+        else lesson.slug
+    )
 
 
 def for_students(course: Course, lesson: Lesson, short: bool = False) -> NotebookNode:
@@ -159,12 +163,12 @@ def relink(
     course: Course,
     lessons: Sequence[Lesson],
     notebook: NotebookNode,
-    place: Place,
+    place: Location,
     short: bool = False,
 ) -> NotebookNode:
-    """Return a notebook whose badge and ways on lead to handouts of the `lessons`.
+    """Return `notebook` with its badge and navigation links pointing at the handouts of `lessons`.
 
-    Ways to other lessons go: those have their solutions in them.
+    Links to other lessons are removed, since those notebooks contain solutions.
     """
     others = [course.colab_url(lesson) for lesson in course.lessons if lesson not in lessons]
     for cell in notebook.cells:
@@ -179,15 +183,15 @@ def relink(
 
 
 def _clear(course: Course, folder: Path) -> None:
-    """Take away what an earlier call made here: it may be for another place."""
+    """Delete what an earlier call wrote here: its links may point at another place."""
     for lesson in course.lessons:
-        for name in (lesson.slug, f"{lesson.slug}-{lesson_parts.SHORT}"):
+        for name in (lesson.slug, f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"):
             (folder / "students" / f"{name}.ipynb").unlink(missing_ok=True)
         (folder / "students" / f"{lesson.slug}-predictions.html").unlink(missing_ok=True)
         (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)
 
 
-def left_over(course: Course, lesson: Lesson, text: str) -> list[str]:
+def leaked_lines(course: Course, lesson: Lesson, text: str) -> list[str]:
     """Return lines of the lesson's solutions that stand in `text`, and not in what students get anyway."""
     solved = assemble.build(course, lesson, assemble.SOLVED)
     given = "\n".join(
@@ -211,18 +215,18 @@ def _reasons(id: str) -> str:
     """What the judge of an exercise looks at, and what it says to wrong answers it knows."""
     judge = exercises.get(id).judge
     asked = " ".join((inspect.getdoc(judge) or "").split())
-    known = "\n".join(f"- {text}" for text in _told(inspect.getsource(judge)))
+    known = "\n".join(f"- {text}" for text in _messages(inspect.getsource(judge)))
     answers = f"\n\nIt answers wrong ones with, among others:\n\n{known}" if known else ""
     return f"**The judge** (`{id}`) looks at: {asked} Run the cell above for its reason.{answers}"
 
 
-def _told(source: str) -> Iterator[str]:
-    """The texts of `raise NotYet(...)`, with … for what is filled in."""
+def _messages(source: str) -> Iterator[str]:
+    """The texts of `raise Wrong(...)`, with … for what is filled in."""
     for node in ast.walk(ast.parse(inspect.cleandoc(source))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "NotYet" and node.args:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Wrong" and node.args:
             parts = getattr(node.args[0], "values", [node.args[0]])
             text = "".join(
                 str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts
             )
-            if len(text.replace("…", "").strip()) > _TELLING:
+            if len(text.replace("…", "").strip()) > _MIN_LETTERS:
                 yield text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-_LONGEST = 2000  # letters of a line that may be a form field
+_MAX_CHARS = 2000  # letters of a line that may be a form field
 _FIELD = re.compile(r"(\w+) *= *(.+)")
 _ASKED = re.compile(r"\*\*Predict\.\*\*\s*(.+?)(?:\n\s*\n|\Z)", re.S)
 _CHECKED = re.compile(r'exercises\.check\("([^"]+)"')
@@ -82,7 +82,7 @@ def entered(notebook: Any) -> dict[str, object]:
 def _fields(source: str) -> Iterator[tuple[str, str, str]]:
     """Name, value and kind of each form field in a cell."""
     for line in source.splitlines():
-        if len(line) <= _LONGEST and "@param" in line:
+        if len(line) <= _MAX_CHARS and "@param" in line:
             before, _, how = line.partition("@param")
             field = _FIELD.fullmatch(before.rstrip().removesuffix("#").rstrip())
             if field:

@@ -18,7 +18,7 @@ from colab_helpers._output import RECORD_MIME
 from course.classroom import questions
 from course.write import assemble, lesson_parts
 
-_LONGEST = 84  # letters of a line of code that are as wide as a slide, in 22 pixels
+_MAX_CHARS = 84  # letters of a line of code that are as wide as a slide, in 22 pixels
 _CHECK = re.compile(r"(?m)^exercises\.check\(.*\Z", re.S)
 _TAKEAWAYS = "takeaways = {"
 _QUOTED = re.compile(r"facts\.quote\([^)]*\)\s*\Z")
@@ -29,13 +29,15 @@ _NOT_FOR_CLASS = re.compile(
 )
 
 
-def of_part(part: lesson_parts.Part, asked: Iterable[lesson_parts.Note]) -> Iterator[NotebookNode]:
+def slides_of_part(
+    part: lesson_parts.Part, asked: Iterable[lesson_parts.Note]
+) -> Iterator[NotebookNode]:
     """Return the cells of one part. What is shown first comes below the heading; the rest are subslides."""
     heading = text(f"## {part.title}", "slide")
     heading.metadata["slideshow"]["data"] = {"timing": 60 * part.minutes}
     yield heading
     yield text(f"**{part.minutes} minute{'s' * (part.minutes != 1)} for this part.**", "notes")
-    pieces = list(_with_words_in_place(piece for cell in part.cells for piece in _pieces(cell)))
+    pieces = list(_order_notes(piece for cell in part.cells for piece in _pieces(cell)))
     if told := _questions(asked):
         seen = [place for place, piece in enumerate(pieces) if _alt_text(piece)]
         pieces.insert(seen[0] + 2 if seen else len(pieces), text(told, "notes"))
@@ -54,8 +56,8 @@ def text(source: str, kind: str) -> NotebookNode:
     return new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
 
 
-def _with_words_in_place(pieces: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
-    """Words after a result are about it, but for the last before code; all others introduce what follows."""
+def _order_notes(pieces: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
+    """Put notes with the output they follow (but the last before code), all others with the next piece."""
     words: list[NotebookNode] = []
     last: NotebookNode | None = None
     for piece in pieces:
@@ -158,7 +160,7 @@ def _code(cell: NotebookNode, kind: str) -> Iterator[NotebookNode]:
     if cell.metadata.get("cellView") == "form":
         source = ""
     if source:
-        yield _cell(_narrow(source), [], "-" if is_exercise else "subslide")
+        yield _cell(_wrap_code(source), [], "-" if is_exercise else "subslide")
     for output in outputs:
         line = output.get("text", "\n")  # one alone is said
         if not source and "\n" not in line:
@@ -167,11 +169,11 @@ def _code(cell: NotebookNode, kind: str) -> Iterator[NotebookNode]:
             yield _cell("", [output], "fragment" if source and "text" in output else "subslide")
 
 
-def _narrow(source: str) -> str:
+def _wrap_code(source: str) -> str:
     """Code whose lines fit on a slide: where one is too long, as ruff breaks it."""
-    if max(map(len, source.splitlines())) <= _LONGEST:
+    if max(map(len, source.splitlines())) <= _MAX_CHARS:
         return source
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={_LONGEST}"]
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={_MAX_CHARS}"]
     command += ["--config=format.skip-magic-trailing-comma=true", "--stdin-filename=cell.ipy", "-"]
     done = subprocess.run(command, input=source, capture_output=True, text=True)
     return source if done.returncode else done.stdout.strip()

@@ -40,8 +40,8 @@ def write(
     notebook = _with_outputs(assemble.build(course, lesson), ran)
     whole = [part for part in lesson_parts.split_into_parts(lesson, notebook) if part.minutes]
     decks = {lesson.slug: whole}
-    if sum(part.minutes for part in whole) > lesson_parts.SHORT:
-        decks[f"{lesson.slug}-{lesson_parts.SHORT}"] = lesson_parts.cut(whole)
+    if sum(part.minutes for part in whole) > lesson_parts.SHORT_MINUTES:
+        decks[f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"] = lesson_parts.cut(whole)
     written = []
     for name, chosen in decks.items():
         text = page(course, lesson, prepared(course, lesson, notebook, chosen))
@@ -59,7 +59,7 @@ def prepared(
     notes = lesson_parts.notes(course, lesson)
     for part in chosen:
         asked = [note for note in notes if note.part == part.title]
-        cells += slide_cells.of_part(part, asked)
+        cells += slide_cells.slides_of_part(part, asked)
     return new_notebook(cells=cells, metadata=notebook.metadata)
 
 

@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 import colab_doctor
 from colab_lessons.predictions import Prediction
 from colab_lessons.reference import Record
-from colab_lessons.run_history import Tried
+from colab_lessons.run_history import ExerciseResult
 from course.classroom import questions
 from course.classroom.untrusted_notebook import (
     STATUS,
@@ -37,10 +37,10 @@ from course.classroom.untrusted_notebook import (
 from course.config import Course
 from course.write import assemble
 
-MOST_BYTES = 50 * 10**6  # of a file; a larger one is not opened: reading takes 28 times as much
-_MOST_ERRORS, _MOST_PROBLEMS = 20, 5  # of a notebook
-_MOST_TEXT = 20_000  # letters of a traceback that are looked at
-_FEWEST_CELLS = 3  # that a lesson's notebook still has in common with the lesson
+MAX_BYTES = 50 * 10**6  # of a file; a larger one is not opened: reading takes 28 times as much
+_MAX_ERRORS, _MAX_PROBLEMS = 20, 5  # of a notebook
+_MAX_TEXT = 20_000  # letters of a traceback that are looked at
+_MIN_SHARED_CELLS = 3  # that a lesson's notebook still has in common with the lesson
 _NOT_HANDED_IN = (".ipynb_checkpoints", "__MACOSX")
 _NBGRADERS = ("autograded", "feedback", "release", "source")
 
@@ -73,11 +73,11 @@ class Submission:
     lesson: str | None = None
     record: Record | None = None
     predictions: Mapping[str, Prediction] = field(default_factory=dict)
-    exercises: Mapping[str, Tried] = field(default_factory=dict)
+    exercises: Mapping[str, ExerciseResult] = field(default_factory=dict)
     errors: tuple[CellError, ...] = ()
     ran: int = 0
     problems: tuple[str, ...] = ()
-    same_as: str = ""
+    duplicate_of: str = ""
     copies: int = 0  # other files with the same content or run
     saved: str = ""  # when the file was written, and how large it is
 
@@ -90,7 +90,7 @@ class Submission:
 def read_folder(course: Course, folder: Path) -> list[Submission]:
     """Read every file below `folder`, in the order of their names.
 
-    A copy of another file, or an earlier save of the same run, says so in `same_as`.
+    A copy of another file, or an earlier save of the same run, says so in `duplicate_of`.
     """
     known = [_known(course, lesson.slug) for lesson in course.lessons]
     found, keys = [], []
@@ -145,7 +145,7 @@ def _without_copies(found: list[Submission], keys: list[list[str]]) -> list[Subm
             kept.setdefault(key, place if other is None else other)
     copies = Counter(same.values())
     return [
-        replace(one, same_as=same.get(place, ""), copies=copies[one.file])
+        replace(one, duplicate_of=same.get(place, ""), copies=copies[one.file])
         for place, one in enumerate(found)
     ]
 
@@ -173,15 +173,15 @@ def _shown(cell: Cell) -> str:
 
 
 def _read(known: Sequence[_Known], path: Path, name: str) -> tuple[Submission, str]:
-    """What a file says, and what it is known by."""
+    """Return the submission in a file, and the SHA-256 of its content, "" if it wasn't read."""
     if path.suffix.lower() != ".ipynb":
         return Submission(name, problems=("not called .ipynb",)), ""
     try:
         if not path.is_file():
             return Submission(name, problems=("no file that can be read",)), ""
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             return Submission(
-                name, problems=(f"larger than {MOST_BYTES / 1e6:.0f} MB: not opened",)
+                name, problems=(f"larger than {MAX_BYTES / 1e6:.0f} MB: not opened",)
             ), ""
         content = path.read_bytes()
         notebook = parse(content)
@@ -214,7 +214,7 @@ def _read_known(known: Sequence[_Known], notebook: Notebook, name: str) -> Submi
         _exercises(set(questions.exercises(lesson.cells)), notebook, record),
         tuple(_errors(notebook)),
         sum(bool(cell.outputs or cell.execution_count) for cell in notebook.cells),
-        tuple(dict.fromkeys(problems))[:_MOST_PROBLEMS],
+        tuple(dict.fromkeys(problems))[:_MAX_PROBLEMS],
     )
 
 
@@ -244,7 +244,7 @@ def _lesson(known: Sequence[_Known], notebook: Any, records: Sequence[Record]) -
     """The lesson with which a notebook has most cells in common, or else the one that it has a record of."""
     theirs = {cell.source.strip() for cell in notebook.cells} - {""}
     shared = [len(theirs & {cell.source.strip() for cell in one.cells.cells}) for one in known]
-    if max(shared, default=0) >= _FEWEST_CELLS:
+    if max(shared, default=0) >= _MIN_SHARED_CELLS:
         return known[shared.index(max(shared))]
     named = {record.lesson for record in records}
     return next((one for one in known if one.slug in named), None)
@@ -267,14 +267,16 @@ def _predictions(
     }, changed
 
 
-def _exercises(known: set[str], notebook: Notebook, record: Record | None) -> dict[str, Tried]:
+def _exercises(
+    known: set[str], notebook: Notebook, record: Record | None
+) -> dict[str, ExerciseResult]:
     """The last word on each exercise: what its cell shows, and how often it was tried from the record."""
     kept = dict(record.exercises) if record else {}
     for data in machine_outputs(notebook):
         id, status, message = (data.get(key) for key in ("exercise", "status", "message"))
         if data.get("kind") == "exercise" and isinstance(id, str) and status in STATUS:
             tries = max(kept[id].tries if id in kept else 0, int(status != "open"))
-            kept[id] = Tried(str(status), text_of(message)[:600], tries)
+            kept[id] = ExerciseResult(str(status), text_of(message)[:600], tries)
     return {id: one for id, one in kept.items() if id in known}
 
 
@@ -285,13 +287,13 @@ def _errors(notebook: Notebook) -> Iterator[CellError]:
         for output in cell.outputs
         if output.get("output_type") == "error"
     ]
-    for output in failed[:_MOST_ERRORS]:
+    for output in failed[:_MAX_ERRORS]:
         named = (text_of(output.get(part)).strip() for part in ("ename", "evalue"))
-        first = strip_ansi(": ".join(filter(None, named))[:_MOST_TEXT]).strip().splitlines()
+        first = strip_ansi(": ".join(filter(None, named))[:_MAX_TEXT]).strip().splitlines()
         text = (first or ["an error without words"])[0][:200]
         traceback = output.get("traceback")
         whole = "\n".join(map(text_of, traceback)) if isinstance(traceback, list) else ""
-        explained = colab_doctor.explain_error(f"{whole[-_MOST_TEXT:]}\n{text}", platform="colab")
+        explained = colab_doctor.explain_error(f"{whole[-_MAX_TEXT:]}\n{text}", platform="colab")
         if explained.finding:
             known = colab_doctor.known_problems()[explained.id]
             yield CellError(text, known.id, known.title, explained.fix)
@@ -304,7 +306,7 @@ def counted(handed: Sequence[Submission]) -> list[Submission]:
 
     `handed` are the files of a folder as `read_folder` gives them.
     """
-    return [one for one in handed if one.lesson is not None and not one.same_as]
+    return [one for one in handed if one.lesson is not None and not one.duplicate_of]
 
 
 def mask(message: str) -> str:

@@ -13,7 +13,7 @@ from colab_helpers._output import RECORD_MIME
 from colab_lessons.reference import Record, RecordError
 
 STATUS = ("open", "wrong", "right")
-_MOST_CELLS, _MOST_VALUES, _MOST_LETTERS = 5000, 300, 120
+_MAX_CELLS, _MAX_VALUES, _MAX_TEXT = 5000, 300, 120
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class Notebook:
 
 def parse(content: bytes) -> Notebook:
     """Return the cells of a file, whatever else it holds. Raises ValueError where it holds none."""
-    if other := _what_else(content):
+    if other := _identify_other_file(content):
         raise ValueError(other)
     data = json.loads(content.decode("utf-8-sig", "replace"))
     if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
         raise ValueError("no list of cells")
-    if len(data["cells"]) > _MOST_CELLS:
+    if len(data["cells"]) > _MAX_CELLS:
         raise ValueError(f"{len(data['cells']):,} cells")
     if b"\\ud" in content.lower():  # halves of letters, which no file can hold
-        data = _whole(data)
+        data = _replace_surrogates(data)
     return Notebook(tuple(_cell(cell) for cell in data["cells"] if isinstance(cell, dict)))
 
 
-def _what_else(content: bytes) -> str:
-    """What a file is that is handed in for a notebook now and then; "" for none of these."""
+def _identify_other_file(content: bytes) -> str:
+    """Name the kind of file that students hand in by mistake; "" if `content` is none of these."""
     start = content[:2000].lstrip().lower()
     if not content.strip(b"\0 \t\r\n"):
         return "it is empty"
@@ -65,13 +65,13 @@ def _what_else(content: bytes) -> str:
     return ""
 
 
-def _whole(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_whole(one) for one in value]
+        return [_replace_surrogates(one) for one in value]
     return (
-        {_whole(key): _whole(one) for key, one in value.items()}
+        {_replace_surrogates(key): _replace_surrogates(one) for key, one in value.items()}
         if isinstance(value, dict)
         else value
     )
@@ -99,13 +99,13 @@ def records(notebook: Notebook, problems: list[str]) -> Iterator[Record]:
     for data in machine_outputs(notebook):
         if data.get("kind") == "record":
             try:
-                yield _checked(Record.from_dict(data))
+                yield _validated(Record.from_dict(data))
             except (RecordError, TypeError, ValueError, OverflowError) as error:
                 message = str(error).partition(" Measure it again")[0]  # that is for maintainers
-                problems.append(f"its record cannot be read: {message[:_MOST_LETTERS]}")
+                problems.append(f"its record cannot be read: {message[:_MAX_TEXT]}")
 
 
-def _checked(record: Record) -> Record:
+def _validated(record: Record) -> Record:
     """A record whose texts are texts and whose numbers are numbers; it may have been written by hand."""
     values, predictions = list(record.values.values()), list(record.predictions.values())
     run, tried = record.run, list(record.exercises.values())
@@ -122,7 +122,7 @@ def _checked(record: Record) -> Record:
     texts += [one.unit for one in predictions] + [one.message for one in tried]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text field is not a string")
-    if len(values) > _MOST_VALUES or any(len(text) > 1000 for text in texts):
+    if len(values) > _MAX_VALUES or any(len(text) > 1000 for text in texts):
         raise ValueError("it is too large")
     if not all(_is_number(value.number) for value in values):
         raise ValueError("a number in it is none")

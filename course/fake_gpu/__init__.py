@@ -30,7 +30,7 @@ VARIABLE = "FAKE_GPU"
 _AT_START = str(Path(__file__).with_name("startup"))
 
 #: Where PyTorch's tensors lie, once it is imported.
-torch_places: Any = None
+torch_devices: Any = None
 
 
 def environment(key: str, folder: Path) -> dict[str, str]:
@@ -49,36 +49,34 @@ def install(key: str) -> None:
     machine = machines()[key]
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
-        "colab_helpers.runtime.machine_probe": lambda module: driver.answer_evidence(
-            module, machine
-        ),
-        "colab_helpers._problem_signs": lambda module: driver.answer_problem_signs(module, machine),
-        "colab_lessons.exercises": _leave_speed_out,
+        "colab_helpers.runtime.machine_probe": lambda module: driver.patch_probe(module, machine),
+        "colab_helpers._problem_signs": lambda module: driver.patch_problem_signs(module, machine),
+        "colab_lessons.exercises": _disable_timing,
     }
     if machine.is_nvidia:
-        answers["pynvml"] = lambda module: driver.answer_nvml(module, machine)
+        answers["pynvml"] = lambda module: driver.patch_nvml(module, machine)
         answers["tensorflow"] = lambda module: _install_tensorflow(module, machine)
     after_import(answers)
 
 
-def _leave_speed_out(exercises: ModuleType) -> None:
+def _disable_timing(exercises: ModuleType) -> None:
     """Tasks that ask for speed are run and not timed: the fake GPU's own work would be timed."""
 
-    def half_the_time(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
+    def require_speedup(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
         slow(), quick()
         return "not timed, since a fake GPU shows no speed"
 
-    exercises.half_the_time = half_the_time  # type: ignore[attr-defined]
+    exercises.require_speedup = require_speedup  # type: ignore[attr-defined]
 
 
 def _install_torch(machine: Machine) -> None:
-    global torch_places
-    from course.fake_gpu import torch_answers
+    global torch_devices
+    from course.fake_gpu import torch_patches
 
-    torch_places = torch_answers.install(machine)
+    torch_devices = torch_patches.install(machine)
 
 
 def _install_tensorflow(module: ModuleType, machine: Machine) -> None:
-    from course.fake_gpu import tensorflow_answers
+    from course.fake_gpu import tensorflow_patches
 
-    tensorflow_answers.install(module, machine)
+    tensorflow_patches.install(module, machine)

@@ -1,4 +1,4 @@
-"""Changing a module before anybody uses it, by standing behind its loader."""
+"""Patch a module right after its import, by wrapping its loader."""
 
 from __future__ import annotations
 

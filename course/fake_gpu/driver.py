@@ -15,8 +15,8 @@ from course.fake_gpu.machines import MIB, Machine, machines
 _IDLE_MIB = 3  # what an empty card shows
 
 
-def answer_nvml(nvml: ModuleType, machine: Machine) -> None:
-    """Let nvidia-ml-py, which is imported, answer as this machine. Its errors stay its own."""
+def patch_nvml(nvml: ModuleType, machine: Machine) -> None:
+    """Patch the imported nvidia-ml-py to describe `machine`; its exceptions stay unpatched."""
 
     def handle(index: int) -> int:
         if not 0 <= index < machine.cards:
@@ -27,7 +27,7 @@ def answer_nvml(nvml: ModuleType, machine: Machine) -> None:
         total, used = machine.driver_mib * MIB, used_mib(index) * MIB
         return SimpleNamespace(total=total, used=used, free=total - used, reserved=0)
 
-    answers = {
+    replacements = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
         "nvmlDeviceGetCount": lambda: machine.cards,
@@ -42,21 +42,21 @@ def answer_nvml(nvml: ModuleType, machine: Machine) -> None:
         "nvmlDeviceGetUtilizationRates": lambda index: SimpleNamespace(gpu=0, memory=0),
         "nvmlDeviceGetUUID": _uuid,
     }
-    for name, answer in answers.items():
-        setattr(nvml, name, answer)
+    for name, replacement in replacements.items():
+        setattr(nvml, name, replacement)
 
 
 def used_mib(index: int) -> int:
     """MiB in use on a card: what this process has there, with CUDA's own."""
     fake: Any = sys.modules.get("course.fake_gpu")
-    places = fake.torch_places if fake else None
-    if places is None:
+    devices = fake.torch_devices if fake else None
+    if devices is None:
         return _IDLE_MIB
-    card = places.allocators[index]
+    card = devices.allocators[index]
     return _IDLE_MIB + (card.total - card.free_bytes) // MIB
 
 
-def answer_evidence(evidence: ModuleType, machine: Machine) -> None:
+def patch_probe(evidence: ModuleType, machine: Machine) -> None:
     """Let the helper see the machine's files and its processor's kind."""
     probe = evidence.probe
 
@@ -70,7 +70,7 @@ def answer_evidence(evidence: ModuleType, machine: Machine) -> None:
     evidence.probe = seen  # type: ignore[attr-defined]
 
 
-def answer_problem_signs(signs: ModuleType, machine: Machine) -> None:
+def patch_problem_signs(signs: ModuleType, machine: Machine) -> None:
     """Let PyTorch look as if it had been built for the machine."""
     signs.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
 

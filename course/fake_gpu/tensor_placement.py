@@ -32,7 +32,7 @@ class DeviceMap:
             Allocator(machine.memory, machine.context, i) for i in range(machine.cards)
         ]
         self.current = 0  # the card that is meant where none is named
-        self._lying: dict[int, tuple[weakref.ref, int, Block | None]] = {}
+        self._placements: dict[int, tuple[weakref.ref, int, Block | None]] = {}
         self._workspaces: dict[int, set[bool]] = {i: set() for i in range(machine.cards)}
 
     def device(self, index: int) -> torch.device:
@@ -51,32 +51,34 @@ class DeviceMap:
             raise torch.AcceleratorError(f"CUDA error: invalid device ordinal ({device})")
         return number
 
-    def of(self, tensor: torch.Tensor) -> int | None:
+    def card_of(self, tensor: torch.Tensor) -> int | None:
         """The card on which a tensor lies; None for the CPU, and for tensors without a storage."""
         try:
-            found = self._lying.get(storage_of(tensor)._cdata)
+            found = self._placements.get(storage_of(tensor)._cdata)
         except (NotImplementedError, RuntimeError):  # sparse
             return None
         return found[1] if found else None
 
-    def of_storage(self, storage: Any) -> int | None:
+    def card_of_storage(self, storage: Any) -> int | None:
         """The same for a storage, typed or not."""
-        found = self._lying.get(storage._cdata)
+        found = self._placements.get(storage._cdata)
         return found[1] if found else None
 
-    def put(self, tensor: torch.Tensor, index: int) -> None:
-        """Let a tensor lie on a card from here on. Raises `torch.OutOfMemoryError`."""
+    def place(self, tensor: torch.Tensor, index: int) -> None:
+        """Place a tensor on a card and count its bytes there. Raises `torch.OutOfMemoryError`."""
         if tensor.layout == torch.strided:
-            self.put_storage(storage_of(tensor), index, counted=not is_fake(tensor))
+            self.place_storage(storage_of(tensor), index, counted=not is_fake(tensor))
 
-    def put_storage(self, storage: torch.UntypedStorage, index: int, counted: bool = True) -> None:
+    def place_storage(
+        self, storage: torch.UntypedStorage, index: int, counted: bool = True
+    ) -> None:
         """Let a storage lie on a card; `counted=False` for one without data."""
         key = storage._cdata
-        if key in self._lying:
+        if key in self._placements:
             return
         counted = counted and self.machine.is_nvidia and storage.nbytes() > 0
         block = self._take(storage.nbytes(), index) if counted else None
-        self._lying[key] = (weakref.ref(storage, lambda _: self._forget(key)), index, block)
+        self._placements[key] = (weakref.ref(storage, lambda _: self._forget(key)), index, block)
 
     def take_workspace(self, index: int, in_backward: bool) -> None:
         """Maths libraries take memory once a thread: the caller's, and autograd's own."""
@@ -84,12 +86,14 @@ class DeviceMap:
             self._workspaces[index].add(in_backward)
             self._take(self.machine.workspace, index)
 
-    def common(self, tensors: Sequence[torch.Tensor]) -> tuple[int | None, torch.Tensor | None]:
+    def common_card(
+        self, tensors: Sequence[torch.Tensor]
+    ) -> tuple[int | None, torch.Tensor | None]:
         """The card of the first tensor that lies on one, and the first that lies on the CPU or another.
 
         A number, which has no dimension, may lie on the CPU.
         """
-        found = [self.of(tensor) for tensor in tensors]
+        found = [self.card_of(tensor) for tensor in tensors]
         card = next((index for index in found if index is not None), None)
         if card is None:
             return None, None
@@ -111,6 +115,6 @@ class DeviceMap:
             raise torch.OutOfMemoryError(str(error)) from None
 
     def _forget(self, key: int) -> None:
-        _, index, block = self._lying.pop(key)
+        _, index, block = self._placements.pop(key)
         if block is not None:
             self.allocators[index].free(block)

@@ -1,8 +1,8 @@
-"""Tensors of this CPU that PyTorch believes to lie on a card.
+"""CPU tensors that report a fake GPU as their device.
 
-Tensors answer as if they lay there, and move as if there were a there. One mode lets what is made with
-`device="cuda"` lie on a card; another sees each operation below autograd: it refuses to mix devices, and
-lets what an operation makes lie where its inputs do.
+They report that device and copy to and from it as if it existed. One mode places what is created with
+`device="cuda"` on a card; another intercepts each operation below autograd: it refuses mixed devices and
+places each result on the device of its inputs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_FLOAT64 = (
 )
 _NOT_ON_APPLE = {torch.float64, torch.float8_e4m3fn, torch.float8_e5m2}
 #: What of PyTorch itself has to know the truth: tensors without data are made of real ones there.
-_KNOWS_THE_TRUTH = ("bitsandbytes.backends", "torch._subclasses", "torch.fx")
+_SEES_REAL_DEVICE = ("bitsandbytes.backends", "torch._subclasses", "torch.fx")
 
 #: The error of PyTorch's allocator for the host's memory, c10/core/impl/alloc_cpu.cpp.
 _TOO_LARGE = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
@@ -52,12 +52,12 @@ def _set(**values: Any):
         vars(_here).update(before)
 
 
-class Dispatch(TorchDispatchMode):
+class PlacementMode(TorchDispatchMode):
     """Sees each operation: where its tensors lie, and where its result belongs."""
 
-    def __init__(self, places: DeviceMap):
+    def __init__(self, devices: DeviceMap):
         super().__init__()
-        self.places = places
+        self.devices = devices
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -68,7 +68,7 @@ class Dispatch(TorchDispatchMode):
         kwargs = kwargs or {}
         name = function.__name__.split(".")[0]
         tensors = _strided((args, kwargs))
-        card, stray = self.places.common(tensors)
+        card, stray = self.devices.common_card(tensors)
         if stray is not None and name not in _CROSSING and not name.startswith("_foreach"):
             raise RuntimeError(self._mixed(card, stray))
         if card is not None:
@@ -87,7 +87,7 @@ class Dispatch(TorchDispatchMode):
             try:
                 for tensor in _strided(result):
                     if id(tensor) not in known:
-                        self.places.put(tensor, target)
+                        self.devices.place(tensor, target)
             except torch.OutOfMemoryError:
                 del result  # the traceback must not keep it
                 raise
@@ -95,31 +95,31 @@ class Dispatch(TorchDispatchMode):
 
     def _before(self, name: str, tensors: list[T], card: int) -> None:
         if name in _PRODUCTS and not any(map(is_fake, tensors)):
-            self.places.take_workspace(card, torch._C._current_graph_task_id() != -1)
-        if self.places.machine.kind == "mps" and any(t.dtype in _NOT_ON_APPLE for t in tensors):
+            self.devices.take_workspace(card, torch._C._current_graph_task_id() != -1)
+        if self.devices.machine.kind == "mps" and any(t.dtype in _NOT_ON_APPLE for t in tensors):
             raise TypeError(f"{name}: this dtype is not supported on MPS.")
 
     def _refuse(self, error: RuntimeError, card: int | None) -> None:
         """More than this host has: raise the card's own error, if it is more than the card has too."""
         wanted = _TOO_LARGE.search(str(error))
         if card is not None and wanted:
-            self.places.check_room(int(wanted[1]), card)
+            self.devices.check_room(int(wanted[1]), card)
 
     def _mixed(self, card: int, stray: T) -> str:
-        other = self.places.of(stray)
-        where = "cpu" if other is None else self.places.device(other)
+        other = self.devices.card_of(stray)
+        where = "cpu" if other is None else self.devices.device(other)
         return (
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{self.places.device(card)} and {where}!"
+            f"{self.devices.device(card)} and {where}!"
         )
 
 
-class Function(TorchFunctionMode):
+class CreationMode(TorchFunctionMode):
     """Lets what is made with `device="cuda"` lie on a card."""
 
-    def __init__(self, places: DeviceMap):
+    def __init__(self, devices: DeviceMap):
         super().__init__()
-        self.places = places
+        self.devices = devices
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         """Make one thing where it was asked for."""
@@ -131,30 +131,30 @@ class Function(TorchFunctionMode):
         if card is None:
             result = function(*args, **kwargs)
             return _pin(result) if pin and isinstance(result, T) else result
-        if self.places.machine.kind == "mps" and kwargs.get("dtype") is torch.float64:
+        if self.devices.machine.kind == "mps" and kwargs.get("dtype") is torch.float64:
             raise TypeError(_NO_FLOAT64)
         args = tuple("cpu" if isinstance(a, torch.device) else a for a in args)
         if "device" in kwargs:
             kwargs["device"] = "cpu"
         with _set(birth=card):
             result = function(*args, **kwargs)
-        if isinstance(result, T) and self.places.of(result) is None:
+        if isinstance(result, T) and self.devices.card_of(result) is None:
             # What comes from Python's or NumPy's numbers passes no operation that makes it.
             result = result.clone() if function is not torch.tensor else result
-            self.places.put(result, card)
+            self.devices.place(result, card)
         return result
 
     def _wanted(self, args: tuple, kwargs: dict) -> int | None:
         named = [kwargs["device"]] if kwargs.get("device") is not None else []
         named += [a for a in args if isinstance(a, torch.device)]
-        return self.places.card(named[0]) if named else None
+        return self.devices.card(named[0]) if named else None
 
 
-class Answers:
-    """What a tensor answers about where it lies, and how it goes elsewhere."""
+class TensorPatches:
+    """Replacements for tensor methods that report a device or copy to another one."""
 
-    def __init__(self, places: DeviceMap):
-        self.places = places
+    def __init__(self, devices: DeviceMap):
+        self.devices = devices
         self._device, self._to, self._numpy, self._repr = T.device, T.to, T.numpy, T.__repr__
 
     def install(self) -> None:
@@ -164,7 +164,9 @@ class Answers:
             "is_cuda": property(lambda t: self.device(t).type == "cuda"),
             "is_mps": property(lambda t: self.device(t).type == "mps"),
             "is_cpu": property(lambda t: self.device(t).type == "cpu"),
-            "get_device": lambda t: -1 if self.places.of(t) is None else self.places.of(t),
+            "get_device": lambda t: (
+                -1 if self.devices.card_of(t) is None else self.devices.card_of(t)
+            ),
             "to": lambda t, *args, **kwargs: self.to(t, *args, **kwargs),
             "cuda": lambda t, device=None, **_: self.to(t, device or "cuda"),
             "cpu": lambda t, **_: self.to(t, "cpu"),
@@ -180,10 +182,10 @@ class Answers:
         """Where it lies."""
         true = self._device.__get__(tensor)
         asker = sys._getframe(2).f_globals.get("__name__", "")
-        if true.type == "meta" or asker.startswith(_KNOWS_THE_TRUTH):
+        if true.type == "meta" or asker.startswith(_SEES_REAL_DEVICE):
             return true
-        card = self.places.of(tensor)
-        return true if card is None else self.places.device(card)
+        card = self.devices.card_of(tensor)
+        return true if card is None else self.devices.device(card)
 
     def to(self, tensor: T, *args: Any, **kwargs: Any) -> T:
         """Tensor.to, between the CPU and cards."""
@@ -195,14 +197,16 @@ class Answers:
         device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)
         wanted = {"memory_format": layout} if layout is not None else {}
         dtype = dtype or tensor.dtype
-        here = self.places.of(tensor)
-        there = here if device is None else self.places.card(device)
-        if there is not None and self.places.machine.kind == "mps" and dtype is torch.float64:
+        here = self.devices.card_of(tensor)
+        there = here if device is None else self.devices.card(device)
+        if there is not None and self.devices.machine.kind == "mps" and dtype is torch.float64:
             raise TypeError(_NO_FLOAT64)
         if device is not None and there is None and device.type != "cpu":
-            return _plainly(self._to, tensor, device, dtype, **wanted)  # to meta, for example
+            return _call_unpatched(
+                self._to, tensor, device, dtype, **wanted
+            )  # to meta, for example
         if here == there:
-            return _plainly(self._to, tensor, dtype, non_blocking, copy, **wanted)
+            return _call_unpatched(self._to, tensor, dtype, non_blocking, copy, **wanted)
         if tensor.requires_grad and torch.is_grad_enabled():
             return _Move.apply(tensor, self, there, dtype, wanted)
         return self.moved(tensor, there, dtype, wanted)
@@ -210,28 +214,28 @@ class Answers:
     def moved(self, tensor: T, card: int | None, dtype: torch.dtype, wanted: dict) -> T:
         """A copy of the tensor on another card, or on the CPU for None."""
         with _set(moving=(card,)):
-            return _plainly(self._to, tensor, dtype, copy=True, **wanted)
+            return _call_unpatched(self._to, tensor, dtype, copy=True, **wanted)
 
     def numpy(self, tensor: T, **kwargs: Any) -> Any:
         """Tensor.numpy, refused on a card."""
-        card = self.places.of(tensor)
+        card = self.devices.card_of(tensor)
         if card is not None:
             raise TypeError(
-                f"can't convert {self.places.device(card)} device type tensor to numpy. Use Tensor.cpu() to "
+                f"can't convert {self.devices.device(card)} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
             )
-        return _plainly(self._numpy, tensor, **kwargs)
+        return _call_unpatched(self._numpy, tensor, **kwargs)
 
     def repr(self, tensor: T, **kwargs: Any) -> str:
         """The tensor's text, with its device."""
-        card = self.places.of(tensor)
+        card = self.devices.card_of(tensor)
         if card is None or is_fake(tensor):
-            return _plainly(self._repr, tensor, **kwargs)
-        text = _plainly(self._repr, tensor.detach().cpu())
-        return f"{text[:-1]}, device='{self.places.device(card)}')"
+            return _call_unpatched(self._repr, tensor, **kwargs)
+        text = _call_unpatched(self._repr, tensor.detach().cpu())
+        return f"{text[:-1]}, device='{self.devices.device(card)}')"
 
 
-def _plainly(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_unpatched(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call PyTorch's own method: through a mode it would come back to ours, which has its name now."""
     with torch._C.DisableTorchFunction():
         return function(*args, **kwargs)
@@ -242,7 +246,7 @@ class _Move(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, answers, card, dtype, wanted):
-        ctx.answers, ctx.card, ctx.dtype = answers, answers.places.of(tensor), tensor.dtype
+        ctx.answers, ctx.card, ctx.dtype = answers, answers.devices.card_of(tensor), tensor.dtype
         return answers.moved(tensor, card, dtype, wanted)
 
     @staticmethod
@@ -258,20 +262,20 @@ def _pin(tensor: T) -> T:
     return tensor
 
 
-def install(places: DeviceMap) -> None:
-    """Let PyTorch believe it, in this thread and in those that it starts."""
+def install(devices: DeviceMap) -> None:
+    """Patch PyTorch's tensors, in this thread and in threads started from it."""
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-    Answers(places).install()
-    _tell_of_fakes(places, FakeTensor, FakeTensorMode)
-    _keep_places_of_storages(places)
+    TensorPatches(devices).install()
+    _patch_fake_tensors(devices, FakeTensor, FakeTensorMode)
+    _patch_storages(devices)
 
     hooks = torch.autograd.graph.saved_tensors_hooks
     begin = hooks.__init__
 
     def inside(hook):
         def call(*args):
-            with Function(places):  # autograd calls it outside of every mode
+            with CreationMode(devices):  # autograd calls it outside of every mode
                 return hook(*args)
 
         return call
@@ -281,57 +285,57 @@ def install(places: DeviceMap) -> None:
     run = threading.Thread.run
 
     def run_in_modes(thread):
-        with Function(places), Dispatch(places):
+        with CreationMode(devices), PlacementMode(devices):
             run(thread)
 
     threading.Thread.run = run_in_modes  # type: ignore[method-assign]
-    Function(places).__enter__()
-    Dispatch(places).__enter__()
+    CreationMode(devices).__enter__()
+    PlacementMode(devices).__enter__()
 
 
-def _tell_of_fakes(places: DeviceMap, fake_tensor: Any, fake_mode: Any) -> None:
+def _patch_fake_tensors(devices: DeviceMap, fake_tensor: Any, fake_mode: Any) -> None:
     """A tensor without data lies where the one does that it stands for."""
     plain, convert = fake_tensor.device.fget, fake_mode.from_tensor
 
     def device(fake):
         asker = sys._getframe(1).f_globals.get("__name__", "")
         true = plain(fake)
-        if true.type == "meta" or asker.startswith(_KNOWS_THE_TRUTH):  # meta: inside an operation
+        if true.type == "meta" or asker.startswith(_SEES_REAL_DEVICE):  # meta: inside an operation
             return true
-        card = places.of(fake)
-        return true if card is None else places.device(card)
+        card = devices.card_of(fake)
+        return true if card is None else devices.device(card)
 
     def from_tensor(mode, tensor, *args, **kwargs):
-        card = places.of(tensor)
+        card = devices.card_of(tensor)
         fake = convert(mode, tensor, *args, **kwargs)
         if card is not None:
-            places.put(fake, card)
+            devices.place(fake, card)
         return fake
 
     fake_tensor.device = fake_tensor.device.setter(None).getter(device)
     fake_mode.from_tensor = from_tensor
 
 
-def _keep_places_of_storages(places: DeviceMap) -> None:
+def _patch_storages(devices: DeviceMap) -> None:
     """Copies of storages, and files with them, keep the card: deepcopy, torch.save, torch.load."""
     base: Any = torch.storage._StorageBase
     clone = base.clone
 
     def cloned(storage):
-        copy, card = clone(storage), places.of_storage(storage)
+        copy, card = clone(storage), devices.card_of_storage(storage)
         if card is not None:
-            places.put_storage(copy, card)
+            devices.place_storage(copy, card)
         return copy
 
     def tag(storage):
-        card = places.of_storage(storage)
-        return None if card is None else str(places.device(card))
+        card = devices.card_of_storage(storage)
+        return None if card is None else str(devices.device(card))
 
     def restore(storage, location):
         kind, _, index = location.partition(":")
-        if kind != places.machine.kind:
+        if kind != devices.machine.kind:
             return None
-        places.put_storage(storage, int(index or 0))
+        devices.place_storage(storage, int(index or 0))
         return storage
 
     base.clone = cloned

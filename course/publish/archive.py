@@ -17,8 +17,8 @@ from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
 #: Folders that commands make, where there is no git to say so.
-_MADE = ("__pycache__", "node_modules")
-_MADE_AT_TOP = ("build", "dist")
+_GENERATED = ("__pycache__", "node_modules")
+_GENERATED_AT_TOP = ("build", "dist")
 
 
 def zip_repository(root: Path, path: Path) -> None:
@@ -44,7 +44,7 @@ def zip_files(path: Path, contents: Mapping[str, bytes]) -> Path:
 
 def files(root: Path, new: bool = True) -> list[Path]:
     """Return the files that belong to the repository, in order; `new` ones count where git knows."""
-    return sorted(file for file in _tracked(root, new) or _walked(root) if file.is_file())
+    return sorted(file for file in _tracked(root, new) or _walk(root) if file.is_file())
 
 
 def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> None:
@@ -71,15 +71,15 @@ def _tracked(root: Path, new: bool) -> list[Path]:
     return [root / name for name in done.stdout.split("\0") if name] if not done.returncode else []
 
 
-def _walked(root: Path) -> Iterator[Path]:
+def _walk(root: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(root):
         here = Path(place)
-        folders[:] = [name for name in folders if not _is_made(here / name, root)]
+        folders[:] = [name for name in folders if not _is_generated(here / name, root)]
         yield from (here / name for name in names if not name.endswith((".part", ".pyc")))
 
 
-def _is_made(folder: Path, root: Path) -> bool:
+def _is_generated(folder: Path, root: Path) -> bool:
     """A folder that commands make: an environment, a cache, what was built."""
     hidden = folder.name.startswith(".") and folder.name not in (".github", ".ci")
-    at_top = folder.parent == root and folder.name in _MADE_AT_TOP
-    return hidden or at_top or folder.name in _MADE or (folder / "pyvenv.cfg").exists()
+    at_top = folder.parent == root and folder.name in _GENERATED_AT_TOP
+    return hidden or at_top or folder.name in _GENERATED or (folder / "pyvenv.cfg").exists()

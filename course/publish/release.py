@@ -56,12 +56,12 @@ def build_wheel(root: Path, version: str = "") -> Wheel:
         if version:
             own = copy / "colab_helpers" / "__init__.py"
             own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
-        with _reviewable():
+        with _reproducible():
             [made] = WheelBuilder(str(copy)).build(directory=scratch, versions=["standard"])
-        return Wheel(Path(made).name, _stored(Path(made)))
+        return Wheel(Path(made).name, _uncompressed(Path(made)))
 
 
-def _stored(wheel: Path) -> bytes:
+def _uncompressed(wheel: Path) -> bytes:
     """The same wheel without compression, whose bytes would differ from one zlib to another."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(buffer, "w") as plain:
@@ -158,7 +158,7 @@ def _with_release(text: str, release: Release) -> str:
 
 
 @contextmanager
-def _reviewable() -> Iterator[None]:
+def _reproducible() -> Iterator[None]:
     before = os.environ.get("SOURCE_DATE_EPOCH")
     os.environ["SOURCE_DATE_EPOCH"] = EPOCH
     try:

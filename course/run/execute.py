@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 import papermill
@@ -33,9 +34,9 @@ from colab_helpers import _files
 from colab_helpers._output import RECORD_MIME
 from colab_lessons import replay
 
-CELL_LIMIT = 600  # seconds a cell
-START_LIMIT = 120  # seconds until a kernel answers
-LONGEST_SOCKET_FOLDER = 90  # bytes; an address has 107 at most, on macOS 103
+CELL_TIMEOUT = 600  # seconds a cell
+START_TIMEOUT = 120  # seconds until a kernel answers
+MAX_SOCKET_FOLDER = 90  # bytes; an address has 107 at most, on macOS 103
 ENGINE = "course"
 
 #: For runs that only check: torch.compile trusts the CPU and precompiles no headers. It saves 15 s.
@@ -66,7 +67,7 @@ class Settings:
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    cell_limit: int = CELL_LIMIT
+    cell_timeout: int = CELL_TIMEOUT
     folder: Path | None = None
     kernel: str = "python3"
 
@@ -183,7 +184,7 @@ def describe_cell(notebook: NotebookNode, index: int) -> str:
 
 
 class _Watch:
-    """Knows which cell is running, so that a death can be placed."""
+    """Tracks which cell is running, to name it when the kernel dies."""
 
     def __init__(self, progress: Progress | None):
         self.progress = progress
@@ -191,7 +192,7 @@ class _Watch:
         self.where = "before the first cell"
 
     def attach(self, manager: Any) -> None:
-        """Look over the shoulder of papermill's execution manager."""
+        """Hook into papermill's execution manager, to learn when each cell starts."""
         self.manager = manager
         start = manager.cell_start
 
@@ -211,10 +212,10 @@ class _Watch:
 
 
 class _LocalKernelManager(AsyncKernelManager):
-    """Talks through files, not ports: kernels that start at once cannot take each other's port."""
+    """Uses Unix sockets: kernels that start at once could take each other's TCP ports."""
 
     sockets = ""  # the folder for them; each run makes a class of its own with its folder
-    words: Any = None  # the file for what a kernel itself, not a cell, writes to stderr
+    stderr_file: Any = None  # the file for what a kernel itself, not a cell, writes to stderr
 
     def __init__(self, **options: Any):
         super().__init__(**options)
@@ -224,7 +225,7 @@ class _LocalKernelManager(AsyncKernelManager):
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
         # In a terminal it would stand among the progress, as a traceback of a kernel that is stopped.
-        await super()._async_launch_kernel(kernel_cmd, **{"stderr": self.words, **options})
+        await super()._async_launch_kernel(kernel_cmd, **{"stderr": self.stderr_file, **options})
 
 
 class _WatchedEngine(NBClientEngine):
@@ -242,18 +243,18 @@ papermill_engines.register(ENGINE, _WatchedEngine)
 def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) -> str:
     try:
         with (
-            _environment(settings.environment),
+            mock.patch.dict(os.environ, PYDEVD_DISABLE_FILE_VALIDATION="1", **settings.environment),
             _socket_folder() as sockets,
-            tempfile.TemporaryFile() as words,
+            tempfile.TemporaryFile() as stderr_file,
         ):
-            own = {"sockets": sockets, "words": words}
+            own = {"sockets": sockets, "stderr_file": stderr_file}
             manager = type("Manager", (_LocalKernelManager,), own)
             papermill.execute_notebook(
                 source, target,
                 parameters=dict(settings.parameters),
                 engine_name=ENGINE, kernel_name=settings.kernel,
                 progress_bar=False, request_save_on_cell_execute=False, autosave_cell_every=0,
-                start_timeout=START_LIMIT, execution_timeout=settings.cell_limit,
+                start_timeout=START_TIMEOUT, execution_timeout=settings.cell_timeout,
                 cwd=settings.folder or target.parent, watch=watch, kernel_manager_class=manager,
             )  # fmt: skip
     except PapermillExecutionError as error:
@@ -263,7 +264,7 @@ def _run_watched(source: Path, target: Path, settings: Settings, watch: _Watch) 
         return f"the kernel died in {watch.where}: killed, or out of memory"
     except CellTimeoutError:
         watch.save(target)
-        return f"{watch.where} ran longer than {settings.cell_limit} s and was stopped"
+        return f"{watch.where} ran longer than {settings.cell_timeout} s and was stopped"
     except KeyboardInterrupt:
         watch.save(target)
         raise
@@ -280,7 +281,7 @@ def _socket_folder() -> Iterator[str]:
         if sys.platform == "win32" or (place and not os.access(place, os.W_OK)):
             continue
         with tempfile.TemporaryDirectory(prefix="kernel-", dir=place) as folder:
-            if len(os.fsencode(folder)) <= LONGEST_SOCKET_FOLDER:
+            if len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER:
                 yield folder
                 return
     yield ""
@@ -298,17 +299,6 @@ def _unknown_parameters(source: Path, settings: Settings) -> str:
     return (
         f"no parameter {', '.join(unknown)}; the parameters cell has {', '.join(known) or 'none'}"
     )
-
-
-@contextlib.contextmanager
-def _environment(extra: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update({"PYDEVD_DISABLE_FILE_VALIDATION": "1", **extra})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def first_line(text: str) -> str:

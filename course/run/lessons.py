@@ -27,7 +27,7 @@ STOPPED = "stopped by Ctrl-C"
 
 
 @dataclass
-class Ran:
+class BatchResult:
     """What became of the lessons that were run; `stopped` when Ctrl-C ended it early."""
 
     outcomes: list[execute.Outcome] = field(default_factory=list)
@@ -39,45 +39,45 @@ class Ran:
         return not self.stopped and all(outcome.ok for outcome in self.outcomes)
 
 
-def run_each(
+def run_lessons(
     course: Course,
     lessons: Sequence[Lesson],
     folder: Path,
     parameters: Sequence[str] = (),
     keep: Callable[[Lesson, execute.Outcome], None] = lambda *_: None,
-    quiet_only: bool = False,
-) -> Ran:
-    """Build each lesson fresh, run it into `folder`, show how far it is, and `keep` it if it is good.
+    require_quiet: bool = False,
+) -> BatchResult:
+    """Build and run each lesson into `folder`, print its progress, and call `keep` on each that succeeds.
 
-    `parameters` are NAME=VALUE. With `quiet_only` a lesson is run again where the machine was disturbed
+    `parameters` are NAME=VALUE. With `require_quiet` a lesson is run again where the machine was disturbed
     meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
-    kept = {ranks.KEEP: str(replay.FOLDER)} if quiet_only else {}
+    kept = {ranks.RECORD_FOLDER_VARIABLE: str(replay.FOLDER)} if require_quiet else {}
     settings = execute.Settings(parameters=dict(map(_parameter, parameters)), environment=kept)
     check_environment(course)
     _check_folder(folder)
-    ran = Ran()
+    batch = BatchResult()
     for lesson in lessons:
         start, target = time.perf_counter(), folder / f"{lesson.slug}.ipynb"
         try:
-            run_once = _run_quietly if quiet_only else _run
+            run_once = _run_until_quiet if require_quiet else _run
             outcome = run_once(course, lesson, target, settings)
             if outcome.ok:
-                outcome = _kept(keep, lesson, outcome)
+                outcome = _try_keep(keep, lesson, outcome)
         except KeyboardInterrupt:
             seconds = time.perf_counter() - start
-            outcome, ran.stopped = execute.Outcome(lesson.slug, target, seconds, STOPPED), True
+            outcome, batch.stopped = execute.Outcome(lesson.slug, target, seconds, STOPPED), True
         print(f"\r{lesson.slug}: {outcome.problem or 'ok'}, {outcome.seconds:.1f} s" + " " * 20)
-        ran.outcomes.append(outcome)
-        if ran.stopped:
+        batch.outcomes.append(outcome)
+        if batch.stopped:
             break
-    return ran
+    return batch
 
 
-def _kept(
+def _try_keep(
     keep: Callable[[Lesson, execute.Outcome], None], lesson: Lesson, outcome: execute.Outcome
 ) -> execute.Outcome:
-    """The outcome, with what stood in the way of keeping it: the next lessons run all the same."""
+    """Call `keep`; return the outcome, whose problem is the error if that failed."""
     try:
         keep(lesson, outcome)
     except (CourseError, RecordError, OSError) as error:
@@ -109,7 +109,7 @@ def require(accelerator: str | None) -> None:
         raise CourseError(f"This needs a {accelerator}; this machine has: {found}.")
 
 
-def without_gpu_build(lesson: Lesson) -> str:
+def missing_gpu_build(lesson: Lesson) -> str:
     """Say why a lesson cannot measure on an NVIDIA GPU here; "" where its framework is built for one."""
     installed = {str(d.name).lower() for d in metadata.distributions() if d.name}
     if lesson.framework == "torch":
@@ -150,11 +150,11 @@ def _run(
         return execute.run(source, target, settings, _progress(lesson))
 
 
-def _run_quietly(
+def _run_until_quiet(
     course: Course, lesson: Lesson, target: Path, settings: execute.Settings
 ) -> execute.Outcome:
     """Run until a reference product takes as long after the lesson as before it."""
-    for _ in range(machine_noise.TRIES):
+    for _ in range(machine_noise.MAX_TRIES):
         before = machine_noise.reference_matmul_seconds()
         outcome = _run(course, lesson, target, settings)
         said = (
@@ -166,8 +166,8 @@ def _run_quietly(
             return outcome
         print(f"\r{lesson.slug}: {said}: the machine was not quiet", flush=True)
     problem = (
-        f"it ran {machine_noise.TRIES} times, and the machine was never quiet: {said}. Close what else is "
-        "running, or keep the outputs as they are: make notebooks NOISY=1"
+        f"it ran {machine_noise.MAX_TRIES} times, and the machine was never quiet: {said}. Close what "
+        "else is running, or keep the outputs as they are: make notebooks NOISY=1"
     )
     return dataclasses.replace(outcome, problem=problem)
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 #: The largest change of the matmul's time with which a run is kept.
-CHANGE = 0.10
+MAX_CHANGE = 0.10
 #: How often a lesson is run in all before it is given up.
-TRIES = 3
+MAX_TRIES = 3
 _MATMUL = """
 import statistics, time, numpy
 a = numpy.random.rand(1024, 1024).astype("float32")
@@ -34,7 +34,7 @@ def reference_matmul_seconds() -> float:
 
 
 def disturbance(before: float, after: float) -> str:
-    """Say what was wrong where the matmul took another time after the run than before it; "" if not.
+    """Return a message if the matmul's time changed by more than `MAX_CHANGE` during the run, else "".
 
     `before` and `after` are seconds.
 
@@ -42,6 +42,6 @@ def disturbance(before: float, after: float) -> str:
     ('', 'a matmul took 1.30 times as long after the lesson as before it')
     """
     change = after / before
-    if 1 / (1 + CHANGE) <= change <= 1 + CHANGE:
+    if 1 / (1 + MAX_CHANGE) <= change <= 1 + MAX_CHANGE:
         return ""
     return f"a matmul took {change:.2f} times as long after the lesson as before it"

@@ -20,7 +20,7 @@ from course.config import Course, CourseError
 from course.site import browser_python, gpu_page, lesson_pages, metadata, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
-MOST_A_PAGE, MOST = 10**6, 40 * 10**6
+MAX_PAGE_BYTES, MAX_SITE_BYTES = 10**6, 40 * 10**6
 
 
 #: Labels of the theme that differ from the visible text; voice-control users say that (WCAG 2.5.3).
@@ -57,22 +57,22 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     _files.write(html / "_static" / "gpu.json", gpu_page.rivals())
     if with_python:
         browser_python.provide(course, html, npm.cache(course))
-    if heavy := too_heavy(html):
+    if heavy := size_problems(html):
         raise CourseError("\n".join(heavy))
     return html
 
 
-def too_heavy(html: Path) -> list[str]:
+def size_problems(html: Path) -> list[str]:
     """Say which pages, or whether the whole, weigh more than they may."""
     pages = {path: path.stat().st_size for path in html.rglob("*.html")}
     heavy = [
-        f"{path.relative_to(html)} has {size / 1e6:.1f} MB: a page may have {MOST_A_PAGE / 1e6:.0f}."
+        f"{path.relative_to(html)} has {size / 1e6:.1f} MB: a page may have {MAX_PAGE_BYTES / 1e6:.0f}."
         for path, size in pages.items()
-        if size > MOST_A_PAGE
+        if size > MAX_PAGE_BYTES
     ]
     whole = sum(path.stat().st_size for path in html.rglob("*") if path.is_file())
-    if whole > MOST:
-        heavy.append(f"The site has {whole / 1e6:.0f} MB: it may have {MOST / 1e6:.0f}.")
+    if whole > MAX_SITE_BYTES:
+        heavy.append(f"The site has {whole / 1e6:.0f} MB: it may have {MAX_SITE_BYTES / 1e6:.0f}.")
     return heavy
 
 
@@ -90,7 +90,7 @@ def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> Non
     done = subprocess.run(
         [*command, str(source), str(html)],
         cwd=course.root,
-        env={**os.environ, "PYTHONPATH": str(course.root), "EDITED": _edited(course)},
+        env={**os.environ, "PYTHONPATH": str(course.root), "EDITED": _edit_urls(course)},
         capture_output=True,
         text=True,
     )
@@ -101,12 +101,14 @@ def _run_sphinx(course: Course, source: Path, html: Path, doctrees: Path) -> Non
 def _add_handouts(course: Course, folder: Path, scratch: Path) -> None:
     """Put the notebooks that students get into `folder`, for download."""
     folder.mkdir(parents=True)
-    for path in handouts.write(course, course.lessons, handouts.Place.parse(course, ""), scratch):
+    for path in handouts.write(
+        course, course.lessons, handouts.Location.parse(course, ""), scratch
+    ):
         if path.parent.name == "students" and path.suffix == ".ipynb":
             shutil.copy(path, folder)
 
 
-def _edited(course: Course) -> str:
+def _edit_urls(course: Course) -> str:
     """Where to edit each page, as JSON; "" is for pages that are made from tables."""
     there = f"{course.repository.url}/edit/{course.repository.branch}/"
     pages = {page: there + file for page, file in staging.sources(course).items()}

@@ -25,7 +25,7 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:)([^)\s#]*)(#[\w.-]+)?(?=\))")
 def stage(course: Course, folder: Path) -> Path:
     """Write everything that Sphinx reads into `folder`, made anew, and return it."""
     shutil.rmtree(folder, ignore_errors=True)
-    for page, text in {**_own(course), **_made(course)}.items():
+    for page, text in {**_site_only_pages(course), **_generated_pages(course)}.items():
         _files.write(folder / page, text)
     for page, file in _pages(course).items():
         text = (course.root / file).read_text("utf-8")
@@ -33,7 +33,7 @@ def stage(course: Course, folder: Path) -> Path:
             text = section(text, _SECTIONS[page])
         # A badge's picture would be fetched from elsewhere.
         text = _BADGE.sub(r"[Open in Colab](\1){.start}", text)
-        below = _below(course).get(page, "")
+        below = _appended(course).get(page, "")
         _files.write(folder / page, relink(course, page, file, text) + below)
     for lesson in course.lessons:
         notebook = lesson_pages.page(course, lesson)
@@ -47,12 +47,12 @@ def stage(course: Course, folder: Path) -> Path:
 
 def sources(course: Course) -> dict[str, str]:
     """Return the file that somebody edits, from the repository's top, of each page that has one."""
-    own = {page: f"course/site/pages/{page}" for page in _own(course)}
+    own = {page: f"course/site/pages/{page}" for page in _site_only_pages(course)}
     lessons = {f"lessons/{le.slug}.ipynb": f"lessons/{le.slug}.py" for le in course.lessons}
     return own | _pages(course) | lessons
 
 
-def _own(course: Course) -> dict[str, str]:
+def _site_only_pages(course: Course) -> dict[str, str]:
     """Pages that only the site has, written by somebody."""
     pages = HERE / "pages"
     texts = {
@@ -62,7 +62,7 @@ def _own(course: Course) -> dict[str, str]:
     return {**texts, "index.md": texts["index.md"].replace("(START)", start)}
 
 
-def _made(course: Course) -> dict[str, str]:
+def _generated_pages(course: Course) -> dict[str, str]:
     """Pages that are made from tables and docstrings."""
     return {
         **{f"problems/{name}.md": text for name, text in problems.pages().items()},
@@ -87,7 +87,7 @@ def _pages(course: Course) -> dict[str, str]:
     return there | {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 
 
-def _below(course: Course) -> dict[str, str]:
+def _appended(course: Course) -> dict[str, str]:
     """What the site adds to pages that the repository has too: what hangs below them."""
     return {
         "teaching/index.md": _downloads(course) + toctree(le.slug for le in course.lessons),
@@ -105,7 +105,7 @@ def _downloads(course: Course) -> str:
     ]
     for lesson in course.lessons:
         links = f"[handout]({there}{handouts.name(lesson)}.ipynb)"
-        if handouts.has_short_cut(lesson):
+        if handouts.has_short_version(lesson):
             links += f", [for 45 minutes]({there}{handouts.name(lesson, short=True)}.ipynb)"
         lines.append(f"- {lesson.number:02d} {lesson.title}: {links}")
     return "\n".join([*lines, ""])
@@ -124,7 +124,7 @@ def section(readme: str, title: str) -> str:
     return f"# {title}\n{match.group(1)}"
 
 
-def _places(course: Course) -> Mapping[str, str]:
+def _page_by_file(course: Course) -> Mapping[str, str]:
     """The repository's files -> where the site has them."""
     return {
         **{file: page for page, file in _pages(course).items()},
@@ -140,7 +140,7 @@ def relink(course: Course, page: str, file: str, text: str) -> str:
 
     `page` is its place on the site, and `file` the one in the repository by which its links go.
     """
-    places = _places(course)
+    places = _page_by_file(course)
 
     def moved(match: re.Match[str]) -> str:
         target, anchor = match.group(1), match.group(2) or ""

@@ -52,20 +52,20 @@ def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> Noteboo
     source = course.source(lesson)
     if not source.exists():
         raise CourseError(f"{source.name} is in course.toml but not in lessons/. Write it there.")
-    body = written(source.read_text("utf-8"))
+    body = source_cells(source.read_text("utf-8"))
     cells = [_title(course, lesson), _set_up(course, lesson)]
     for cell in body:
         cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
     cells.append(_navigation(course, lesson))
     for cell in cells:
         cell.source = move_links(course, cell.source)
-    _number(cells, lesson)
+    _assign_ids(cells, lesson)
     slide_types.add(cells)
     return new_notebook(cells=cells, metadata=_metadata(lesson))
 
 
 @functools.lru_cache(maxsize=32)
-def written(text: str) -> tuple[NotebookNode, ...]:
+def source_cells(text: str) -> tuple[NotebookNode, ...]:
     """Return the cells of a lesson's source, to be read only: a text is taken apart once."""
     return tuple(jupytext.reads(text, fmt="py:percent").cells)
 
@@ -85,10 +85,10 @@ def render(course: Course, lesson: Lesson) -> str:
     if path.exists():
         with contextlib.suppress(UnreadableNotebookError):
             _keep_outputs(fresh, read(path))
-    return with_address(course, fresh)
+    return dumps_relinked(course, fresh)
 
 
-def with_address(course: Course, notebook: NotebookNode) -> str:
+def dumps_relinked(course: Course, notebook: NotebookNode) -> str:
     """Return a notebook's text; links in its outputs, such as a card's, lead to this course."""
     for cell in notebook.cells:
         if cell.get("outputs"):
@@ -132,33 +132,34 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     fresh = build(course, lesson)
     _keep_outputs(fresh, executed)
     _record_parts(lesson, fresh)
-    text = with_address(course, fresh)
+    text = dumps_relinked(course, fresh)
     digests = {
-        key(cell): output_digests.digest(cell, course.repository.url) for cell in _shown(fresh)
+        cell_key(cell): output_digests.digest(cell, course.repository.url)
+        for cell in _with_outputs(fresh)
     }
     path = _files.write(course.notebook(lesson), text)
-    output_digests.keep(course, lesson, digests)  # last: it vouches for what is there
+    output_digests.save(course, lesson, digests)  # last: it vouches for what is there
     return path
 
 
 def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> list[int]:
     """Return the places of cells whose outputs are not those that `store_outputs` wrote."""
-    known = output_digests.kept(course, lesson)
+    known = output_digests.load(course, lesson)
     return [
         index
         for index, cell in enumerate(notebook.cells)
-        if (cell.get("outputs") or key(cell) in known)
-        and known.get(key(cell)) != output_digests.digest(cell, course.repository.url)
+        if (cell.get("outputs") or cell_key(cell) in known)
+        and known.get(cell_key(cell)) != output_digests.digest(cell, course.repository.url)
     ]
 
 
-def _shown(notebook: NotebookNode) -> list[NotebookNode]:
+def _with_outputs(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.get("outputs")]
 
 
 def is_fast(executed: NotebookNode) -> bool:
     """Say whether the record of a run says that it was one with FAST."""
-    shown = (output for cell in _shown(executed) for output in cell.outputs)
+    shown = (output for cell in _with_outputs(executed) for output in cell.outputs)
     handed = (output.get("data", {}).get(RECORD_MIME, {}) for output in shown)
     return any(record.get("kind") == "record" and record.get("fast") for record in handed)
 
@@ -258,7 +259,7 @@ def _split(source: str, lesson: Lesson) -> tuple[str, str, str]:
     return stub, "\n".join([*before, *solution, *after]), "\n".join(solution)
 
 
-def _number(cells: list[NotebookNode], lesson: Lesson) -> None:
+def _assign_ids(cells: list[NotebookNode], lesson: Lesson) -> None:
     """Give every cell an id that follows from its text, so that moving a cell moves its id."""
     seen: dict[str, int] = {}
     for cell in cells:
@@ -283,11 +284,11 @@ def _metadata(lesson: Lesson) -> dict:
 
 def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
     # The set-up cell is known by its tag: a fork changes its address, not what it shows.
-    earlier = {key(cell): cell for cell in old.cells if cell.cell_type == "code"}
+    earlier = {cell_key(cell): cell for cell in old.cells if cell.cell_type == "code"}
     for cell in fresh.cells:
-        if cell.cell_type == "code" and key(cell) in earlier:
-            cell.outputs = earlier[key(cell)].outputs
-            cell.execution_count = earlier[key(cell)].execution_count
+        if cell.cell_type == "code" and cell_key(cell) in earlier:
+            cell.outputs = earlier[cell_key(cell)].outputs
+            cell.execution_count = earlier[cell_key(cell)].execution_count
 
 
 def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
@@ -302,7 +303,7 @@ def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
         replay.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 
 
-def key(cell: NotebookNode) -> str:
+def cell_key(cell: NotebookNode) -> str:
     """Return what a cell is known by when outputs are kept: the set-up cell's address may change."""
     return "set-up" if "set-up" in tags_of(cell) else cell.get("id", "")
 

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
-SHORT = 45  # minutes of the short cut
+SHORT_MINUTES = 45  # minutes of the short cut
 _HEADING = re.compile(r"## (.+)\n*")
 _FENCED = re.compile(r"```.*?```", re.DOTALL)
 _ASKED = re.compile(r"(?m)^- (\*[^*\n]+\*) <!-- (.+?) --> (.+\n)((?:  .+\n?)*)")
@@ -71,7 +71,7 @@ def cut(parts: Sequence[Part]) -> list[Part]:
 def problems(lesson: Lesson, parts: Sequence[Part]) -> list[str]:
     """Say where minutes do not add up to the class time, or to the short cut's."""
     whole, short = sum(part.minutes for part in parts), sum(part.short for part in parts)
-    wanted = min(SHORT, lesson.minutes)
+    wanted = min(SHORT_MINUTES, lesson.minutes)
     found = []
     if whole != lesson.minutes:
         found.append(

@@ -23,7 +23,7 @@ def path(course: Course) -> Path:
     return course.root / "notebooks" / "outputs.json"
 
 
-def keep(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
+def save(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
     """Write the digests of a lesson's outputs: key of a cell -> digest."""
     try:
         earlier = _read(course)
@@ -33,7 +33,7 @@ def keep(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
     _files.write(path(course), text + "\n")
 
 
-def kept(course: Course, lesson: Lesson) -> dict[str, str]:
+def load(course: Course, lesson: Lesson) -> dict[str, str]:
     """Return the digests of a lesson's outputs; none before its first run."""
     return _read(course).get(lesson.slug, {})
 

@@ -211,7 +211,7 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
 def parts_table(course: Course, lesson: Lesson) -> str:
     """The parts of a lesson with their minutes, in the whole lesson and in the short cut."""
     divided = lesson_parts.split_into_parts(lesson, assemble.build(course, lesson))
-    short = min(lesson_parts.SHORT, lesson.minutes)
+    short = min(lesson_parts.SHORT_MINUTES, lesson.minutes)
     rows = (
         (
             str(part.minutes),

@@ -49,6 +49,6 @@ def error_of(code):
     return caught.value
 
 
-def told(code):
+def explain_cell(code):
     """What the doctor says of the error of a cell."""
     return colab_doctor.explain_error(error_of(code), "colab")

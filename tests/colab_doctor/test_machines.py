@@ -6,7 +6,7 @@ import colab_doctor
 from colab_doctor.diagnosis import Diagnosis, memory
 from colab_helpers import runtime
 from colab_helpers._units import GIB
-from tests.colab_doctor.conftest import told
+from tests.colab_doctor.conftest import explain_cell
 
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of "
@@ -75,7 +75,7 @@ def test_an_array_that_is_too_large(monkeypatch, asked, says):
     seen = runtime.Probe(ram_total=int(12.7 * GIB), ram_available=GIB)
     monkeypatch.setattr(runtime, "probe", lambda: seen)
     text = f"Unable to allocate {asked} for an array with shape (500, 9) and data type float64"
-    [clue] = told(f"raise MemoryError({text!r})").diagnoses
+    [clue] = explain_cell(f"raise MemoryError({text!r})").diagnoses
     assert says in clue.observation
 
 

@@ -82,7 +82,7 @@ def test_hollow_marks_are_hollow():
         for name in ("l4", "a100", "h100")
     ]
     assert {look["mfc"] for look in looks} == {"white"}
-    assert len({look["color"] for look in looks} - {style.look(0)["color"]}) == 3
+    assert len({look["color"] for look in looks} - {style.line_style(0)["color"]}) == 3
     assert (
         style.published_style(published_results.get("stairs-a100")) == looks[1]
     )  # a chip looks alike everywhere

@@ -10,7 +10,7 @@ import pytest
 from colab_helpers import simulated_devices
 
 
-def apart(program, **environment):
+def run_python(program, **environment):
     """What a fresh interpreter finds, as JSON on its last line."""
     settings = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", **environment}
     done = subprocess.run(
@@ -27,7 +27,7 @@ simulated_devices.simulate_jax(5)
 import jax
 print(len(jax.devices("cpu")))
 """
-    assert apart(program) == 5
+    assert run_python(program) == 5
 
 
 def test_a_started_jax_counts_again_without_a_restart():
@@ -38,7 +38,7 @@ from colab_helpers import simulated_devices
 simulated_devices.simulate_jax(4)
 print([before, len(jax.devices("cpu")), float(jax.numpy.ones(3).sum())])
 """
-    assert apart(program) == [1, 4, 3.0]
+    assert run_python(program) == [1, 4, 3.0]
 
 
 def test_steps_queued_without_waiting_do_not_deadlock():
@@ -56,7 +56,7 @@ for _ in range(300):
     w = step(w, jax.device_put(np.ones((128, 64), "f"), rows))
 print(int(float(w.sum()) < 64 * 64))
 """
-    assert apart(program) == 1
+    assert run_python(program) == 1
 
 
 def test_jax_imported_and_not_started_still_keeps_off_the_chip():
@@ -66,7 +66,7 @@ from colab_helpers import simulated_devices
 simulated_devices.simulate_jax(2, use_accelerator=False)
 print(json.dumps([jax.config.jax_platforms, jax.device_count()]))
 """
-    assert apart(program, JAX_PLATFORMS="") == ["cpu", 2]
+    assert run_python(program, JAX_PLATFORMS="") == ["cpu", 2]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def traced(sizes):
     return trace_step(model, loss, sizes.batch_size, optimizer, foreach=True)
 
 
-def some(count, seed):
+def random_sizes(count, seed):
     """Networks of all shapes: which moment is the worst differs among them."""
     dice = random.Random(seed)
     ways = itertools.cycle(itertools.product(training.FORMATS, training.OPTIMIZERS, (False, True)))
@@ -69,7 +69,7 @@ def some(count, seed):
         )
 
 
-@pytest.mark.parametrize("sizes", slow.after(8, [*some(36, seed=1), GPT2, XL]), ids=repr)
+@pytest.mark.parametrize("sizes", slow.after(8, [*random_sizes(36, seed=1), GPT2, XL]), ids=repr)
 def test_formulas_say_what_a_trace_counts(sizes):
     footprint = traced(sizes).footprint
     parts = sizes.parts
@@ -81,7 +81,7 @@ def test_formulas_say_what_a_trace_counts(sizes):
 
 
 def test_what_is_alive_adds_up_to_the_peak():
-    for sizes in some(30, seed=3):
+    for sizes in random_sizes(30, seed=3):
         assert sum(sizes.memory_by_phase[sizes.peak_phase].values()) == sizes.peak
 
 

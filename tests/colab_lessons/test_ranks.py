@@ -78,7 +78,7 @@ def test_recorded_results_stand_in_where_processes_cannot_talk(tmp_path, monkeyp
         return [1, 2.5]
 
     mixed.__module__ = "__main__"  # as in a notebook
-    monkeypatch.setenv(ranks.KEEP, str(tmp_path))
+    monkeypatch.setenv(ranks.RECORD_FOLDER_VARIABLE, str(tmp_path))
     kept = ranks.run(mixed, check=False)
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
     monkeypatch.setattr(ranks, "cannot_talk", lambda: "there is no network at all")

@@ -47,7 +47,7 @@ def test_the_learning_rate_rises_and_falls_to_a_tenth():
 def test_a_resumed_training_is_the_one_that_was_left_alone(tmp_path):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
-    whole = training.Run(RECIPE, tmp_path / "whole", CPU, SMALL)
+    whole = training.TrainingRun(RECIPE, tmp_path / "whole", CPU, SMALL)
     whole.train(lambda line: None)
 
     class Killed(Exception):
@@ -58,8 +58,8 @@ def test_a_resumed_training_is_the_one_that_was_left_alone(tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        training.Run(RECIPE, tmp_path / "killed", CPU, SMALL).train(kill)
-    resumed = training.Run(RECIPE, tmp_path / "killed", CPU, SMALL)
+        training.TrainingRun(RECIPE, tmp_path / "killed", CPU, SMALL).train(kill)
+    resumed = training.TrainingRun(RECIPE, tmp_path / "killed", CPU, SMALL)
     assert resumed.done == 2  # step 4 was said before it was saved
     said = []
     resumed.train(said.append)

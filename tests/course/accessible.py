@@ -4,7 +4,7 @@ import pytest
 
 #: Marks, of all elements whose text looks alike on the same ground, the first. Contrast depends on
 #: nothing else, and judging it is most of axe's time.
-MARK = """() => {
+MARK_SAMPLES_JS = """() => {
     document.querySelectorAll("[data-judged]").forEach((one) => one.removeAttribute("data-judged"));
     const grounds = new Map();
     const ground = (one) => {
@@ -32,7 +32,7 @@ MARK = """() => {
     }
     return met.size;
 }"""
-STILL = """() => {
+STOP_TRANSITIONS_JS = """() => {
     const style = document.createElement("style");
     style.textContent = "* { transition: none !important }";
     document.head.append(style);
@@ -49,7 +49,7 @@ _OPTIONS = {"resultTypes": ["violations"], "preload": False}
 def violations(page, themes=()):
     """What axe finds in all of `page`, and in its colors once more under each other theme."""
     page.evaluate(pytest.importorskip("axe_playwright_python.base").AXE_SCRIPT)
-    page.evaluate(STILL)
+    page.evaluate(STOP_TRANSITIONS_JS)
     # Experimental in axe, since voice control needs it: the name of a button has the words on it.
     named = {"label-content-name-mismatch": {"enabled": True}}
     found = _run(page, rules={"color-contrast": {"enabled": False}, **named})
@@ -61,7 +61,7 @@ def violations(page, themes=()):
 
 
 def _colors(page):
-    assert page.evaluate(MARK) > 0
+    assert page.evaluate(MARK_SAMPLES_JS) > 0
     return _run(page, "[data-judged]", runOnly=["color-contrast", "link-in-text-block"])
 
 

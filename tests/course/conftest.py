@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 #: Milliseconds that a page may take: other jobs may hold both cores.
-PATIENCE = 150_000
+PAGE_TIMEOUT_MS = 150_000
 #: The last two let pages compute through WebGPU, on SwiftShader.
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
 

@@ -24,7 +24,7 @@ FAKE_GPUS = {"02_check_hardware": "A100", "04_tensorflow_on_gpu": "two T4"}
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
 
-def none(problems):
+def assert_none(problems):
     """Fail with one problem a line: what is still missing in a new lesson reads like a list."""
     if problems:
         pytest.fail("\n".join(["", *problems]), pytrace=False)
@@ -32,7 +32,7 @@ def none(problems):
 
 @lessons
 def test_stored_notebook_is_sound(lesson):
-    none(static.static_problems(COURSE, lesson))
+    assert_none(static.static_problems(COURSE, lesson))
 
 
 @pytest.fixture
@@ -52,16 +52,16 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     """
     before = execute.packages()
     hard = {**machine_conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
-    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_limit=400)
+    settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_timeout=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
-    none(outcome_checks.run_problems(outcome))
+    assert_none(outcome_checks.run_problems(outcome))
     stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
-    none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
+    assert_none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
-    assert record["platform"] != "fake-gpu" and record_assertions.broken_in([record]) == []
+    assert record["platform"] != "fake-gpu" and record_assertions.violations_in([record]) == []
     tags = [tag for cell in outcome.notebook.cells for tag in cell.metadata.get("tags", [])]
     assert tags.count(assemble.SOLUTION) == tags.count(assemble.EXERCISE) >= 3
 
@@ -74,12 +74,12 @@ def test_runs_as_a_machine_with_a_gpu(lesson, solved, tmp_path):
     environment = fake_gpu.environment(FAKE_GPUS.get(lesson.slug, "T4"), tmp_path)
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **environment}, 120)
     as_gpu = execute.run(solved, tmp_path / "gpu.ipynb", settings)
-    none(outcome_checks.run_problems(as_gpu))
+    assert_none(outcome_checks.run_problems(as_gpu))
     if lesson.accelerator == "GPU":  # one that asks for none may measure on the CPU
-        none(outcome_checks.device_problems(as_gpu, "GPU"))
+        assert_none(outcome_checks.device_problems(as_gpu, "GPU"))
     [record] = [r for r in execute.records(as_gpu.notebook) if r["kind"] == "record"]
     assert record["platform"] == "fake-gpu"
-    assert record_assertions.broken_in([record]) == []
+    assert record_assertions.violations_in([record]) == []
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     lacking = machine_conditions.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
-    none(outcome_checks.run_problems(outcome))
-    check_what_is_replayed(lesson, outcome, missing)
+    assert_none(outcome_checks.run_problems(outcome))
+    check_replayed_cells(lesson, outcome, missing)
 
 
-def check_what_is_replayed(lesson, outcome, missing):
+def check_replayed_cells(lesson, outcome, missing):
     """Cells that need what is missing show recorded results, say so, and are counted."""
     cells = [cell for cell in outcome.notebook.cells if replay.needs(cell.source)]
     left_out = [cell for cell in cells if set(missing) & set(replay.needs(cell.source))]

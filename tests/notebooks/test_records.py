@@ -3,7 +3,7 @@
 import pytest
 
 from colab_lessons import reference
-from course.check.record_assertions import broken
+from course.check.record_assertions import violations
 
 BY_DEVICE: dict = {}
 for path in sorted(reference.FOLDER.glob("*.json")):
@@ -30,7 +30,7 @@ def test_there_is_a_machine_with_every_lesson(course):
 )
 def test_record_keeps_the_promises_of_its_lesson(device, lesson):
     values = BY_DEVICE[device][lesson].values
-    assert broken(lesson, {name: value.number for name, value in values.items()}) == []
+    assert violations(lesson, {name: value.number for name, value in values.items()}) == []
 
 
 @devices

@@ -193,7 +193,7 @@ def test_a_ratio_says_no_more_than_its_rounds_allow(slow, said, significant):
     assert ratio.low <= ratio.value <= ratio.high
 
 
-def shaky(rng, rounds, spread):
+def jittered(rng, rounds, spread):
     """Seconds that jump by `spread`, and now and then by much more, as on a shared machine."""
     return np.exp(rng.normal(0, spread, rounds) + (rng.random(rounds) < 0.1) * rng.exponential(0.5))
 
@@ -203,7 +203,7 @@ def shaky(rng, rounds, spread):
 def test_of_a_hundred_comparisons_of_equal_work_two_at_most_see_a_difference(rounds, spread):
     rng = np.random.default_rng(rounds)
     of = [
-        benchmark.Ratio.of(list(shaky(rng, rounds, spread)), list(shaky(rng, rounds, spread)))
+        benchmark.Ratio.of(list(jittered(rng, rounds, spread)), list(jittered(rng, rounds, spread)))
         for _ in range(1500)
     ]
     wrong = sum(ratio.is_significant for ratio in of)
@@ -215,7 +215,9 @@ def test_of_a_hundred_comparisons_of_equal_work_two_at_most_see_a_difference(rou
 def test_a_fifth_more_time_is_found(rounds, spread):
     rng = np.random.default_rng(1)
     of = [
-        benchmark.Ratio.of(list(1.2 * shaky(rng, rounds, spread)), list(shaky(rng, rounds, spread)))
+        benchmark.Ratio.of(
+            list(1.2 * jittered(rng, rounds, spread)), list(jittered(rng, rounds, spread))
+        )
         for _ in range(500)
     ]
     assert sum(ratio.is_significant and ratio.value > 1 for ratio in of) >= 0.9 * len(of)

@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from colab_helpers import checkpoints
 
-STEPS, EVERY = 300, 1
-NEW_MACHINE = 3  # every so many lives the local disk is a new one
-MOST_CHANGES = 10  # in the folder, from a start to the kill
-LATER = 0.003  # seconds at most, from the last of them
+STEPS, SAVE_EVERY = 300, 1
+NEW_DISK_EVERY = 3  # every so many lives the local disk is a new one
+MAX_CHANGES = 10  # in the folder, from a start to the kill
+MAX_DELAY = 0.003  # seconds at most, from the last of them
 
 
 def parts():
@@ -83,20 +83,20 @@ def train(folder, done):
         file.write(f"{begin}\n")
     for number in range(begin, STEPS):
         step(number, now)
-        if (number + 1) % EVERY == 0:
+        if (number + 1) % SAVE_EVERY == 0:
             checkpoints.save(store, number + 1, now)
     store.wait()
     Path(done).write_text(fingerprint(now))
 
 
-def lives(folder, done, kills, seed):
+def train_through_kills(folder, done, kills, seed):
     """Kill `kills` trainings at random moments, then let one end: each in a process of its own.
 
     The moments go by what a training does to its folder, so a slow machine dies at as many places.
     """
     draw = random.Random(seed)
     for life in range(kills + 1):
-        if life % NEW_MACHINE == NEW_MACHINE - 1:
+        if life % NEW_DISK_EVERY == NEW_DISK_EVERY - 1:
             shutil.rmtree(Path(folder).parent / "local", ignore_errors=True)
         child = os.fork()
         if child == 0:
@@ -106,8 +106,8 @@ def lives(folder, done, kills, seed):
                 os._exit(0)
         if life < kills:
             places = Path(folder), Path(folder).parent / "local"
-            _wait_for_changes(draw.choice(places), draw.randrange(MOST_CHANGES))
-            time.sleep(draw.uniform(0, LATER))
+            _wait_for_changes(draw.choice(places), draw.randrange(MAX_CHANGES))
+            time.sleep(draw.uniform(0, MAX_DELAY))
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
@@ -129,4 +129,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)  # no threads that a fork would lack
     step(0, parts())  # what is imported late is imported now, for all lives
 
-    lives(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    train_through_kills(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

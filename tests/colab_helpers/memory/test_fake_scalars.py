@@ -15,7 +15,7 @@ def trace(loss_of, net=layers, rows=32):
     return memory.footprint(net, loss_of, rows, torch.optim.Adam(net.parameters()))
 
 
-def through(x, skip=lambda i: False):
+def forward_loss(x, skip=lambda i: False):
     for i, layer in enumerate(layers):
         if not skip(i):
             x = torch.relu(layer(x))
@@ -41,8 +41,8 @@ def through(x, skip=lambda i: False):
     ],
 )
 def test_layers_that_no_real_step_skips_are_not_skipped(skip, reads):
-    found = trace(lambda rows: through(torch.randn(rows, 64), skip))
-    assert found.peak == trace(lambda rows: through(torch.randn(rows, 64))).peak
+    found = trace(lambda rows: forward_loss(torch.randn(rows, 64), skip))
+    assert found.peak == trace(lambda rows: forward_loss(torch.randn(rows, 64))).peak
     assert found.assumed_reads == reads
     assert ("assumed" in str(found)) == (reads > 0)
 
@@ -54,7 +54,7 @@ def test_a_branch_that_depends_on_data_is_counted():
         x = data[:rows]
         if x.mean() > 0.1:
             x = x * 2
-        return through(x, lambda i: x[i].sum() > 10)
+        return forward_loss(x, lambda i: x[i].sum() > 10)
 
     assert trace(loss_of).assumed_reads == 7
     assert "; 7 values that the step read were assumed" in str(trace(loss_of))
@@ -65,7 +65,7 @@ def test_a_real_number_stays_the_number_that_it_is():
 
     def loss_of(rows):
         seen.append((warm_up.item(), bool(warm_up > 3), float(warm_up * 2)))
-        return through(torch.randn(rows, 64))
+        return forward_loss(torch.randn(rows, 64))
 
     assert trace(loss_of).assumed_reads == 0
     assert seen == [(3.5, True, 7.0)] * 2
@@ -76,7 +76,7 @@ def test_what_is_written_into_a_part_is_no_longer_known():
         used = torch.zeros(rows, dtype=torch.bool)
         used[torch.randint(rows, (1,))] = True
         assert used.any()  # it was all False, and reads of zeros say so
-        return through(torch.randn(rows, 64))
+        return forward_loss(torch.randn(rows, 64))
 
     assert trace(loss_of).assumed_reads == 1
 
@@ -84,7 +84,7 @@ def test_what_is_written_into_a_part_is_no_longer_known():
 @pytest.mark.parametrize("shown", ["{:.4f}", "{:>12.2e}", "{}"])
 def test_a_loss_can_be_printed(shown, capsys):
     def loss_of(rows):
-        loss = through(torch.randn(rows, 64))
+        loss = forward_loss(torch.randn(rows, 64))
         print("loss", shown.format(loss))
         return loss
 
@@ -102,12 +102,12 @@ def loader_made_before():
     batches = iter(
         DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=1, **APART)
     )
-    return lambda rows: through(next(batches)[0])
+    return lambda rows: forward_loss(next(batches)[0])
 
 
 def loader_made_inside():
     loader = DataLoader(TensorDataset(torch.randn(64, 64)), batch_size=8, num_workers=1, **APART)
-    return lambda rows: through(next(iter(loader))[0])
+    return lambda rows: forward_loss(next(iter(loader))[0])
 
 
 @pytest.mark.parametrize("make", [loader_made_before, loader_made_inside])
@@ -121,7 +121,7 @@ def test_loaders_with_workers_are_refused_and_lose_no_batch(make):
 def test_nested_tensors_are_refused_in_words():
     def loss_of(rows):
         ragged = torch.nested.nested_tensor([torch.randn(i + 1, 64) for i in range(rows)])
-        return through(torch.nested.to_padded_tensor(ragged, 0.0))
+        return forward_loss(torch.nested.to_padded_tensor(ragged, 0.0))
 
     with pytest.raises(memory.TraceError, match=r"nested.* measure it with memory\.track"):
         trace(loss_of)
@@ -135,7 +135,7 @@ def test_lazy_layers_are_refused_before_anything_runs():
 
 def test_an_error_of_the_step_says_where_it_was_raised():
     with pytest.raises(RuntimeError, match="63") as caught:
-        trace(lambda rows: through(torch.randn(rows, 63)))
+        trace(lambda rows: forward_loss(torch.randn(rows, 63)))
     assert "memory.track" in caught.value.__notes__[0]
 
 
@@ -165,7 +165,7 @@ def test_products_of_sparse_matrices_are_named():
     net = nn.Linear(64, 8)
     found = trace(lambda rows: torch.sparse.mm(table, net(torch.randn(50, 64))).sum(), net)
     assert found.uncounted and "sparse" in str(found)
-    assert not trace(lambda rows: through(torch.randn(rows, 64))).uncounted
+    assert not trace(lambda rows: forward_loss(torch.randn(rows, 64))).uncounted
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant")

@@ -117,7 +117,7 @@ def fakes_alive():
     return [thing for thing in gc.get_objects() if type(thing) is FakeTensor]
 
 
-def learns(net, optimizer, loss_of, scaler=None):
+def changes_weights(net, optimizer, loss_of, scaler=None):
     """Fifty real steps change every weight."""
     before = [p.detach().clone() for p in net.parameters()]
     for _ in range(50):
@@ -152,7 +152,7 @@ def test_a_step_may_keep_tensors_where_it_likes(names, traced):
     (plan.trace_step if traced else memory.footprint)(net, loss_of, 8, optimizer)
     assert not fakes_alive()
     assert caught == [] and tables["losses"] == before
-    assert learns(net, optimizer, loss_of)
+    assert changes_weights(net, optimizer, loss_of)
 
 
 @pytest.mark.parametrize("on", ["a variable", "an object", "a list"])
@@ -173,7 +173,7 @@ def test_a_gradient_scaler_is_as_before(on):
 
     memory.footprint(net, loss_of, 8, optimizer)
     assert scaler._scale is None and scaler.get_scale() == 8.0
-    assert learns(net, optimizer, loss_of, scaler)
+    assert changes_weights(net, optimizer, loss_of, scaler)
 
 
 def test_what_was_kept_before_stays_and_what_a_step_counts_stays_counted():

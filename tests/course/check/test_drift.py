@@ -9,14 +9,14 @@ RUNTIMES = ("cpu", "gpu", "tpu")
 
 
 def listed(runtime, **changes):
-    versions = {**drift.tested(runtime), **changes}
+    versions = {**drift.tested_versions(runtime), **changes}
     return {name: version for name, version in versions.items() if version}
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_the_tested_list_has_no_drift(course, runtime):
-    assert drift.compare(course, drift.tested(runtime), listed(runtime)) == []
-    assert drift.which_runtime(listed(runtime)) == runtime
+    assert drift.compare(course, drift.tested_versions(runtime), listed(runtime)) == []
+    assert drift.detect_runtime(listed(runtime)) == runtime
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_the_tested_list_has_no_drift(course, runtime):
     ],
 )
 def test_what_is_a_risk(course, changes, risk):
-    [change] = drift.compare(course, drift.tested("gpu"), listed("gpu", **changes))
+    [change] = drift.compare(course, drift.tested_versions("gpu"), listed("gpu", **changes))
     assert risk in change.risk and bool(risk) == bool(change.risk)
     assert change.lessons
 
 
 def test_a_risk_comes_first_and_names_its_lessons(course):
     new = listed("gpu", **{"matplotlib": "3.11.0", "scikit-learn": "2.0.0"})
-    first, second = drift.compare(course, drift.tested("gpu"), new)
+    first, second = drift.compare(course, drift.tested_versions("gpu"), new)
     assert (first.package, second.package) == ("scikit-learn", "matplotlib")
     assert "AT RISK" in str(first) and "03" in first.lessons
 

@@ -10,7 +10,7 @@ import pytest
 from course.check import machine_conditions
 
 
-def denied(code, tmp_path, **variables):
+def run_restricted(code, tmp_path, **variables):
     """What an interpreter under a condition prints, as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", f"import json\n{code}"],
@@ -29,7 +29,7 @@ except importlib.metadata.PackageNotFoundError:
     version = None
 print(json.dumps([importlib.util.find_spec("torch") is None, version]))
 """
-    assert denied(code, tmp_path, WITHOUT="torch jax") == [True, None]
+    assert run_restricted(code, tmp_path, WITHOUT="torch jax") == [True, None]
 
 
 def test_an_attempt_to_connect_is_refused_and_written_down(tmp_path):
@@ -43,14 +43,14 @@ except OSError as error:
 print(json.dumps(said))
 """
     log = tmp_path / "attempts"
-    assert "unreachable" in denied(code, tmp_path, NO_NETWORK=str(log))
+    assert "unreachable" in run_restricted(code, tmp_path, NO_NETWORK=str(log))
     assert "192.0.2.1" in log.read_text()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be bound here")
 def test_one_core(tmp_path):
     code = "import os; print(json.dumps(len(os.sched_getaffinity(0))))"
-    assert denied(code, tmp_path, CORES="1") == 1
+    assert run_restricted(code, tmp_path, CORES="1") == 1
 
 
 def results(*states):

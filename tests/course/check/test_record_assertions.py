@@ -18,26 +18,26 @@ def of_lesson(**changes):
 
 
 def test_kept_promises_are_not_named():
-    assert record_assertions.broken_in([of_lesson()]) == []
+    assert record_assertions.violations_in([of_lesson()]) == []
 
 
 @pytest.mark.parametrize("value", [None, 1.0, float("nan")])
 def test_a_broken_promise_is_named(value):
-    (said,) = record_assertions.broken_in([of_lesson(weights_gap=value)])
+    (said,) = record_assertions.violations_in([of_lesson(weights_gap=value)])
     assert "weights_gap" in said and "0.0001" in said
 
 
 def test_what_a_missing_framework_measures_may_be_missing():
     record = of_lesson(tokens_v5e=None, sharded=None)
-    assert len(record_assertions.broken_in([record])) == 2
+    assert len(record_assertions.violations_in([record])) == 2
     record["versions"] = HERE | {"libtpu": None}
-    assert record_assertions.broken_in([record]) == []
+    assert record_assertions.violations_in([record]) == []
 
 
 @pytest.mark.parametrize("changes", [{"tokens_v5e": 1.0}, {"all_reduces": None}])
 def test_without_libtpu_wrong_values_and_those_of_others_still_count(changes):
     record = of_lesson(**changes) | {"versions": {"python": "3.11.7", "jax": "0.10"}}
-    assert len(record_assertions.broken_in([record])) == 1
+    assert len(record_assertions.violations_in([record])) == 1
 
 
 def test_what_a_short_training_cannot_reach_is_asked_of_full_runs_alone():
@@ -45,5 +45,5 @@ def test_what_a_short_training_cannot_reach_is_asked_of_full_runs_alone():
         assert set(names) < set(record_assertions.ASSERTIONS[lesson])
         values = {name: low for name, (low, _) in record_assertions.ASSERTIONS[lesson].items()}
         values[names[0]] = float("nan")
-        assert record_assertions.broken(lesson, values, fast=True) == []
-        assert len(record_assertions.broken(lesson, values)) == 1
+        assert record_assertions.violations(lesson, values, fast=True) == []
+        assert len(record_assertions.violations(lesson, values)) == 1

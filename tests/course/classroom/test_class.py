@@ -13,7 +13,7 @@ from colab_helpers._output import RECORD_MIME
 from course.__main__ import main
 from course.classroom import class_page, class_summary, submissions
 from course.config import load
-from tests.course.classroom import made
+from tests.course.classroom import samples
 
 COURSE = load()
 
@@ -22,13 +22,13 @@ COURSE = load()
 def folder(tmp_path_factory):
     """Notebooks of all kinds in one folder, some of them deeper."""
     place = tmp_path_factory.mktemp("class")
-    for one in made.everything():
+    for one in samples.everything():
         path = place / one.name.replace("/b>", "_b>")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(one.content, "utf-8")
     hidden = place / ".ipynb_checkpoints" / "old.ipynb"
     hidden.parent.mkdir()
-    hidden.write_text(made.everything()[0].content, "utf-8")
+    hidden.write_text(samples.everything()[0].content, "utf-8")
     return place
 
 
@@ -42,11 +42,11 @@ def read(folder):
 
 def test_every_row_is_right(read):
     handed = {one.file.replace("_b>", "/b>"): one for one in read[0]}
-    wanted = {one.name: one for one in made.everything()}
+    wanted = {one.name: one for one in samples.everything()}
     assert handed.keys() == wanted.keys() and len(wanted) >= 30
     for name, want in wanted.items():
         found = handed[name]
-        assert (found.lesson, found.same_as) == (want.lesson, want.copy_of), name
+        assert (found.lesson, found.duplicate_of) == (want.lesson, want.copy_of), name
         assert (found.record.device if found.record else "") == want.device, name
         assert {n: p.guess for n, p in found.predictions.items() if p.made} == want.said, name
         assert {id: tried.status for id, tried in found.exercises.items()} == want.exercises, name
@@ -76,8 +76,8 @@ def test_no_cell_of_the_table_is_a_formula(read):
 
 
 def test_who_was_off_by_ten_and_in_which_direction(read):
-    [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
-    [ladder] = [one for one in lesson.guesses if one.question.name == "ladder_gains"]
+    [lesson] = [one for one in read[1].lessons if one.slug == samples.PYTORCH]
+    [ladder] = [one for one in lesson.predictions if one.question.name == "ladder_gains"]
     number = {one.submission.file: one.number for one in lesson.students}
     measured = next(p.measured for _, p in ladder.answers if p.measured)
     assert math.isclose(dict(ladder.times_off)[number["01-ada.ipynb"]], 10 / measured)
@@ -85,7 +85,7 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
     assert ladder.too_little == [number["03 chi (1).ipynb"]]
     assert number["04-t4.ipynb"] in ladder.near and ladder.question.text.startswith("How many")
     [words] = [
-        g for one in read[1].lessons for g in one.guesses if g.question.name == "your_choice"
+        g for one in read[1].lessons for g in one.predictions if g.question.name == "your_choice"
     ]
     guessed = {word: count for word, count, _ in words.words if count}
     [measured] = {p.measured for _, p in words.answers}
@@ -94,14 +94,14 @@ def test_who_was_off_by_ten_and_in_which_direction(read):
 
 
 def test_wrong_answers_stand_together_by_the_mistake_that_the_judge_named(read):
-    [lesson] = [one for one in read[1].lessons if one.slug == made.PYTORCH]
+    [lesson] = [one for one in read[1].lessons if one.slug == samples.PYTORCH]
     tasks = {task.id: task for task in lesson.tasks}
     assert tasks["03.amdahl"].title == "2 · What can a GPU gain you?"
     told = {text: len(students) for text, students in tasks["03.amdahl"].mistakes}
     assert told["That is the new time over the old. Turn it round."] == 1
     assert len(tasks["03.hidden_stops"].by_status["right"]) == 1
     wrong = len(tasks["03.move_less"].by_status["wrong"])
-    assert wrong == sum(id == "03.move_less" for id, _ in made.WRONG) + 1  # and the hostile one
+    assert wrong == sum(id == "03.move_less" for id, _ in samples.WRONG) + 1  # and the hostile one
 
 
 def test_chips_stand_beside_their_data_sheets_and_nothing_is_measured_on_a_fake_gpu(read):
@@ -138,7 +138,7 @@ def test_names_stand_there_only_if_asked_for(folder, tmp_path, capsys, read):
 
 
 def test_a_prediction_that_was_changed_after_the_run_is_told(tmp_path):
-    one = made.submission("a.ipynb", said={"ladder_gains": 10})
+    one = samples.submission("a.ipynb", said={"ladder_gains": 10})
     one.content = one.content.replace("ladder_gains = 10", "ladder_gains = 1.5")
     (tmp_path / "a.ipynb").write_text(one.content, "utf-8")
     [handed] = submissions.read_folder(COURSE, tmp_path)
@@ -147,8 +147,8 @@ def test_a_prediction_that_was_changed_after_the_run_is_told(tmp_path):
 
 
 def test_predictions_without_a_run_are_read_and_nothing_is_executed(tmp_path):
-    notebook = json.loads(made.submission("a.ipynb").content)
-    made._untouched(notebook)
+    notebook = json.loads(samples.submission("a.ipynb").content)
+    samples._untouched(notebook)
     danger = f"open({str(tmp_path / 'made')!r}, 'w')"
     for cell in notebook["cells"]:
         cell["source"] = (
@@ -185,7 +185,7 @@ def read_one(tmp_path, notebook, name="a.ipynb"):
 
 
 def record_of(notebook):
-    [(_, record)] = made.handed(notebook, "record")
+    [(_, record)] = samples.handed(notebook, "record")
     return record
 
 
@@ -214,14 +214,14 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_records_break_nothing(tmp_path, name):
-    notebook = json.loads(made.submission("a").content)
+    notebook = json.loads(samples.submission("a").content)
     ODD[name](record_of(notebook))
     [handed] = read_one(tmp_path, notebook)
-    assert handed.lesson == made.PYTORCH and "03.nonsense" not in handed.exercises
+    assert handed.lesson == samples.PYTORCH and "03.nonsense" not in handed.exercises
 
 
 def field_of(text, notebook=None):
-    notebook = notebook or json.loads(made.submission("a").content)
+    notebook = notebook or json.loads(samples.submission("a").content)
     for cell in notebook["cells"]:
         cell["source"] = cell["source"].replace("ladder_gains = None", f"ladder_gains = {text}")
     return notebook
@@ -231,7 +231,7 @@ def field_of(text, notebook=None):
 @pytest.mark.timeout(20)
 def test_odd_fields_break_nothing(tmp_path, text):
     [handed] = read_one(tmp_path, field_of(text))
-    assert handed.lesson == made.PYTORCH
+    assert handed.lesson == samples.PYTORCH
 
 
 def test_very_many_cells_are_refused_before_they_take_memory(tmp_path):
@@ -241,7 +241,7 @@ def test_very_many_cells_are_refused_before_they_take_memory(tmp_path):
 
 def test_of_two_files_with_one_record_the_one_that_was_saved_last_counts(tmp_path):
     for name, said, when in (("a", 1, 10**9), ("b", 2, 2 * 10**9)):
-        notebook = json.loads(made.submission("a", said={"ladder_gains": 10}).content)
+        notebook = json.loads(samples.submission("a", said={"ladder_gains": 10}).content)
         record_of(notebook)["run"] = {"id": "one", "began": "", "recorded": "2026-11-22T10:10"}
         text = json.dumps(notebook).replace("ladder_gains = 10", f"ladder_gains = {said}")
         path = tmp_path / f"{name}.ipynb"
@@ -257,7 +257,7 @@ WORDS = "Zelda Quux", "/home/zelda.quux/hw", "zelda-quux-laptop"
 def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
     """A name in every place of a notebook that holds text."""
     name, path, host = WORDS
-    notebook = json.loads(made.submission(f"{name}.ipynb", said={"ladder_gains": 10}).content)
+    notebook = json.loads(samples.submission(f"{name}.ipynb", said={"ladder_gains": 10}).content)
     record = record_of(notebook)
     record["device"], record["platform"] = f"NVIDIA of {host}", name
     record["values"] = {"x": {"number": 1.0, "unit": name, "meaning": f"by {name}"}}
@@ -268,7 +268,7 @@ def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
         "status": "wrong",
         "message": f"{path}: {name}",
     }
-    for _, handed in made.handed(notebook, "exercise"):
+    for _, handed in samples.handed(notebook, "exercise"):
         handed.update(status="wrong", message=f"By {name}, in {path}")
     error = {"output_type": "error", "ename": "ValueError", "evalue": f"{name} at {path}"}
     mine = {"output_type": "display_data", "data": {RECORD_MIME: wrong}, "metadata": {}}
@@ -287,8 +287,8 @@ def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
 def class_told(tmp_path, messages):
     """Page and table of a class in which each was told one thing of every exercise."""
     for name, told in messages.items():
-        notebook = json.loads(made.submission(name).content)
-        for _, handed in made.handed(notebook, "exercise"):
+        notebook = json.loads(samples.submission(name).content)
+        for _, handed in samples.handed(notebook, "exercise"):
             handed.update(status="wrong", message=told)
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
     handed = submissions.read_folder(COURSE, tmp_path)
@@ -308,7 +308,7 @@ def test_what_their_code_raised_is_not_shown_to_others_though_two_got_it(tmp_pat
 
 
 def test_both_sides_of_a_copy_are_flagged(tmp_path):
-    notebook = json.loads(made.submission("a").content)
+    notebook = json.loads(samples.submission("a").content)
     for name in ("anna", "bob", "carla"):
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook) + " " * len(name))
     handed = submissions.read_folder(COURSE, tmp_path)
@@ -320,14 +320,14 @@ def test_both_sides_of_a_copy_are_flagged(tmp_path):
 
 def test_of_nbgraders_folders_what_was_submitted_counts(tmp_path):
     for place, folder in enumerate(("submitted", "autograded", "feedback", "source")):
-        notebook = json.loads(made.submission("a").content)
+        notebook = json.loads(samples.submission("a").content)
         record_of(notebook)["run"]["id"] = f"{place}" * 8
         path = tmp_path / "course" / folder / "ada" / "ps1" / "lesson.ipynb"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(notebook))
     alone = tmp_path / "other" / "source" / "lesson.ipynb"  # nobody's nbgrader
     alone.parent.mkdir(parents=True)
-    alone.write_text(made.submission("b").content)
+    alone.write_text(samples.submission("b").content)
     found = [one.file for one in submissions.read_folder(COURSE, tmp_path)]
     assert found == ["course/submitted/ada/ps1/lesson.ipynb", "other/source/lesson.ipynb"]
 
@@ -364,7 +364,7 @@ def test_what_is_no_notebook_is_named_as_what_it_is(tmp_path, content, said):
     ],
 )
 def test_a_learners_own_page_survives_what_the_class_page_survives(tmp_path, spoil):
-    notebook = json.loads(made.submission("a").content)
+    notebook = json.loads(samples.submission("a").content)
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             if RECORD_MIME not in output.get("data", {}):
@@ -378,6 +378,6 @@ def test_a_learners_own_page_survives_what_the_class_page_survives(tmp_path, spo
 
 def test_a_file_of_more_than_fifty_megabytes_is_not_opened(tmp_path):
     with (tmp_path / "a.ipynb").open("wb") as file:
-        file.truncate(submissions.MOST_BYTES + 1)
+        file.truncate(submissions.MAX_BYTES + 1)
     [handed] = submissions.read_folder(COURSE, tmp_path)
     assert handed.problems == ("larger than 50 MB: not opened",)

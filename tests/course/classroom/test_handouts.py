@@ -17,7 +17,7 @@ from course.write import assemble, lesson_parts
 from tests.toy import edit_lesson
 
 COURSE = load()
-PLACE = handouts.Place("teacher/my-class", "main", "week 1")
+PLACE = handouts.Location("teacher/my-class", "main", "week 1")
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
 
@@ -31,14 +31,14 @@ def folder(tmp_path_factory):
 @lessons
 def test_no_solution_is_left_in_what_students_get(folder, lesson):
     text = (folder / "students" / f"{lesson.slug}.ipynb").read_text("utf-8")
-    assert handouts.left_over(COURSE, lesson, text) == []
+    assert handouts.leaked_lines(COURSE, lesson, text) == []
     assert "BEGIN SOLUTION" not in text and "Solution (try first)" not in text
     notebook = nbformat.reads(text, 4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not [cell for cell in code if cell.outputs or cell.execution_count]
     solved = (folder / "teacher" / f"{lesson.slug}-solved.ipynb").read_text("utf-8")
-    assert len(handouts.left_over(COURSE, lesson, solved)) >= 3  # the search can find them
+    assert len(handouts.leaked_lines(COURSE, lesson, solved)) >= 3  # the search can find them
 
 
 @lessons
@@ -48,7 +48,7 @@ def test_a_hand_out_for_45_minutes_runs_what_it_does_not_show(folder, lesson):
     if not path.exists():
         return
     text = path.read_text("utf-8")
-    assert handouts.left_over(COURSE, lesson, text) == []
+    assert handouts.leaked_lines(COURSE, lesson, text) == []
     whole, short = (
         [cell.source for cell in notebook.cells if cell.cell_type == "code"]
         for notebook in (
@@ -81,7 +81,7 @@ def test_what_stands_in_a_solution_is_found_wherever_it_is_hidden(lesson):
     ):
         changed = nbformat.from_dict(json.loads(assemble.dumps(notebook)))
         hide(next(cell for cell in changed.cells if cell.cell_type == "code"))
-        assert handouts.left_over(COURSE, lesson, assemble.dumps(changed))
+        assert handouts.leaked_lines(COURSE, lesson, assemble.dumps(changed))
 
 
 def test_a_solution_that_is_given_away_stops_the_hand_out(toy_course, tmp_path):
@@ -143,12 +143,12 @@ def test_teachers_get_solutions_that_run_with_what_the_judge_knows(folder):
 )
 def test_a_place_is_read(text, address):
     lesson = COURSE.lessons[0]
-    assert address + lesson.slug in handouts.Place.parse(COURSE, text).colab_url(lesson)
+    assert address + lesson.slug in handouts.Location.parse(COURSE, text).colab_url(lesson)
 
 
 def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_path):
     handouts.write(COURSE, COURSE.lessons[:2], PLACE, tmp_path)
-    handouts.write(COURSE, COURSE.lessons[4:5], handouts.Place("c", "d", "e"), tmp_path)
+    handouts.write(COURSE, COURSE.lessons[4:5], handouts.Location("c", "d", "e"), tmp_path)
     short, notebook = sorted((tmp_path / "students").glob("*.ipynb"))
     assert "e/05_tpu_strategy-45.ipynb" in short.read_text("utf-8")
     text = notebook.read_text("utf-8")  # the others have their solutions in them
@@ -191,7 +191,7 @@ def test_nbgrader_makes_the_students_version_itself(graded, folder):
     released = graded / "release" / lesson.slug / f"{lesson.slug}.ipynb"
     assert released.exists(), said
     text = released.read_text("utf-8")
-    assert handouts.left_over(COURSE, lesson, text) == [] and "replace the dots above" in text
+    assert handouts.leaked_lines(COURSE, lesson, text) == [] and "replace the dots above" in text
     source = graded / "source" / lesson.slug / f"{lesson.slug}.ipynb"
     assert "passes all the tests" in nbgrader(graded, "validate", str(source))
 

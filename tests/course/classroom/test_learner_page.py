@@ -10,8 +10,8 @@ from course.__main__ import main
 from course.classroom import learner_page
 from course.config import load
 from tests.course.accessible import violations
-from tests.course.classroom import made
-from tests.course.conftest import PATIENCE
+from tests.course.classroom import samples
+from tests.course.conftest import PAGE_TIMEOUT_MS
 
 COURSE = load()
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -19,8 +19,8 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 def ran(folder, said, recorded, name="a.ipynb"):
     """A notebook with a record, a prediction, something learned and a figure."""
-    notebook = json.loads(made.submission("a", said={"ladder_gains": said}).content)
-    for _, record in made.handed(notebook, "record"):
+    notebook = json.loads(samples.submission("a", said={"ladder_gains": said}).content)
+    for _, record in samples.handed(notebook, "record"):
         record["run"] = {"id": recorded, "began": "", "recorded": recorded}
         record["values"]["peak"] = {"number": 5e12, "unit": "FLOP/s", "meaning": "large products"}
     [taken] = [cell for cell in notebook["cells"] if "takeaways = {" in "".join(cell["source"])]
@@ -68,7 +68,7 @@ def test_everybody_can_read_it(tmp_path, browser):
     path, _ = learner_page.write(COURSE, tmp_path, tmp_path / "page.html")
     for scheme in ("light", "dark"):
         page = browser.new_page(color_scheme=scheme)
-        page.set_default_timeout(PATIENCE)
+        page.set_default_timeout(PAGE_TIMEOUT_MS)
         page.goto(path.as_uri())
         assert violations(page) == []
         page.close()

@@ -16,12 +16,12 @@ from course.config import CourseError, load
 from course.write import assemble, lesson_parts, slide_types
 from tests import slow
 from tests.course.accessible import violations
-from tests.course.conftest import PATIENCE
+from tests.course.conftest import PAGE_TIMEOUT_MS
 
 COURSE = load()
 #: Of every slide, with all that comes on a click: what is outside of it or has to be scrolled, and what
 #: is set in less than 20 pixels.
-WRONG = """() => Reveal.getSlides().flatMap((slide, place) => {
+OVERFLOWING_JS = """() => Reveal.getSlides().flatMap((slide, place) => {
     const {h, v} = Reveal.getIndices(slide);
     Reveal.slide(h, v, 99);
     const page = slide.parentElement.parentElement.getBoundingClientRect();
@@ -34,9 +34,9 @@ WRONG = """() => Reveal.getSlides().flatMap((slide, place) => {
     }).map((one) => `${place + 1}: ${one.tagName} ${one.textContent.slice(0, 60)}`);
 })"""
 #: The slides that show nothing but a heading until something is clicked.
-EMPTY = """() => Reveal.getSlides().filter((slide) =>
+COUNT_EMPTY_JS = """() => Reveal.getSlides().filter((slide) =>
     ![...slide.children].some((one) => !one.matches("h2, h3, aside, .fragment"))).length"""
-OWN = ("file:", "data:", "blob:")
+LOCAL_SCHEMES = ("file:", "data:", "blob:")
 
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 
@@ -63,7 +63,7 @@ def of_part(*cells):
     """The cells of slides that these cells of one part make."""
     cells = [new_markdown_cell("## A part"), *cells]
     slide_types.add(cells)
-    return list(slide_cells.of_part(lesson_parts.Part("A part", 3, 3, tuple(cells)), []))
+    return list(slide_cells.slides_of_part(lesson_parts.Part("A part", 3, 3, tuple(cells)), []))
 
 
 @lessons
@@ -246,8 +246,8 @@ def test_decks_are_whole_and_accessible_in_a_browser(browser, cache, part):
         assert [minutes for _, minutes in written] == sorted({45, lesson.minutes}, reverse=True)
         for path, _ in written:
             page, wrong = opened(browser, path)
-            assert page.evaluate(WRONG) == [], path.name
-            assert page.evaluate(EMPTY) == 0, path.name
+            assert page.evaluate(OVERFLOWING_JS) == [], path.name
+            assert page.evaluate(COUNT_EMPTY_JS) == 0, path.name
             if path.stem == lesson.slug:  # the short one has no slide that this one lacks
                 page.goto(f"{path.as_uri()}?view=print")  # all slides at once
                 page.wait_for_selector(".pdf-page")
@@ -260,10 +260,10 @@ def opened(browser, path):
     """A deck in a browser, and a list of what it complains about or asks of other hosts."""
     wrong = []
     page = browser.new_page(viewport={"width": 1280, "height": 720})
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(PAGE_TIMEOUT_MS)
     page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda r: None if r.url.startswith(OWN) else wrong.append(r.url))
+    page.on("request", lambda r: None if r.url.startswith(LOCAL_SCHEMES) else wrong.append(r.url))
     page.goto(path.as_uri())
     page.wait_for_function("window.Reveal && Reveal.isReady()")
     return page, wrong
@@ -283,7 +283,7 @@ def test_what_is_too_long_for_a_slide_goes_on_on_the_next(browser, cache):
     path = cache / "long.html"
     path.write_text(slides.page(COURSE, lesson, deck), "utf-8")
     page, _ = opened(browser, path)
-    assert page.evaluate(WRONG) == [] and page.evaluate("Reveal.getSlides().length") >= 8
+    assert page.evaluate(OVERFLOWING_JS) == [] and page.evaluate("Reveal.getSlides().length") >= 8
     shown = page.evaluate(
         "Reveal.getSlides().map((slide) => [...slide.children]"
         ".filter((one) => !one.matches('aside')).map((one) => one.textContent).join('\\n')).join('\\n')"
@@ -298,7 +298,7 @@ def test_the_presenter_sees_question_and_answer(browser, cache):
     lesson = COURSE.lessons[2]
     [(path, _), *_] = slides.write(COURSE, lesson, cache / "made")
     context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(PAGE_TIMEOUT_MS)
     page = context.new_page()
     page.goto(path.as_uri())
     page.wait_for_function("window.Reveal && Reveal.isReady()")

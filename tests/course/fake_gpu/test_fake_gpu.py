@@ -14,7 +14,7 @@ from tests import slow
 HERE = Path(__file__).parent
 
 
-def inside(machine, tmp_path, *words):
+def run_as(machine, tmp_path, *words):
     """Run Python as that machine; return what it prints."""
     env = {**os.environ, **fake_gpu.environment(machine, tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for left_by_another_test in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS"):
@@ -30,12 +30,14 @@ def inside(machine, tmp_path, *words):
 def test_pytorch_and_the_helper_inside_of_it(machine, tmp_path, monkeypatch):
     options = ["-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-o", "addopts="]
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others only take time
-    assert " passed" in inside(machine, tmp_path, "-m", "pytest", *options, str(HERE / "inside.py"))
+    assert " passed" in run_as(
+        machine, tmp_path, "-m", "pytest", *options, str(HERE / "machine_suite.py")
+    )
 
 
 @pytest.mark.slow
 def test_at_full_size_the_promised_batch_fills_the_budget(tmp_path):
-    promised, filled = map(int, inside("T4", tmp_path, str(HERE / "full_size.py")).split())
+    promised, filled = map(int, run_as("T4", tmp_path, str(HERE / "full_size.py")).split())
     assert promised > 50 and 980 <= filled <= 1000, (promised, filled)
 
 
@@ -68,7 +70,7 @@ except (RuntimeError, tf.errors.InvalidArgumentError):
 memory = tf.config.experimental.get_memory_info("GPU:0")["current"] >= 0
 print(json.dumps([len(gpus), names, placed.device[-5:], (tf.ones(2) + 1).device[-5:], refused, memory]))
 """
-    told = json.loads(inside("two T4", tmp_path, "-c", code).splitlines()[-1])
+    told = json.loads(run_as("two T4", tmp_path, "-c", code).splitlines()[-1])
     names = ["/device:CPU:0", "/device:GPU:0", "/device:GPU:1", "/device:GPU:2"]
     assert told == [2, names, "GPU:2", "GPU:0", True, True]
 

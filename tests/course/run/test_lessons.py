@@ -149,7 +149,7 @@ def test_a_framework_without_a_gpu_build_is_named(
     monkeypatch.setattr(lessons.metadata, "distributions", lambda: found)
     monkeypatch.setattr(lessons._problem_signs, "torch_cuda", lambda: cuda)
     lesson = dataclasses.replace(toy_course.lessons[0], framework=framework)
-    why = lessons.without_gpu_build(lesson)
+    why = lessons.missing_gpu_build(lesson)
     assert (words in why) if words else why == ""
 
 
@@ -160,8 +160,12 @@ def test_a_run_on_a_busy_machine_is_repeated_and_not_kept_if_it_stays_busy(
     times = iter([1.0, 1.3, 1.0, 1.05])  # disturbed once, then quiet
     monkeypatch.setattr("course.run.machine_noise.reference_matmul_seconds", lambda: next(times))
     keep = lambda lesson, outcome: kept.append(outcome)  # noqa: E731
-    ran = lessons.run_each(toy_course, toy_course.lessons, folder, (), keep, quiet_only=True)
-    assert ran.ok and len(kept) == 1 and "not quiet" in capsys.readouterr().out
+    batch = lessons.run_lessons(
+        toy_course, toy_course.lessons, folder, (), keep, require_quiet=True
+    )
+    assert batch.ok and len(kept) == 1 and "not quiet" in capsys.readouterr().out
     times = iter([1.0, 0.5] * 3)  # never quiet
-    ran = lessons.run_each(toy_course, toy_course.lessons, folder, (), keep, quiet_only=True)
-    assert not ran.ok and len(kept) == 1 and "never quiet" in ran.outcomes[0].problem
+    batch = lessons.run_lessons(
+        toy_course, toy_course.lessons, folder, (), keep, require_quiet=True
+    )
+    assert not batch.ok and len(kept) == 1 and "never quiet" in batch.outcomes[0].problem

@@ -12,7 +12,7 @@ from colab_helpers.formulas import serving, training
 from tests import slow
 from tests.colab_doctor import test_errors, test_machines, test_notebooks
 from tests.course.accessible import violations
-from tests.course.conftest import PATIENCE
+from tests.course.conftest import PAGE_TIMEOUT_MS
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -20,7 +20,7 @@ WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 def opened(browser, **how):
     """A page in a context of its own, and a list that fills with what went wrong."""
     page = browser.new_context(**{"viewport": WIDE, **how}).new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(PAGE_TIMEOUT_MS)
     wrong = []
     page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -200,7 +200,7 @@ def test_the_doctor_answers_as_python_does(started):
 def answered(page):
     page.wait_for_function(
         "document.getElementById('doctor-said').getAttribute('aria-busy') === 'false'",
-        timeout=PATIENCE,
+        timeout=PAGE_TIMEOUT_MS,
     )
     return page.locator("#doctor-said").inner_text()
 

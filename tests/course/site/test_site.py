@@ -79,7 +79,7 @@ def test_links_to_the_repository_lead_to_its_files_and_not_to_pages_of_the_site(
                 branch, _, path = address.removeprefix(blob).partition("/")
                 named.setdefault(path.partition("#")[0], []).append((page.name, branch))
     assert [path for path in named if not (COURSE.root / path).exists()] == []
-    assert not {path for path in named if path in staging._places(COURSE)}
+    assert not {path for path in named if path in staging._page_by_file(COURSE)}
 
 
 def test_the_front_page_leads_to_pages_of_the_site(links, site):

@@ -10,13 +10,6 @@ PAGES = ["README.md", "CONTRIBUTING.md", "docs/frameworks.md", "docs/teaching/RE
          "docs/versions.md"]  # fmt: skip
 
 
-def test_readme_has_a_badge_a_lesson(course):
-    text = (course.root / "README.md").read_text("utf-8")
-    badges = re.findall(r"\[!\[Open in Colab\]\([^)]+\)\]\(([^)]+)\)", text)
-    assert badges == [course.colab_url(lesson) for lesson in course.lessons]
-    assert all(course.notebook(lesson).exists() for lesson in course.lessons)
-
-
 def test_links_of_the_pages_lead_somewhere(course):
     teaching = [f"docs/teaching/{lesson.slug}.md" for lesson in course.lessons]
     for name in [*PAGES, *teaching]:
@@ -37,13 +30,6 @@ def test_every_lesson_has_a_teachers_page_that_is_linked(course):
         ):
             assert part in text
         assert re.search(r"Run all: \d+ s on ", text)
-
-
-def test_minutes_of_a_teachers_page_add_up_to_the_class_time(course):
-    for lesson in course.lessons:
-        text = (course.root / f"docs/teaching/{lesson.slug}.md").read_text("utf-8")
-        plan = text.partition("## Course of the lesson")[2].partition("\n## ")[0]
-        assert sum(map(int, re.findall(r"(?m)^\| (\d+) \|", plan))) == lesson.minutes, lesson.slug
 
 
 def test_measured_table_reads_the_records(toy_course):

@@ -64,12 +64,12 @@ def install(tensorflow: ModuleType, machine: Machine) -> None:
     from tensorflow.python.framework import ops
 
     cards = Cards(machine, context)
-    _answer_context(context, cards)
+    _patch_context(context, cards)
     _translate_names(ops, context, cards)
     _translate_feeding(cards)
 
 
-def _answer_context(context: Any, cards: Cards) -> None:
+def _patch_context(context: Any, cards: Cards) -> None:
     kind: Any = context.Context
     real = {
         name: getattr(kind, name)

@@ -41,7 +41,7 @@ _runs = itertools.count(1)
 
 
 @dataclass
-class Made:
+class Sample:
     """A file's name and content, and what should be found in it; no lesson: it does not count."""
 
     name: str
@@ -107,7 +107,7 @@ def submission(name, slug=PYTORCH, said=None, answers=None, errors=(), times=1.0
             error
         )
     known = {"OutOfMemoryError": "out-of-memory", "ZeroDivisionError": ""}
-    return Made(
+    return Sample(
         name, json.dumps(notebook), slug, kept["device"], said, standing,
         tuple(known[error["ename"]] for error in errors),
     )  # fmt: skip
@@ -225,12 +225,12 @@ def everything():
         submission("61-formula.ipynb", said={"ladder_gains": "=HYPERLINK(\"x\")"}),
     ]  # fmt: skip
     odd = [
-        Made("70-broken.ipynb", '{"cells": [', problem="no readable notebook"),
-        Made("71-list.ipynb", "[1, 2]", problem="no readable notebook"),
-        Made("72-empty.ipynb", "", problem="no readable notebook"),
-        Made("73-deep.ipynb", "[" * 100_000, problem="no readable notebook"),
-        Made("74-other-course.ipynb", json.dumps(_foreign()), problem="no lesson of this course"),
-        Made("75-cells.ipynb", '{"cells": [3, null, {"source": {"a": 1}, "outputs": 7}]}',
+        Sample("70-broken.ipynb", '{"cells": [', problem="no readable notebook"),
+        Sample("71-list.ipynb", "[1, 2]", problem="no readable notebook"),
+        Sample("72-empty.ipynb", "", problem="no readable notebook"),
+        Sample("73-deep.ipynb", "[" * 100_000, problem="no readable notebook"),
+        Sample("74-other-course.ipynb", json.dumps(_foreign()), problem="no lesson of this course"),
+        Sample("75-cells.ipynb", '{"cells": [3, null, {"source": {"a": 1}, "outputs": 7}]}',
              problem="no lesson of this course"),
     ]  # fmt: skip
     return made + again + odd

@@ -19,8 +19,8 @@ from course.fake_gpu.tensor_placement import DeviceMap
 
 
 def install(machine: Machine) -> DeviceMap:
-    """Let PyTorch, which is imported, answer as this machine; return where its tensors lie."""
-    # What is imported late asks for devices while it is; it has to see the truth.
+    """Patch the imported PyTorch to describe `machine`; return the map of tensors to cards."""
+    # These query devices when they are imported, so import them before the patch.
     import torch._dynamo
     import torch._inductor.utils
     import torch.utils.benchmark
@@ -31,36 +31,36 @@ def install(machine: Machine) -> DeviceMap:
     with contextlib.suppress(ImportError):
         import bitsandbytes  # noqa: F401 - it looks for kernels of the card
     logging.disable(said)
-    places = DeviceMap(machine)
-    _answer_accelerator(places)
+    devices = DeviceMap(machine)
+    _patch_accelerator(devices)
     if machine.is_nvidia:
-        _answer_cuda(places)
+        _patch_cuda(devices)
     else:
-        _answer_apple()
-    _answer_generators(places)
-    _answer_autocast(machine)
-    torch.compile = _uncompiled  # there is no Triton, and no card to compile for
-    tensors.install(places)
-    return places
+        _patch_mps()
+    _patch_generators(devices)
+    _patch_autocast(machine)
+    torch.compile = _compile_nothing  # there is no Triton, and no card to compile for
+    tensors.install(devices)
+    return devices
 
 
-def _answer_accelerator(places: DeviceMap) -> None:
-    kind = places.machine.kind
-    answers = {
+def _patch_accelerator(devices: DeviceMap) -> None:
+    kind = devices.machine.kind
+    replacements = {
         "is_available": lambda: True,
         "current_accelerator": lambda check_available=False: torch.device(kind),
-        "device_count": lambda: places.machine.cards,
+        "device_count": lambda: devices.machine.cards,
         "synchronize": _wait,
-        "current_device_index": lambda: places.current,
-        "set_device_index": lambda device: _choose(places, device),
+        "current_device_index": lambda: devices.current,
+        "set_device_index": lambda device: _choose(devices, device),
         "current_stream": lambda device=None: Stream(),
-        "empty_cache": lambda: _empty_caches(places),
+        "empty_cache": lambda: _empty_caches(devices),
     }
-    _replace(torch.accelerator, answers)
+    _replace(torch.accelerator, replacements)
 
 
-def _answer_cuda(places: DeviceMap) -> None:
-    machine = places.machine
+def _patch_cuda(devices: DeviceMap) -> None:
+    machine = devices.machine
     major, minor = map(int, machine.capability.split("."))
     properties = SimpleNamespace(
         name=machine.name, total_memory=machine.memory, major=major, minor=minor,
@@ -68,7 +68,7 @@ def _answer_cuda(places: DeviceMap) -> None:
     )  # fmt: skip
     torch.version.cuda = machine.built_for
     torch.backends.cudnn.version = lambda: 91002
-    answers = {
+    replacements = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "_is_compiled": lambda: True,
@@ -77,9 +77,9 @@ def _answer_cuda(places: DeviceMap) -> None:
         "init": lambda: None,
         "_is_in_bad_fork": lambda: False,
         "device_count": lambda: machine.cards,
-        "current_device": lambda: places.current,
-        "set_device": lambda device: _choose(places, device),
-        "device": lambda device: _chosen(places, device),
+        "current_device": lambda: devices.current,
+        "set_device": lambda device: _choose(devices, device),
+        "device": lambda device: _chosen(devices, device),
         "synchronize": _wait,
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: (major, minor),
@@ -99,15 +99,15 @@ def _answer_cuda(places: DeviceMap) -> None:
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
     }
-    _replace(torch.cuda, answers)
-    memory = _memory_answers(places)
+    _replace(torch.cuda, replacements)
+    memory = _memory_functions(devices)
     _replace(torch.cuda.memory, memory)
     _replace(torch.cuda, {name: f for name, f in memory.items() if not name.startswith("_")})
 
 
-def _memory_answers(places: DeviceMap) -> dict[str, Any]:
+def _memory_functions(devices: DeviceMap) -> dict[str, Any]:
     def card(device: Any):
-        return places.allocators[_index(places, device)]
+        return devices.allocators[_index(devices, device)]
 
     def count(name: str, what: str):
         return lambda device=None: getattr(card(device).counts[name], what)
@@ -125,7 +125,7 @@ def _memory_answers(places: DeviceMap) -> dict[str, Any]:
         "max_memory_reserved": count("reserved", "peak"),
         "memory_stats": lambda device=None: card(device).stats(),
         "reset_peak_memory_stats": lambda device=None: card(device).reset_peaks(),
-        "empty_cache": lambda: _empty_caches(places),
+        "empty_cache": lambda: _empty_caches(devices),
         "mem_get_info": lambda device=None: (card(device).free_bytes, card(device).total),
         "set_per_process_memory_fraction": allow,
         "get_per_process_memory_fraction": lambda device=None: (
@@ -133,12 +133,12 @@ def _memory_answers(places: DeviceMap) -> dict[str, Any]:
         ),
         "_record_memory_history": record,
         "_snapshot": lambda device=None, **_: {
-            "device_traces": [list(c.history or ()) for c in places.allocators]
+            "device_traces": [list(c.history or ()) for c in devices.allocators]
         },
     }
 
 
-def _answer_apple() -> None:
+def _patch_mps() -> None:
     _replace(torch.backends.mps, {"is_available": lambda: True, "is_built": lambda: True})
     _replace(
         torch.mps,
@@ -151,8 +151,8 @@ def _answer_apple() -> None:
     )
 
 
-def _answer_generators(places: DeviceMap) -> None:
-    kind = places.machine.kind
+def _patch_generators(devices: DeviceMap) -> None:
+    kind = devices.machine.kind
 
     plain: Any = torch.Generator
 
@@ -175,7 +175,7 @@ def _answer_generators(places: DeviceMap) -> None:
     _replace(torch, {"Generator": Generator})
 
 
-def _answer_autocast(machine: Machine) -> None:
+def _patch_autocast(machine: Machine) -> None:
     """The CPU's autocast runs, with the card's short format: its lists of operations differ a little."""
     autocast: Any = torch.amp.autocast_mode.autocast
     begin = autocast.__init__
@@ -188,7 +188,7 @@ def _answer_autocast(machine: Machine) -> None:
     autocast.__init__ = start
 
 
-def _uncompiled(model: Any = None, **options: Any) -> Any:
+def _compile_nothing(model: Any = None, **options: Any) -> Any:
     return (lambda function: function) if model is None else model
 
 
@@ -234,32 +234,32 @@ def _wait(device: Any = None) -> None:
     """Everything is done already."""
 
 
-def _empty_caches(places: DeviceMap) -> None:
-    for card in places.allocators:
+def _empty_caches(devices: DeviceMap) -> None:
+    for card in devices.allocators:
         card.empty_cache()
 
 
-def _index(places: DeviceMap, device: Any) -> int:
+def _index(devices: DeviceMap, device: Any) -> int:
     if device is None:
-        return places.current
+        return devices.current
     index = device if isinstance(device, int) else torch.device(device).index
-    return places.current if index is None else index
+    return devices.current if index is None else index
 
 
-def _choose(places: DeviceMap, device: Any) -> None:
-    places.current = _index(places, device)
+def _choose(devices: DeviceMap, device: Any) -> None:
+    devices.current = _index(devices, device)
 
 
 @contextlib.contextmanager
-def _chosen(places: DeviceMap, device: Any):
-    before = places.current
-    _choose(places, device)
+def _chosen(devices: DeviceMap, device: Any):
+    before = devices.current
+    _choose(devices, device)
     try:
         yield
     finally:
-        places.current = before
+        devices.current = before
 
 
-def _replace(module: Any, answers: dict[str, Any]) -> None:
-    for name, answer in answers.items():
-        setattr(module, name, answer)
+def _replace(module: Any, replacements: dict[str, Any]) -> None:
+    for name, replacement in replacements.items():
+        setattr(module, name, replacement)
