@@ -400,7 +400,7 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
 
 @contextmanager
 def quiet(logger: str) -> Iterator[None]:
-    """Silence one of PyTorch's loggers: before an error of the step it logs twenty lines."""
+    """Silence PyTorch's `logger`: before an error of the step it logs twenty lines."""
     log = logging.getLogger(logger)
     level = log.level
     log.setLevel(logging.CRITICAL)
