@@ -57,6 +57,8 @@ class Row:
         """
         if self.unit == "s":
             return _minutes(self.low, self.high)
+        if float(self.high).is_integer():
+            return f"{self.high:,.0f} {self.unit}"
         return _units.quantity(self.high, self.unit)
 
 

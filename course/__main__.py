@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     results.add_argument("folder", type=Path, help="with the notebooks that you ran, at any depth")
     results.add_argument("--out", type=Path, help="the page; build/results.html if left out")
-    retarget = add("retarget", commands.retarget, "point every badge and set-up cell at a fork")
+    retarget = add("retarget", commands.retarget, "point every badge and setup cell at a fork")
     retarget.add_argument(
         "repository", nargs="?", default="", help="owner/name; git's origin if left out"
     )

@@ -174,13 +174,13 @@ def site(course: Course, options: argparse.Namespace) -> int:
 
 
 def retarget(course: Course, options: argparse.Namespace) -> int:
-    """Point badges and set-up cells at a fork."""
+    """Point badges and setup cells at a fork."""
     from course.publish import retarget
 
     repository = options.repository or retarget.origin(course.root)
     changed = retarget.retarget(course, repository, options.branch or None)
     print(*(path.relative_to(course.root) for path in changed), sep="\n")
-    print(f"{len(changed)} files changed: badges and set-up cells point at {repository}.")
+    print(f"{len(changed)} files changed: badges and setup cells point at {repository}.")
     return 0
 
 
@@ -188,9 +188,9 @@ def address(course: Course, options: argparse.Namespace) -> int:
     """Say whether badges point at this repository."""
     there = course.repository.slug
     if options.repository.lower() == there.lower():
-        print(f"Badges and set-up cells point here, at {there}.")
+        print(f"Badges and setup cells point here, at {there}.")
         return 0
-    print(f"Badges and set-up cells point at {there}: make retarget REPO={options.repository}")
+    print(f"Badges and setup cells point at {there}: make retarget REPO={options.repository}")
     return 1
 
 
@@ -205,7 +205,7 @@ def release(course: Course, options: argparse.Namespace) -> int:
         return 0
     if options.check:
         found = release.problems(course, options.tag)
-        print(*found or ["Tag, version, hash and set-up cells agree."], sep="\n")
+        print(*found or ["Tag, version, hash and setup cells agree."], sep="\n")
         return 1 if found else 0
     changed = release.prepare(course, options.version)
     print(*(path.relative_to(course.root) for path in changed), sep="\n")

@@ -80,7 +80,7 @@ class Repository:
 
     @property
     def helper(self) -> str:
-        """The address that set-up cells install from: a wheel with its hash, or the archive."""
+        """The address that setup cells install from: a wheel with its hash, or the archive."""
         if self.released is None:
             return self.archive
         place = f"{self.url}/releases/download/{self.released.tag}/{self.released.wheel}"

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class OldHelperError(RuntimeError):
-    """This helper is older than the lesson that uses it: run the lesson's set-up cell again."""
+    """This helper is older than the lesson that uses it: run the lesson's setup cell again."""
 
 
 def collect_state(required: Requirements | None = None) -> State:

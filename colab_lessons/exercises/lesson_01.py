@@ -1,4 +1,4 @@
-"""The judges of lesson 01."""
+"""The checks of lesson 01's exercises."""
 
 from __future__ import annotations
 

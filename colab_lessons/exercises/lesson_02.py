@@ -1,4 +1,4 @@
-"""The judges of lesson 02."""
+"""The checks of lesson 02's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 03."""
+"""The checks of lesson 03's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 04."""
+"""The checks of lesson 04's exercises."""
 
 from __future__ import annotations
 

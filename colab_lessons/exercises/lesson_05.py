@@ -1,4 +1,4 @@
-"""The judges of lesson 05."""
+"""The checks of lesson 05's exercises."""
 
 from __future__ import annotations
 

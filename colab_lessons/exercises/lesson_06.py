@@ -1,4 +1,4 @@
-"""The judges of lesson 06."""
+"""The checks of lesson 06's exercises."""
 
 from __future__ import annotations
 

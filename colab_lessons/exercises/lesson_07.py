@@ -1,4 +1,4 @@
-"""The judges of lesson 07."""
+"""The checks of lesson 07's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 08."""
+"""The checks of lesson 08's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 09."""
+"""The checks of lesson 09's exercises."""
 
 from __future__ import annotations
 

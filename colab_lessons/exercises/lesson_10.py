@@ -1,4 +1,4 @@
-"""The judges of lesson 10."""
+"""The checks of lesson 10's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 11."""
+"""The checks of lesson 11's exercises."""
 
 from __future__ import annotations
 

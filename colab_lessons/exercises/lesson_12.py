@@ -1,4 +1,4 @@
-"""The judges of lesson 12."""
+"""The checks of lesson 12's exercises."""
 
 from __future__ import annotations
 

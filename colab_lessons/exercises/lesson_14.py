@@ -1,4 +1,4 @@
-"""The judges of lesson 14."""
+"""The checks of lesson 14's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 15."""
+"""The checks of lesson 15's exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of lesson 16."""
+"""The checks of lesson 16's exercises."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The helper of this working tree in place of the published one.
 
-On Colab a set-up cell installs the helper from the repository's address. Here an archive is made of
+On Colab a setup cell installs the helper from the repository's address. Here an archive is made of
 the working tree, and the cell is pointed at it.
 """
 
@@ -48,14 +48,14 @@ def files(root: Path, new: bool = True) -> list[Path]:
 
 
 def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> None:
-    """Build the learner's notebook at `path`; its set-up cell installs from `address`.
+    """Build the learner's notebook at `path`; its setup cell installs from `address`.
 
-    Raises `CourseError` where the set-up cell does not name the published address.
+    Raises `CourseError` where the setup cell does not name the published address.
     """
     notebook = assemble.build(course, lesson)
     [set_up] = [cell for cell in notebook.cells if "set-up" in assemble.tags_of(cell)]
     if course.repository.helper not in set_up.source:
-        raise CourseError(f"The set-up cell does not name {course.repository.helper}.")
+        raise CourseError(f"The setup cell does not name {course.repository.helper}.")
     set_up.source = set_up.source.replace(course.repository.helper, address)
     _files.write(path, assemble.dumps(notebook))
 

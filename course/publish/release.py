@@ -1,4 +1,4 @@
-"""Releases of the helper, so that set-up cells install exactly one version.
+"""Releases of the helper, so that setup cells install exactly one version.
 
 `prepare` writes version, address and hash into the tree; committed and tagged, the workflow builds the
 same wheel again, checks that all agree, and publishes it.
@@ -42,7 +42,7 @@ class Wheel:
 
     @property
     def sha256(self) -> str:
-        """The hash that a set-up cell asks for."""
+        """The hash that a setup cell asks for."""
         return hashlib.sha256(self.content).hexdigest()
 
 
@@ -95,7 +95,7 @@ def prepare(course: Course, version: str) -> list[Path]:
 
 
 def problems(course: Course, tag: str = "") -> list[str]:
-    """Say where tag, version, hash and set-up cells of a release do not agree."""
+    """Say where tag, version, hash and setup cells of a release do not agree."""
     repository, found = course.repository, []
     release = repository.release
     if release is None:
@@ -110,7 +110,7 @@ def problems(course: Course, tag: str = "") -> list[str]:
             "changed. Give it a new version: make release VERSION=…"
         )
     found += [
-        f"{lesson.slug}: its set-up cell installs something else. Run `make build`."
+        f"{lesson.slug}: its setup cell installs something else. Run `make build`."
         for lesson in course.lessons
         if repository.helper not in course.notebook(lesson).read_text("utf-8")
     ]

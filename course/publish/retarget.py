@@ -1,4 +1,4 @@
-"""Pointing every badge and set-up cell at a fork."""
+"""Pointing every badge and setup cell at a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the lessons with exactly what Colab ships, and no helper before the set-up cell installs it."""
+"""Running the lessons with exactly what Colab ships, and no helper before the setup cell installs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def create(
 def check_all(
     course: Course, replica: environment.Replica, lessons: tuple[Lesson, ...], out: Path
 ) -> Iterator[Result]:
-    """Run each lesson at full size in the replica, which has no helper before its set-up cell has run."""
+    """Run each lesson at full size in the replica, which has no helper before its setup cell has run."""
     bundle = out / "main.zip"
     out.mkdir(parents=True, exist_ok=True)
     archive.zip_repository(course.root, bundle)
@@ -79,7 +79,7 @@ def _check(
     )
     problems += [f"{what}." for what in changed if not what.startswith(HELPER)]
     if not any(what.startswith(HELPER) for what in changed):
-        problems.append("the set-up cell did not install the helper.")
+        problems.append("the setup cell did not install the helper.")
     return Result(lesson.slug, time.perf_counter() - start, tuple(problems))
 
 

@@ -21,7 +21,7 @@ _TITLE = re.compile(r"# @title (?P<title>[^{\n]+)")
 def page(course: Course, lesson: Lesson) -> NotebookNode:
     """Return a lesson's stored notebook as the site shows it.
 
-    Set-up and bookkeeping cells are folded, records and the way to other lessons, which the site has
+    Setup and bookkeeping cells are folded, records and the way to other lessons, which the site has
     itself, are left out, and badges are links with words, since nothing comes from elsewhere.
     """
     notebook = assemble.read(course.notebook(lesson))

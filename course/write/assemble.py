@@ -1,6 +1,6 @@
 """Building a lesson's notebook from its text.
 
-`lessons/NN_slug.py` (py:percent text) goes in; out comes a notebook with title, badge, set-up cell,
+`lessons/NN_slug.py` (py:percent text) goes in; out comes a notebook with title, badge, setup cell,
 exercises with their folded solutions, navigation, Colab metadata and fixed cell ids. The same text
 always gives the same bytes; outputs of an earlier run are kept where the cell did not change.
 """
@@ -283,7 +283,7 @@ def _metadata(lesson: Lesson) -> dict:
 
 
 def _keep_outputs(fresh: NotebookNode, old: NotebookNode) -> None:
-    # The set-up cell is known by its tag: a fork changes its address, not what it shows.
+    # The setup cell is known by its tag: a fork changes its address, not what it shows.
     earlier = {cell_key(cell): cell for cell in old.cells if cell.cell_type == "code"}
     for cell in fresh.cells:
         if cell.cell_type == "code" and cell_key(cell) in earlier:
@@ -304,7 +304,7 @@ def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
 
 
 def cell_key(cell: NotebookNode) -> str:
-    """Return what a cell is known by when outputs are kept: the set-up cell's address may change."""
+    """Return what a cell is known by when outputs are kept: the setup cell's address may change."""
     return "set-up" if "set-up" in tags_of(cell) else cell.get("id", "")
 
 

@@ -1,4 +1,4 @@
-"""The set-up cell as a learner meets it: a machine without the helper, and the repository's archive."""
+"""The setup cell as a learner meets it: a machine without the helper, and the repository's archive."""
 
 import subprocess
 import sys
