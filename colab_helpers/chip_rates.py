@@ -93,11 +93,7 @@ class Rates:
         return quantity in self.table
 
     def seconds(
-        self,
-        flops: float = 0,
-        bytes_accessed: float = 0,
-        launches: int = 0,
-        dtype: str = "fp32",
+        self, flops: float = 0, bytes_accessed: float = 0, launches: int = 0, dtype: str = "fp32"
     ) -> TimeRange:
         """Return how long the work should take.
 

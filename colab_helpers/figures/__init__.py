@@ -11,12 +11,4 @@ from colab_helpers.figures.bars import bars
 from colab_helpers.figures.line_plots import lines
 from colab_helpers.figures.style import COLORS, MARKERS, Picture, canvas, finish
 
-__all__ = [
-    "COLORS",
-    "MARKERS",
-    "Picture",
-    "bars",
-    "canvas",
-    "finish",
-    "lines",
-]
+__all__ = ["COLORS", "MARKERS", "Picture", "bars", "canvas", "finish", "lines"]

@@ -334,9 +334,7 @@ def _without_data(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
 
 
 def _fake_optimizer(
-    optimizer: torch.optim.Optimizer,
-    fakes: dict[torch.Tensor, torch.Tensor],
-    foreach: bool | None,
+    optimizer: torch.optim.Optimizer, fakes: dict[torch.Tensor, torch.Tensor], foreach: bool | None
 ) -> torch.optim.Optimizer:
     """The same optimizer for the fake tensors, without state, hooks, or a scheduler's own `step`."""
     fake: Any = object.__new__(

@@ -12,13 +12,7 @@ from colab_helpers.formulas.serving import checks as serving_checks
 from colab_helpers.formulas.serving import serve
 from colab_helpers.hardware.memory_overheads import overheads
 from colab_helpers.plan.cli import show
-from colab_helpers.plan.estimates import (
-    Estimate,
-    cheapest,
-    estimates,
-    roofline_seconds,
-    seconds_on,
-)
+from colab_helpers.plan.estimates import Estimate, cheapest, estimates, roofline_seconds, seconds_on
 from colab_helpers.plan.step_trace import StepTrace, TracedOp, trace_step
 
 __all__ = [

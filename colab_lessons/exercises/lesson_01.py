@@ -69,10 +69,7 @@ def plan(answer: tuple[float, float], here: float, t4: float) -> str:
     raise Wrong("Work out 6 × 124e6 × 100e6 operations, and divide by each machine's speed.")
 
 
-@exercise(
-    "01.quickly",
-    hint="Replace the dots. What does grow() do with a tensor of many numbers?",
-)
+@exercise("01.quickly", hint="Replace the dots. What does grow() do with a tensor of many numbers?")
 def quickly(answer: Callable, slowly: Callable) -> str:
     """Whether a function gives the same chains in half the time: both are run and timed here."""
     starts = [0.1 + 0.8 * i / 2000 for i in range(2000)]

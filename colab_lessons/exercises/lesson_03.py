@@ -19,8 +19,7 @@ _PIXELS = 60_000 * 28 * 28
 
 
 @exercise(
-    "03.move_less",
-    hint="Which of the two formats crosses with fewer bytes? Where do you convert?",
+    "03.move_less", hint="Which of the two formats crosses with fewer bytes? Where do you convert?"
 )
 def move_less(answer: float) -> str:
     """MB that cross for one epoch when uint8 pixels are sent and converted on the device."""

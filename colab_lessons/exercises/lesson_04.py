@@ -62,8 +62,7 @@ def pipeline(answer: Sequence[str]) -> str:
 
 
 @exercise(
-    "04.global_batch",
-    hint="Replicas times rows each; and the learning rate grows like the batch.",
+    "04.global_batch", hint="Replicas times rows each; and the learning rate grows like the batch."
 )
 def global_batch(answer: Mapping[str, float]) -> str:
     """Global batch of 4 × 96 rows, and 0.1 scaled from a batch of 128."""

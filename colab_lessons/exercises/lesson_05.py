@@ -28,10 +28,7 @@ def all_reduce(answer: float) -> str:
     raise Wrong("Three arrays: 64 × 256 and 256 × 10 of f32, 1000 of bf16.")
 
 
-@exercise(
-    "05.mesh",
-    hint="What does a chip hold if the weights lie on 1, 2, 4 or 8 of them?",
-)
+@exercise("05.mesh", hint="What does a chip hold if the weights lie on 1, 2, 4 or 8 of them?")
 def mesh(answer: Mapping[str, float]) -> str:
     """The longest `data` axis of eight 16 GiB chips that holds 48 GiB of weights and 3 GiB of activations."""
     data, model = (number(field(answer, name)) for name in ("data", "model"))
@@ -52,10 +49,7 @@ _WHY_NOT_COMPILED = {
 _WHY_COMPILED = {1: "the first call.", 3: "a new shape.", 4: "a new dtype."}
 
 
-@exercise(
-    "05.compiles",
-    hint="A program fits one combination of shapes and dtypes, and it's kept.",
-)
+@exercise("05.compiles", hint="A program fits one combination of shapes and dtypes, and it's kept.")
 def compiles(answer: Any) -> str:
     """The calls of a jitted function that compile."""
     right_lines(answer, _WHY_COMPILED, _WHY_NOT_COMPILED)

@@ -11,10 +11,7 @@ CURES = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}
 _STEPS = ("backward", "unscale", "clip", "step", "update")
 
 
-@exercise(
-    "07.scaler",
-    hint="Compare each with 6e-8, and 65,536 times each with 6e-8.",
-)
+@exercise("07.scaler", hint="Compare each with 6e-8, and 65,536 times each with 6e-8.")
 def scaler(answer: Mapping[str, str]) -> str:
     """The cure for gradients of three sizes in fp16."""
     large, small, tiny = CURES

@@ -53,10 +53,7 @@ def your_model(answer: int, job: Callable) -> str:
     return f"{given:,.0f} examples take {here / 1e9:.1f} of 14 GB."
 
 
-@exercise(
-    "08.cheapest",
-    hint="Units of a job: hours times units an hour. Which ones end in time?",
-)
+@exercise("08.cheapest", hint="Units of a job: hours times units an hour. Which ones end in time?")
 def cheapest(answer: Mapping[str, Any]) -> str:
     """The chip that burns fewest units and is in time, for three deadlines."""
     late = "it is not ready: it takes 10."
@@ -82,8 +79,7 @@ def _loss(way: Callable, network: Any, rows: int) -> Any:
 
 
 @exercise(
-    "08.modest",
-    hint="Replace the dots. What is kept for the backward pass, and must all of it be?",
+    "08.modest", hint="Replace the dots. What is kept for the backward pass, and must all of it be?"
 )
 def modest(answer: Callable, hungry: Callable) -> str:
     """Whether a loss is had with half of the memory beyond the weights: both ways are traced and run."""
@@ -106,10 +102,7 @@ def modest(answer: Callable, hungry: Callable) -> str:
             torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
         )
         step = memory.footprint(
-            network,
-            partial(_loss, way, network),
-            1024,
-            torch.optim.SGD(network.parameters()),
+            network, partial(_loss, way, network), 1024, torch.optim.SGD(network.parameters())
         )
         needs.append(step.peak - step.parameters)
     if found[0].shape != found[1].shape or not torch.allclose(found[1], found[0], atol=1e-6):

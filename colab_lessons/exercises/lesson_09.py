@@ -80,8 +80,7 @@ def _fresh(run_class: Callable, seed: int) -> Any:
 
 
 @exercise(
-    "09.keep",
-    hint="What does `step` change? Five attributes. And does `state_dict` return copies?",
+    "09.keep", hint="What does `step` change? Five attributes. And does `state_dict` return copies?"
 )
 def keep(answer: Callable, run_class: Callable) -> str:
     """Whether a state holds all that a run changes, and is a copy: kept, put back and compared."""

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers.figures import (
-    COLORS,
-    MARKERS,
-    Picture,
-    bars,
-    canvas,
-    finish,
-    lines,
-)
+from colab_helpers.figures import COLORS, MARKERS, Picture, bars, canvas, finish, lines
 from colab_lessons.figures.activity import activity
 from colab_lessons.figures.device_rows import device_rows
 from colab_lessons.figures.diagrams import ring, systolic

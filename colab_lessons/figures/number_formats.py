@@ -25,12 +25,7 @@ def bit_layout(
             for (label, color), bits in zip(_PARTS, parts, strict=True):
                 for i, bit in enumerate(bits):
                     name = label if y == 0 and i == 0 else None
-                    box: dict = {
-                        "facecolor": color,
-                        "edgecolor": "white",
-                        "lw": 1.2,
-                        "label": name,
-                    }
+                    box: dict = {"facecolor": color, "edgecolor": "white", "lw": 1.2, "label": name}
                     axes.add_patch(Rectangle((x, y - 0.36), 1, 0.72, **box))
                     axes.text(x + 0.5, y, bit, ha="center", va="center", fontsize=7, color="white")
                     x += 1

@@ -10,11 +10,7 @@ Range = tuple[float, float]
 
 
 def prices(
-    jobs: Mapping[str, tuple[Range, Range]],
-    *,
-    title: str,
-    deadline: tuple[str, float],
-    best: str,
+    jobs: Mapping[str, tuple[Range, Range]], *, title: str, deadline: tuple[str, float], best: str
 ) -> Picture:
     """Plot each machine as a line from the fast and cheap end of its estimate to the slow and dear one.
 

@@ -8,14 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from colab_helpers import _units
-from colab_helpers.figures.style import (
-    INK,
-    Picture,
-    canvas,
-    finish,
-    give_credit,
-    line_style,
-)
+from colab_helpers.figures.style import INK, Picture, canvas, finish, give_credit, line_style
 from colab_helpers.published_results import PublishedResult
 
 _WHITE = {

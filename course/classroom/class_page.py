@@ -70,7 +70,7 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
         names=names,
         counted=len(students),
         files=len(received),
-        rows=lambda lesson: _rows(lesson, names),
+        rows=lambda lesson: [_row(one, lesson, names) for one in lesson.students],
         dots=lambda guess: _dots(guess, students, names),
         ticks=[
             {"x": _x(times), "label": _times(times)}
@@ -115,10 +115,6 @@ def _harmless(cell: Any) -> str:
     text = "" if cell is None else _SEPARATORS.sub(" ", str(cell))
     plain = unicodedata.normalize("NFKC", text).lstrip()
     return f"'{text}" if isinstance(cell, str) and plain.startswith(_FORMULA) else text
-
-
-def _rows(lesson: LessonWork, names: bool) -> list[_Row]:
-    return [_row(one, lesson, names) for one in lesson.students]
 
 
 def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:

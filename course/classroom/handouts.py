@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -204,11 +205,11 @@ def leaked_lines(course: Course, lesson: Lesson, text: str) -> list[str]:
         for line in cell.source.splitlines()
     }
     telling = [line for line in lines if len(line) > 8 and line not in given]
-    return sorted(line for line in telling if _as_json(line) in text or line in text)
-
-
-def _as_json(line: str) -> str:
-    return line.replace("\\", "\\\\").replace('"', '\\"')
+    return sorted(
+        line
+        for line in telling
+        if json.dumps(line, ensure_ascii=False)[1:-1] in text or line in text
+    )
 
 
 def _reasons(id: str) -> str:

@@ -15,10 +15,9 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from packaging.version import Version
 
@@ -56,7 +55,7 @@ def build_wheel(root: Path, version: str = "") -> Wheel:
         if version:
             own = copy / "colab_helpers" / "__init__.py"
             own.write_text(_with_version(own.read_text("utf-8"), version), "utf-8")
-        with _reproducible():
+        with mock.patch.dict(os.environ, SOURCE_DATE_EPOCH=EPOCH):
             [made] = WheelBuilder(str(copy)).build(directory=scratch, versions=["standard"])
         return Wheel(Path(made).name, _uncompressed(Path(made)))
 
@@ -155,15 +154,3 @@ def _with_release(text: str, release: Release) -> str:
     line = f'release = {{ version = "{release.version}", sha256 = "{release.sha256}" }}\n'
     text = re.sub(r"(?m)^release = .*\n", "", text)
     return re.sub(r"(?m)^(branch = .*\n)", lambda m: m[1] + line, text)
-
-
-@contextmanager
-def _reproducible() -> Iterator[None]:
-    before = os.environ.get("SOURCE_DATE_EPOCH")
-    os.environ["SOURCE_DATE_EPOCH"] = EPOCH
-    try:
-        yield
-    finally:
-        del os.environ["SOURCE_DATE_EPOCH"]
-        if before is not None:
-            os.environ["SOURCE_DATE_EPOCH"] = before

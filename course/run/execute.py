@@ -40,10 +40,7 @@ MAX_SOCKET_FOLDER = 90  # bytes; an address has 107 at most, on macOS 103
 ENGINE = "course"
 
 #: For runs that only check: torch.compile trusts the CPU and precompiles no headers. It saves 15 s.
-QUICK_COMPILE = {
-    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-    "TORCHINDUCTOR_VEC_ISA_OK": "1",
-}
+QUICK_COMPILE = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 logging.getLogger("papermill").setLevel(logging.ERROR)
 

@@ -160,11 +160,7 @@ FIRES = {
         state(machine(python="3.11.0")),
     ),
     "package-missing": (state(packages=("jax",)), "%pip install jax", state(packages=("numpy",))),
-    "part-missing": (
-        state(optional=("jax",)),
-        "%pip install jax",
-        state(optional=("tensorflow",)),
-    ),
+    "part-missing": (state(optional=("jax",)), "%pip install jax", state(optional=("tensorflow",))),
     "other-helper": (
         state(helper_from="ada/fork"),
         "Disconnect and delete runtime",

@@ -89,8 +89,7 @@ def test_outside_ipython_nothing_happens(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("jax", "lacking"),
-    [("0.7.2", ("libtpu for JAX 0.10 or newer",)), ("0.10.2", ()), ("1.0", ())],
+    ("jax", "lacking"), [("0.7.2", ("libtpu for JAX 0.10 or newer",)), ("0.10.2", ()), ("1.0", ())]
 )
 def test_a_compiler_that_would_end_the_process_counts_as_missing(jax, lacking, monkeypatch):
     monkeypatch.setattr(replay, "find_spec", lambda name: name)

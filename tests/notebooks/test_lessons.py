@@ -15,10 +15,7 @@ from tests import slow
 
 COURSE = config.load()
 #: What a lesson goes without, the first in `make test`; `course conditions` takes away one by one.
-LEFT_OUT = [
-    ("04_tensorflow_on_gpu", ("tensorflow",)),
-    ("05_tpu_strategy", ("jax",)),
-]
+LEFT_OUT = [("04_tensorflow_on_gpu", ("tensorflow",)), ("05_tpu_strategy", ("jax",))]
 #: As which machine a lesson runs in `make test-slow`; all others as a T4.
 FAKE_GPUS = {"02_check_hardware": "A100", "04_tensorflow_on_gpu": "two T4"}
 lessons = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)

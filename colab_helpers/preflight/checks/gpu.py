@@ -58,8 +58,7 @@ def silent_driver(state: State) -> Finding | None:
         return None
     said = " ".join(state.inventory.problems)
     return state.report(
-        "silent-driver",
-        f"There is an NVIDIA driver, but it does not answer: {said}",
+        "silent-driver", f"There is an NVIDIA driver, but it does not answer: {said}"
     )
 
 
@@ -106,10 +105,7 @@ def replaced_build(state: State) -> Finding | None:
     version = state.runtime.frameworks.get("torch", "")
     if state.runtime.platform != "colab" or not version or "+" in version:
         return None
-    return state.report(
-        "replaced-build",
-        f"PyTorch {version} is not the build that Colab ships.",
-    )
+    return state.report("replaced-build", f"PyTorch {version} is not the build that Colab ships.")
 
 
 def tensorflow_cuda(state: State) -> Finding | None:

@@ -23,11 +23,7 @@ def package_missing(state: State) -> Finding | None:
     if not missing:
         return None
     seen = f"The lesson imports {', '.join(missing)}, and that is not installed."
-    return state.report(
-        "package-missing",
-        seen,
-        _naming("package-missing", state, missing),
-    )
+    return state.report("package-missing", seen, _naming("package-missing", state, missing))
 
 
 def part_missing(state: State) -> Finding | None:
@@ -38,16 +34,8 @@ def part_missing(state: State) -> Finding | None:
     seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
     if state.runtime.accelerator == "TPU" and "tensorflow" in missing:
         # The plain one would be of no use there.
-        return state.report(
-            "part-missing",
-            seen,
-            "Nothing to do: a GPU or CPU machine has it.",
-        )
-    return state.report(
-        "part-missing",
-        seen,
-        _naming("part-missing", state, missing),
-    )
+        return state.report("part-missing", seen, "Nothing to do: a GPU or CPU machine has it.")
+    return state.report("part-missing", seen, _naming("part-missing", state, missing))
 
 
 def other_helper(state: State) -> Finding | None:
@@ -64,8 +52,7 @@ def old_torch(state: State) -> Finding | None:
     if not colab_images.is_older(version, "2.6"):
         return None
     return state.report(
-        "old-torch",
-        f"PyTorch {version} is older than 2.6, which has torch.accelerator.",
+        "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
     )
 
 

@@ -25,8 +25,7 @@ def little_disk(state: State) -> Finding | None:
     if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
         return None
     return state.report(
-        "little-disk",
-        f"Only {_units.gib(state.runtime.disk_free)} of disk is free.",
+        "little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free."
     )
 
 
