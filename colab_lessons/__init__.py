@@ -1,11 +1,10 @@
-"""What only the lessons need: judges of exercises, shared networks and data, recorded results.
+"""What only the lessons need: checks of exercises, shared networks and data, recorded results.
 
 You don't need this package to use the helper. Each module answers one question:
 
     exercises   Is my answer right, and if not, what should I look at?
     models      Which networks do the lessons share?
     conv_networks  On which networks are plans tried?
-    transformer What does a GPT's step take, by formula?
     data        Which data do they train on?
     reference   What did other hardware measure?
     replay      Which cells can run here, and what did the others show elsewhere?

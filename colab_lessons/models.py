@@ -129,7 +129,7 @@ def trained(path: str | Path | None = None) -> GPT:
 
 
 def gpt2(dtype: torch.dtype, fused_layers: bool, fused_attention: bool, n_layer: int = 12) -> GPT:
-    """Return GPT-2 small with weights of `dtype`, as the rows "ladder-a100" of `published` train it.
+    """Return GPT-2 small with weights of `dtype`, as the rows "ladder-a100" of `published_results` train it.
 
     >>> with torch.device("meta"):
     ...     model = gpt2(torch.bfloat16, True, True, n_layer=1)

@@ -165,8 +165,9 @@ def _expected(chip: str) -> tuple[float, float]:
 
 
 def _share_of_h100() -> float:
-    step = job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
-    return FLOPS / chip_rates.rates("H100")["fp32"].value / (STEPS * step)
+    record = job_record("nvidia-h100")
+    speed = 2 * 2048**3 / record["lesson_01"]["matmul"]["2048"]  # FLOP/s
+    return FLOPS / speed / (STEPS * record["steps"]["as written"]["seconds_waiting_each_step"])
 
 
 def job_record(name: str) -> dict:

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error.filename or 'A file'}: {error.strerror or error}.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Stopped. The same command goes on from what is finished.", file=sys.stderr)
+        print("Stopped. What was finished is kept.", file=sys.stderr)
         return 130
 
 

@@ -52,7 +52,7 @@ def new_lesson(course: Course, options: argparse.Namespace) -> int:
     for path in new_lesson.create(course, options.number, options.name, options.title):
         print(path.relative_to(course.root))
     print(
-        f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers belong into "
+        f"Write the lesson, then: make notebooks LESSONS={options.number}. Wrong answers belong in "
         "tests/colab_lessons/test_exercises.py."
     )
     return 0

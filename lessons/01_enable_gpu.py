@@ -146,8 +146,8 @@ minutes_on_one_core = None  # @param {type:"number"}
 # multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divide that by the time it
 # took, and you have a speed, in *FLOP/s*.
 #
-# Below, `launch()` is `a @ a`, and `wait()` is `torch.accelerator.synchronize()`. (Without a GPU, a worker thread with a queue plays the GPU's part,
-# because PyTorch's own calls return only when they're done on a CPU.)
+# Below, `launch()` is `a @ a`, and `wait()` is `torch.accelerator.synchronize()`. On a CPU, a PyTorch call returns only when its work is done, so
+# without a GPU we imitate one with a worker thread that has a queue.
 
 # %%
 # @title Define launch and wait { display-mode: "form" }
@@ -168,6 +168,8 @@ wait()
 finished = time.perf_counter() - start
 for when, took in {"the last call returned": returned, "the work was done": finished}.items():
     print(f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s.")
+clock = scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"]
+print("An H100, our run:", " and ".join(f"{10 * 2 * 1024**3 / took / 1e12:.1f}" for took in clock.values()), "TFLOP/s.")
 
 # %%
 # @title Check { display-mode: "form" }
@@ -202,7 +204,7 @@ def seconds(work, device, repeats=5):
 # When you compare speeds, take the smallest of these times. Other programs share this machine, and nearly everything they do makes yours slower, so
 # the minimum is the cleanest measurement. When you want to know how long you'll wait, take the median.
 #
-# Now time the job, on one core, so that the number means about the same on every machine. (The scoreboard at the end has the time for two.)
+# Now time the job, on one core to begin with. (The scoreboard at the end has the time for two.)
 
 # %%
 cpu = torch.device("cpu")
@@ -235,9 +237,9 @@ for name, chip in chips.items():
     matmul_speed[name] = 2 * n**3 / min(seconds(lambda: a @ a, chip, repeats=20))
 core = matmul_speed["one CPU core"]
 recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
-h100_matmul = 2 * n**3 / recorded["matmul"][str(n)]
+h100_matmul = 2 * 2048**3 / recorded["matmul"]["2048"]
 print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59e9 / 1e12:.1f} TFLOP/s peak in fp32; {t4['fp32'].value / 1e12:.1f} measured ({published_results.get('matmul-t4-formats').credit})")
-print(f"measured by us at n = {n:,}: {core / 1e9:,.0f} GFLOP/s on this core, {h100_matmul / 1e12:.1f} TFLOP/s on an H100")
+print(f"measured by us: {core / 1e9:,.0f} GFLOP/s on this core, {h100_matmul / 1e12:.1f} TFLOP/s on an H100, at n = {n:,}")
 
 # %% [markdown]
 # The computer in front of you most likely has a GPU, too, whatever this notebook runs on. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html),
@@ -250,10 +252,10 @@ browser = browser_gpu.read(mine)
 
 # %% [markdown]
 # A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, it takes a few microseconds to call PyTorch
-# and have it *launch* a kernel, and a few more to wait for the result. Together they're the call's *overhead*. On our H100 it came to about 20 µs.
+# and have it *launch* a kernel, and a few more to wait for the result. Together they're the call's *overhead*. On our H100 it came to 16 to 20 µs.
 #
 # **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, say yours.) To a first approximation, the two speeds above are all you
-# need: 2n³ ÷ (the core's speed) = overhead + 2n³ ÷ (the GPU's speed).
+# need: 2n³ ÷ (the core's speed) = 20 µs + 2n³ ÷ (the GPU's speed).
 
 # %%
 gpu_wins_from = None  # @param {type:"integer"}
@@ -275,7 +277,7 @@ expected = [[extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"
 # @title Plot time against matrix size { display-mode: "form" }
 core_times = race["one CPU core"]
 gpu = "your GPU" if "your GPU" in race else "an H100, our run"
-drawn = race if "your GPU" in race else race | {gpu: [recorded["matmul"][str(n)] for n in SIZES]}
+drawn = race if "your GPU" in race else race | {gpu: [recorded["matmul"].get(str(n), math.nan) for n in SIZES]}
 found = crossover.crossover(SIZES, core_times, drawn[gpu])
 on_t4 = [c for c in (crossover.crossover(SIZES, core_times, times) for times in expected) if c]
 at = f"{found:.2g}" if found else "no size here"
@@ -290,7 +292,7 @@ figures.race(
 # @title What the figure says { display-mode: "form" }
 print(f"A matmul of {SIZES[0]} × {SIZES[0]} takes {gpu.partition(',')[0]} {1e6 * drawn[gpu][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
 if on_t4 and "your GPU" not in race:
-    print(f"The band is a T4 that needs {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead (our estimate) and then computes at the speed above. It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
+    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at {t4['fp32'].value / 1e12:.1f} TFLOP/s, whatever the size (small matrices won't reach that). It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
 if browser:
     print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
 near = min(range(len(SIZES)), key=lambda i: abs(SIZES[i] - 64))
@@ -299,11 +301,11 @@ print(f"On paper, an overhead of 20 µs puts the crossover at n = {on_paper:.0f}
 holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
 # %% [markdown]
-# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. Once n is large enough to
-# keep the core busy, its time climbs roughly eightfold with each doubling, so the two lines must cross somewhere. On the far right both are
-# *compute-bound*, limited by their arithmetic. There the gap between the lines is the ratio of their speeds.
+# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat, while
+# the core's grows about eightfold per doubling once n is large enough to keep the core busy. So the lines must cross. On the far right both are
+# *compute-bound*, limited by their arithmetic, and the gap between the lines is the ratio of their speeds.
 #
-# If a GPU ever disappoints you, ask which side of the crossover you're on. Our job is on the right: its matmuls multiply 8,192 rows (32 sequences of
+# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is on the right: its matmuls multiply 8,192 rows (32 sequences of
 # 256) by matrices of 384 × 384 and more. A small network with a small batch is on the left. What helps there is more work per launch, such as a larger
 # batch.
 
@@ -331,14 +333,14 @@ thousand_takes = None  # @param {type:"number"}
 crowd = {}
 for name, chip in chips.items():
     rounds = []
-    for _ in range(3):  # keep the fastest: the others may include a slow moment of this machine
+    for _ in range(3):  # each size's fastest time counts: the others may include a slow moment of this machine
         taken = {}
         for n in CROWDS:
             x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
             taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=10 if n < 10**5 else 1))
         rounds.append(taken)
-    crowd[name] = min(rounds, key=lambda taken: math.prod(taken.values()))
+    crowd[name] = {n: min(taken[n] for taken in rounds) for n in CROWDS}
 
 # %%
 # @title Plot time against number of elements { display-mode: "form" }
@@ -350,7 +352,7 @@ ends = [
 alone = [*crowd["one CPU core"].values()]
 ratio = crowd["one CPU core"][min(CROWDS, key=lambda n: abs(n - 1000))] / alone[0]
 curves = {name: [*taken.values()] for name, taken in crowd.items()}
-curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"][str(n)] for n in CROWDS]}
+curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), math.nan) for n in CROWDS]}
 passed = crossover.crossover(CROWDS, alone, curves[gpu])
 enough = f"{float(f'{passed:.2g}'):,.0f}" if passed else "no such number of"
 holds(ratio, 0.7, 1.4, "A thousand elements take barely longer than one.", fast=FAST)
@@ -362,7 +364,7 @@ figures.race(
 
 # %% [markdown]
 # On the left, even the CPU has an overhead. Python calls PyTorch 300 times, and each call costs about as much for a thousand elements as for one. A
-# GPU's calls cost more. Its line starts higher, stays flat longer, and meets the core's only at a far larger tensor.
+# GPU's calls cost more, so its line starts higher. But it stays flat much longer, and meets the core's at tens of thousands of elements.
 #
 # With larger tensors, the time grows, because every step reads and writes all of the elements. Such work is *memory-bound*. Lesson 02 explains why the
 # core's line is steepest just past a million elements.
@@ -387,7 +389,7 @@ print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
 print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
-# **Predict.** Training isn't all matmul. What percentage of its matmul speed does the core reach while training?
+# **Predict.** Training isn't all matmul. What percentage of its matmul speed does the core (or your GPU, if you have one) reach while training?
 
 # %%
 percent_of_speed = None  # @param {type:"number"}
@@ -395,13 +397,13 @@ percent_of_speed = None  # @param {type:"number"}
 # %%
 share = {name: estimate[name] / job[name] for name in chips}
 h100 = 1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
-h100_rule = flops / chip_rates.rates("H100")["fp32"].value
+h100_rule = flops / h100_matmul
 print(*(f"{name}: {part:.0%} of its matmul speed" for name, part in share.items()), sep="\n")
-print(f"an H100, our run: {scoreboard.FLOPS / chip_rates.rates('H100')['fp32'].value / h100:.0%} of its published fp32 matmul speed")
+print(f"an H100, our run: {scoreboard.FLOPS / h100_matmul / h100:.0%} of its matmul speed")
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), ("measured", job))}
+rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), (f"from {REPEATS} steps", job))}
 best = flops / t4["fp32"].value
 rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
 rows |= {"an H100, estimated": h100_rule}
@@ -420,8 +422,8 @@ figures.contenders(
 #
 # Where does the rest of the time go, and can you get it back? Lessons 02, 03, and 10 find out.
 #
-# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own. It should take minutes on a T4. On a CPU it
-# takes hours.
+# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own. It should take minutes on a T4. On two CPU
+# cores it takes an hour and a half.
 
 # %%
 train_all_steps = False  # @param {type:"boolean"}
@@ -510,9 +512,9 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Here is the job as it stands, with your own numbers where you measured them. We haven't timed it on a T4. At its full matmul speed, a T4 would take the
-# shorter of the two times; at the share of that speed that the H100 reached, the longer. That one may be pessimistic, because a slower chip waits less
-# for Python.
+# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed it on a T4. Its range assumes that it reaches between
+# the H100's share and all of its matmul speed. A slower chip spends a smaller share of its time waiting for Python, so the true time is probably below
+# the upper end.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -526,7 +528,8 @@ takeaways = {
     "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training in fp32 reaches {share[last]:.0%} of matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
-print("1,000 steps take", ", ".join(f"{row.number} on {row.what.partition(',')[0]}" for row in board.rows[1:]))
+print("1,000 steps take", ", ".join(f"{row.number} on {row.what.partition(',')[0]}{'' if row.low == row.high else ' (estimated)'}" for row in board.rows[1:]))
+print(f"So an H100 saves {1 - h100 / job['one CPU core']:.1%} of one core's time, and a T4 should save {1 - board.rows[2].high / job['one CPU core']:.0%} or more.")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }

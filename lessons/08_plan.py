@@ -369,7 +369,7 @@ print(f"after all of them a step takes {fastest:.1f} times as long as the envelo
 # Other published training runs in 16 bits, divided by our sum:
 
 # %%
-runs = [run for run in estimate_accuracy.runs() if run.half and run.trains]
+runs = [run for run in estimate_accuracy.runs() if run.half and run.is_training]
 for run in sorted(runs, key=lambda run: run.factor):
     print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published_results.get(run.row).credit}")
 factors = [run.factor for run in runs]

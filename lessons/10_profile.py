@@ -180,11 +180,10 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
 median_wait = None  # @param {type:"number"}
 
 # %%
-def queue_wait(trace):  # milliseconds from a launch to the start on the GPU, median
+def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
     start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
     launched = {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
-    waits = sorted(e["ts"] - launched[e["args"]["correlation"]] for e in trace["gpu"] if e["args"].get("correlation") in launched)
-    return waits[len(waits) // 2] / 1e3
+    return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
 
 # %% [markdown]
 # For comparison, two more traces: one from a job on two V100s, and three steps of our own job, which we recorded on an H100.
@@ -192,31 +191,33 @@ def queue_wait(trace):  # milliseconds from a launch to the start on the GPU, me
 # %%
 # needs: a100_trace, v100_trace
 v100, h100 = read(paths["v100_trace"]), read(traces.OURS)
-waits = {name: queue_wait(trace) for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items()}
+medians = {}
 for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
-    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; a launch is followed by its kernel after {waits[name]:.3g} ms{guessed(median_wait, ' ms') if name == 'A100' else ''}")
+    waits = queue_waits(trace)
+    medians[name] = waits[len(waits) // 2]
+    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{guessed(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
 
 # %% [markdown]
 # These two numbers together say who waits for whom:
 #
 # - The V100's kernels wait for their turn, and it's hardly ever idle. Python is far ahead. The program is *GPU-bound*.
-# - The H100's kernels hardly wait, and it's often idle. The GPU takes up each kernel almost as soon as it comes. The program is *CPU-bound*.
+# - On the H100 the queue is short, and a quarter of the kernels start at once: the queue had run dry, and the GPU was waiting. For part of each step the program is *CPU-bound*.
 # - The A100's kernels wait longest of all, *and yet it's idle*. It hadn't run out of work. Plenty had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. What that was, this file doesn't say: for 60 ms at a time, no stream of this GPU runs anything at all. (It isn't NCCL waiting for a partner, since that would count as busy.) PyTorch can record which stream waits for which event, with `experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)`, and Meta's [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) can then find the critical path. Here nobody asked it to.
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The file doesn't say what that was. For long stretches nothing runs on any stream, so there's no running kernel to blame, not even one of NCCL's. (PyTorch can record which stream waits for which event, and Meta's [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) uses that to find the critical path. This recording has none of it.)
 #
 # That doesn't quite clear the copy. Suppose the program had other work that didn't need the missing result. Had Python been free, it could have launched that work and filled the gap. A trace shows the order in which things ran, but not what could have run earlier. So moving the copy might save most of a step, or nothing. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# You can ask the same question of a loop small enough to take apart. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message, and a blocking read waits with it, as Meta's copy does. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message and waits for it. In version B it doesn't need it.
+# You can ask the same question of a loop small enough to take apart. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message. A blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message and waits for it. In version B it doesn't need it.
 
 # %%
 def small_step(second_needs_it, read_when, events):
     stream_1, stream_2 = ThreadPoolExecutor(1), ThreadPoolExecutor(1)  # each runs its work in order
-    rank_is_done, begin = threading.Event(), time.perf_counter()
-    threading.Timer(3 * WORK, rank_is_done.set).start()
+    arrived, begin = threading.Event(), time.perf_counter()
+    threading.Timer(3 * WORK, arrived.set).start()
 
     def timed(row, work, *args):
         start = time.perf_counter()
@@ -224,11 +225,11 @@ def small_step(second_needs_it, read_when, events):
         events.append((row, start - begin, time.perf_counter() - start))
 
     stream_1.submit(timed, "device", time.sleep, WORK)  # sleeping takes no core away from Python
-    message = stream_1.submit(rank_is_done.wait)
+    message = stream_1.submit(arrived.wait)
     if read_when == "before":
         timed("Python blocked in the read", wait, [message])
     if second_needs_it:
-        stream_2.submit(rank_is_done.wait)
+        stream_2.submit(arrived.wait)
     work = stream_2.submit(timed, "device", time.sleep, 1.5 * WORK)
     if read_when == "after":
         timed("Python blocked in the read", wait, [message])
@@ -314,9 +315,9 @@ shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
 print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{guessed(bf16_shortens, '%')}")
 
 # %% [markdown]
-# This time the trace could have told you. The H100's kernels start almost as soon as they're launched, and no CUDA call takes long, so the CPU never waits for the GPU. It's the GPU that waits: for the data at first, and then, wherever kernels are short, for the next launch (there the step is *launch-bound*). If its kernels were faster, the GPU would only wait longer. And autocast adds work for Python.
+# This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU. The GPU waits twice: for the batch, and then, among the short kernels, for the next launch. That second stretch is *launch-bound*. If the kernels were faster, the GPU would only wait longer. And autocast adds work for Python.
 #
-# A fused AdamW changed nothing to speak of. What helped was `torch.compile`, which fuses kernels and takes Python out of the way, and keeping the text on the GPU, next to the model.
+# A fused AdamW changed nothing to speak of. What helped was `torch.compile`, which fuses kernels and takes Python out of the way, and keeping the text on the GPU. With Python out of the way, bf16 pays, too: in float32 the matmuls alone take nearly as long as the last of these steps.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
@@ -326,7 +327,7 @@ print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'long
 # You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name (the profiler calls it a *range*). The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time and hide everything else, so the steps below use a small model, with 32 characters per sequence.
 
 # %%
-if sys.platform == "linux":  # reuse freed memory, as CUDA's caching allocator does, instead of returning it
+if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
     [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
 text, small = shakespeare.load(), models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32)
 
@@ -493,7 +494,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100.", fast=FAST)
 
 # %% [markdown]
-# Don't expect the tables to agree with these factors exactly, because the profiler adds time of its own to every call. On an H100 the first five slowed down more than on this CPU. The healthy step is much shorter there, so whatever Python adds weighs more. The fixes, in the same order:
+# Don't expect the tables to agree with these factors. The profiler adds time of its own to every call, and a table has seen only a few steps. On an H100 the first five slowed down more than on this CPU. The healthy step is much shorter there, so whatever Python adds weighs more, and each value read is a synchronization. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -518,7 +519,7 @@ copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
 print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would tell you, because its utilization is only the share of time in which at least one kernel was running. Low utilization means that the GPU waits. High utilization means nothing until you've seen what runs.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would tell you, because its utilization doesn't say what is running. Low utilization means that the GPU waits. High utilization means nothing until you've seen what runs.
 #
 # Look in this order:
 #
@@ -528,7 +529,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, not
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later
-# ├─ yes, and kernels wait to start         find what they wait for: another stream, another rank
+# ├─ yes, and kernels wait to start         find what they wait for: record events, look at other streams and ranks
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a slow partner; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
@@ -555,7 +556,7 @@ merged = benchmark.speedup(both["eight operators"], both["compiled"])
 print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
 
 # %% [markdown]
-# The eight operators read and write the whole tensor again and again; the compiled loop does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
+# The eight operators read and write the whole tensor again and again. The compiled loop does so once, and then computing tanh sets the pace. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -585,13 +586,13 @@ exercises.check("10.gap", longest_gap)
 # %% [markdown]
 # ### 2 · Who waits for whom?
 #
-# | program | GPU idle | launch to start, median |
-# |---|---|---|
-# | P | 3% | 40 ms |
-# | Q | 55% | 90 ms |
-# | R | 60% | 0.02 ms |
+# | program | GPU idle | launch to start, median | Python meanwhile |
+# |---|---|---|---|
+# | P | 3% | 40 ms | launches, far ahead |
+# | Q | 55% | 90 ms | is blocked in a copy |
+# | R | 60% | 0.01 ms | launches, call after call |
 #
-# Which of them gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
+# None of them uses NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
 
 # %% tags=["exercise"]
 programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
@@ -637,7 +638,7 @@ value, guess, inventory = reference.Value, reference.Prediction, hardware.list_d
 with_trace = "a100_idle" in globals()
 predicted = {
     "item_ms": guess(item_ms, of_items if with_trace else None, "ms"),
-    "median_wait": guess(median_wait, waits["A100"] if with_trace else None, "ms"),
+    "median_wait": guess(median_wait, medians["A100"] if with_trace else None, "ms"),
     "version_a": guess(version_a, saves[with_message], "%"),
     "version_b": guess(version_b, saves[without], "%"),
     "bf16_shortens": guess(bf16_shortens, shortened, "%"),

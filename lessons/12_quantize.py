@@ -104,7 +104,7 @@ for play, in_float32 in trained["bits_float32"].items():
 # quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. If each has 16, groups of 16
 # need one bit more per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
 #
-# **Predict.** With one scale per matrix, at how many bits does the model first get worse by more than one bit per character?
+# **Predict.** Try 8, 6, 5, 4, 3, and 2 bits. With one scale per matrix, at which of them does the model first get worse by more than one bit per character?
 
 # %%
 breaks_at = None  # @param {type:"integer"}
@@ -114,7 +114,7 @@ def changed(model, change):
     model = copy.deepcopy(model)
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
-            layer.weight.data = change(layer.weight.data)
+            layer.weight.data = change(layer.weight.data)  # rounded values, still stored as float32
     return model
 
 
@@ -126,11 +126,11 @@ broke = next((bits for bits, found in zip(BITS, curve["per matrix"]) if found > 
 
 # %%
 # @title Plot the loss against bits per weight { display-mode: "form" }
-scales = dict(zip(GROUPS, (0, 16 / 384, 16 / 64, 16 / 16)))  # their bits per weight
+scales = dict(zip(GROUPS, (0, 16 * sum(layer.out_features for layer in linear.values()) / in_linear, 16 / 64, 16 / 16)))  # their bits per weight
 figures.lines(
     BITS, {f"scale {name}": {bits + scales[name]: found - whole for bits, found in zip(BITS, row) if found > whole + 0.001} for name, row in curve.items()},
     xlabel="bits per weight, with the scales", ylabel="bits per character lost", log_y=True,
-    title=f"With a scale per matrix, the loss passes one bit per character at {broke} bits per weight{guessed(breaks_at)}",
+    title=f"With a scale per matrix, more than one bit per character is lost at {broke} bits per weight{guessed(breaks_at)}",
 )
 
 # %% [markdown]
@@ -147,8 +147,9 @@ for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 w
         print(f"{bits} bits and a scale {name}: {bits + scales[name]:.2f} bits per weight in all, {found[name][bits] - whole:.3f} bits per character lost")
 
 # %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16 don't
-# earn their whole one. (GPTQ and AWQ do better, because they use *calibration data* to choose what to round where.)
+# On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16 lose more
+# than rows at the same storage. (With *calibration data* one can do better: GPTQ makes up for each rounding error in the weights that come next, and
+# AWQ rescales the most important channels first.)
 #
 # Bits per character is an abstract measure, so read what the model writes at each bit width, with a scale per row, the same prompt, and the same
 # random seed.
@@ -160,8 +161,9 @@ for bits in BITS:
     print(f"{bits} bits: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# On our machine the model writes the same text at 8, 6, and 5 bits, letter for letter. At 4 and 3 it makes different choices, which don't read clearly
-# worse. At 2 it babbles. (This is a small model. Large ones lose less at the same number of bits.)
+# On our machine the model writes the same text at 8, 6, and 5 bits, letter for letter. (With 8 that's no wonder, since
+# these are the weights as shipped.) At 4 and 3 it makes different choices, which don't read clearly worse. At 2 it babbles. All of this holds for one
+# model of ten million weights; others break elsewhere.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -213,7 +215,7 @@ columns = spoiled_w.abs().amax(0)  # (384,)
 print(f"{zeros:.0%} of the codes are 0; the largest weight of a column is {columns.median():.2f} at the median and {columns.max():.2f} in column {columns.argmax()}, counting from 0")
 
 # %% [markdown]
-# A scale is set by the largest weight of its group. One column is 100 times too large, so it sets the scale of every row, and most of the other weights
+# A scale is set by the largest weight of its group. One column is 100 times too large, so it sets the scale of nearly every row, and most of the other weights
 # are rounded to 0 or to a level next to it. One outlier costs all the other weights their precision.
 #
 # How can such a column make no difference? For each row, the layer computes w₁x₁ + w₂x₂ + w₃x₃ + … . If w₃ becomes 100 times as large in every row, and
@@ -224,7 +226,6 @@ print(f"{zeros:.0%} of the codes are 0; the largest weight of a column is {colum
 
 # %%
 repaired = {
-    "a scale per matrix": changed(spoiled, lambda w: rounded(w, 6, w.numel())),
     "a scale per 64 weights": changed(spoiled, lambda w: rounded(w, 6, 64)),
     "a scale per 16 weights": changed(spoiled, lambda w: rounded(w, 6, 16)),
     "a scale per column": changed(spoiled, lambda w: rounded(w.T, 6, w.shape[0]).T),
@@ -247,18 +248,20 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: no common factor comes out.
 #
+# (Unless you multiply the x's by the scales before you round them, which is the third way out. With groups, each group gets a sum of its own.)
+#
 # ### In real models
 #
 # This outlier was made by hand. In large language models the outliers are in the activations: [LLM.int8()](https://arxiv.org/abs/2208.07339) found them
-# in every layer once a model reached 6.7 billion parameters. [SmoothQuant](https://arxiv.org/abs/2211.10438) turns our trick around. It divides each
-# large activation channel by a moderate factor and multiplies the matching column of weights by it, so that both round well.
+# in every layer once a model reached 6.7 billion parameters. [SmoothQuant](https://arxiv.org/abs/2211.10438) is our trick in moderation. It divides
+# each large activation channel by a factor and multiplies the matching column of weights by it, so that both round well.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, spent where the weights are
 #
 # Four bits give you 16 codes, and `quantize` uses 15 of them, uniformly spread. Weights aren't uniformly spread, however: most are small, as in a
 # normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the quantiles of that distribution, so that each should be used equally often,
-# for 6.25% of the weights. It doesn't quite work out, because the levels were derived for one spread, while each block of 64 is divided by its own
+# for one sixteenth of the weights. It doesn't quite work out, because the levels were derived for one spread, while each block of 64 is divided by its own
 # largest weight.
 #
 # **Predict.** What percentage of the weights does the most-used level get?
@@ -276,15 +279,19 @@ NF4 = torch.cat([-levels(7).flip(0), torch.zeros(1), levels(8)])  # 7 below zero
 NF4 = (NF4 / NF4.max()).float().to(device)
 
 
-def encode(w):
+def encode(w, levels=NF4):
     blocks = w.reshape(-1, 64)
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12)
-    return ((blocks / scale).unsqueeze(-1) - NF4).abs().argmin(-1), scale  # (blocks, 64): codes from 0 to 15
+    return ((blocks / scale).unsqueeze(-1) - levels).abs().argmin(-1), scale  # (blocks, 64): codes from 0 to 15
+
+
+def nearest(w, levels):
+    codes, scale = encode(w, levels)
+    return (levels[codes] * scale).reshape(w.shape)
 
 
 def nf4(w):
-    codes, scale = encode(w)
-    return (NF4[codes] * scale).reshape(w.shape)
+    return nearest(w, NF4)
 
 
 # %%
@@ -292,10 +299,10 @@ bell = torch.randn(1024, 1024, device=device)
 used = 100 * torch.bincount(encode(bell)[0].flatten(), minlength=16) / bell.numel()
 print(f"on normally distributed weights, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{guessed(most_used, '%')}")
 four = {"even, per row": changed(model, lambda w: rounded(w, 4, w.shape[1])), "even, per 64": changed(model, lambda w: rounded(w, 4, 64)), "NF4, per 64": changed(model, nf4)}
-errors = {"even, per 64": error(rounded(w, 4, 64), w), "NF4, per 64": error(nf4(w), w)}
+errors = {"15 uniform levels": error(rounded(w, 4, 64), w), "16 uniform levels": error(nearest(w, torch.linspace(-1, 1, 16, device=device)), w), "NF4": error(nf4(w), w)}
 in_four = {name: bits_per_character(lossy) for name, lossy in four.items()}
 print(*(f"4 bits, {name}: {found:.3f} bits per character" for name, found in in_four.items()), sep="\n")
-print(*(f"{name}: the relative error of one layer is {100 * found:.1f}%" for name, found in errors.items()), sep="\n")
+print("relative error of one layer, groups of 64: " + "; ".join(f"{100 * found:.1f}% with {name}" for name, found in errors.items()))
 
 # %%
 # @title Draw the levels { display-mode: "form" }
@@ -309,7 +316,7 @@ figures.quantization_levels(
 # %% [markdown]
 # The spikes at both ends are the largest weights themselves, and the small ones come from the 8-bit grid of the file. NF4's levels crowd toward the
 # middle, and although they aren't used equally often, NF4's error is smaller than that of uniform levels. (Part of the gain is that it uses 16 levels,
-# and `quantize` 15.) The model hardly notices either error: at 4 bits in groups of 64 it hasn't begun to fall apart.
+# and `quantize` 15.) The model hardly notices: at 4 bits in groups of 64, the difference between the two is within the noise.
 #
 # Two codes fit in a byte. To see whether a library stores the same bytes, ask bitsandbytes for its own.
 
@@ -334,10 +341,10 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 # ## Is it faster?
 #
 # The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot writes its next
-# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 8 bits as well (*dynamic quantization*), multiplies integers, and
+# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to integers as well (*dynamic quantization*), multiplies integers, and
 # never writes dequantized weights to memory, so only the 8-bit ones travel. The alternative is to dequantize the matrix first and then multiply.
 #
-# **Predict.** On this machine's CPU, with one row, how many times as fast as the 32-bit layer is the fused one? Below 1 means slower.
+# **Predict.** On this machine's CPU, with one row, divide the 32-bit layer's time by the fused layer's. What do you get? (1 means equally fast.)
 
 # %%
 fused_gains = None  # @param {type:"number"}
@@ -351,11 +358,12 @@ with warnings.catch_warnings():
 
 # %%
 codes, scale = quantize(layer.weight.detach(), 8, WIDE)
+buffer = torch.empty(WIDE, WIDE)  # for the dequantized weights
 gains = {}
 with torch.no_grad():
     for rows in (1, 64):
         x = torch.randn(rows, WIDE)
-        ways = {"32 bits": lambda: layer(x), "8 bits, fused": lambda: eight_bits(x), "8 bits, dequantized first": lambda: x @ (codes.float() * scale).T}
+        ways = {"32 bits": lambda: layer(x), "8 bits, fused": lambda: eight_bits(x), "8 bits, dequantized first": lambda: x @ torch.mul(codes, scale, out=buffer).T}
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["32 bits"], times["8 bits, fused"])
         slower = benchmark.speedup(times["8 bits, dequantized first"], times["32 bits"])
@@ -367,10 +375,11 @@ with torch.no_grad():
 # cache and the large one doesn't). With many rows, each weight is read once and used many times. At 64 rows the layer is *compute-bound*, and the gain
 # there comes from the integers: one vector instruction handles more 8-bit integers than 32-bit floats.
 #
-# If you dequantize first, you read the 8-bit weights, write the 32-bit ones, and read those back. This expression does it twice, into 64 MB of new
-# memory each time, which a CPU pays for dearly.
+# If you dequantize first, you read the 8-bit weights, write the 32-bit ones, and read those back.
 #
-# For a T4 both rates have been measured by others, so you can work out its times on paper.
+# For a T4 both rates have been measured by others, so you can work out its times on paper, for kernels that keep the *weights* in fewer bits and multiply
+# in fp16 (*weight-only* quantization). A kernel that rounds the inputs, too, could use the T4's int8 tensor cores, which are twice as fast, and gain at
+# any batch size.
 
 # %%
 t4 = chip_rates.rates("T4")
@@ -403,13 +412,13 @@ for name, seconds in on_t4.items():
 # %%
 # @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, fewer bytes can help with up to {last:.0f} rows{guessed(gains_up_to)}",
+    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{guessed(gains_up_to)}",
     xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The whole gain of 4 bits is there only as long as their own
-# line is flat. After that it shrinks, until the lines meet.
+# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The 4-bit weights give their whole gain only where their own
+# line is flat. From there on the gain shrinks, until the lines meet.
 #
 # Real kernels are slower than these lines suggest: the authors of bitsandbytes expected their first 4-bit kernel to run 2.2 times as fast as 16 bits on
 # a T4 ([release 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)). Which line you get is up to the library, which may
@@ -436,7 +445,7 @@ exercises.check("12.fits", fits)
 # ### 2 · A different chip
 #
 # According to its data sheet (and data sheets are optimistic), an L4 moves 300 GB/s and multiplies fp16 at 120 TFLOP/s. Up to how many rows can
-# fewer bytes help on an L4? And at most how many tokens per second can an 8 GB model write for one user?
+# smaller weights help on an L4? And at most how many tokens per second can an 8 GB model write for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -488,9 +497,9 @@ scoreboard.show("12")
 # %%
 per_row = dict(zip(BITS, curve["per row"]))
 takeaways = {
-    "Each bit costs several times as much as the one before": "with a scale per row, " + ", ".join(f"{found:.2f}" for found in per_row.values()) + f" bits per character at {', '.join(map(str, BITS))} bits per weight.",
+    "Each bit costs several times as much as the one before": "with a scale per row, " + ", ".join(f"{found - whole:.3f}" for found in per_row.values()) + f" bits per character are lost at {', '.join(map(str, BITS))} bits per weight.",
     "One outlier costs all the other weights their precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 can benefit up to {last:.0f} rows.",
+    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 can benefit from smaller weights up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

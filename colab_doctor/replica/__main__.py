@@ -77,8 +77,9 @@ def _run_all(options: argparse.Namespace) -> int:
             f"and not on Colab ({replica.kernel_problem})."
         )
     green = True
-    for path in options.notebooks:
-        out = folder / "out" / path.name
+    for number, path in enumerate(options.notebooks):
+        again = any(path.name == earlier.name for earlier in options.notebooks[:number])
+        out = folder / "out" / (f"{path.stem}-{number + 1}{path.suffix}" if again else path.name)
         result = notebook_run.run(replica, path, out, options.seconds, options.with_files)
         print(f"{path}: {result}", flush=True)
         green &= result.ok

@@ -96,7 +96,7 @@ def create(
         shutil.rmtree(folder, ignore_errors=True)
         made = subprocess.run([interpreter, "-m", "venv", folder], capture_output=True, text=True)
         if made.returncode:
-            raise ReplicaError(f"{interpreter} makes no environment: {made.stdout}{made.stderr}")
+            raise ReplicaError(f"{interpreter} -m venv failed: {made.stdout}{made.stderr}")
         install(folder, wanted)
         _files.write(marker, json.dumps(wanted))
     replica = Replica(image, folder, _add_colabtools(image, folder, colabtools))

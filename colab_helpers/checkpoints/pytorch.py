@@ -276,22 +276,31 @@ def _check(
             "Resume with the names that were saved: anything you omit would start from scratch."
         )
     for name, part in parts.items():
-        kept = state[name]
-        if isinstance(part, torch.nn.Module):
-            there, here = _shapes(name, kept), _shapes(name, part.state_dict())
-            check_compatible(path, "model", there, here, _hint(name, there, here))
-        elif hasattr(part, "bit_generator"):  # NumPy's
-            _check_kind(path, name, kept["bit_generator"], type(part.bit_generator).__name__)
-        elif _is_optimizer(part):
-            _check_kind(path, name, kinds.get(name, type(part).__name__), type(part).__name__)
-            now, then = _groups(part.state_dict()), _groups(kept)
-            if now != then:
-                raise CheckpointError(
-                    f"{path.name}: {name!r} does not match: the checkpoint has {then} parameters per "
-                    f"group, this program {now}. Nothing was loaded."
-                )
-        elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
-            _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
+        try:
+            _check_part(path, name, kinds.get(name), state[name], part)
+        except (AttributeError, KeyError, TypeError) as error:  # it was saved from something else
+            raise CheckpointError(
+                f"{path.name}: {name!r} is a {type(part).__name__} in this program, and something else "
+                "in the checkpoint. Nothing was loaded."
+            ) from error
+
+
+def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -> None:
+    if isinstance(part, torch.nn.Module):
+        there, here = _shapes(name, kept), _shapes(name, part.state_dict())
+        check_compatible(path, "model", there, here, _hint(name, there, here))
+    elif hasattr(part, "bit_generator"):  # NumPy's
+        _check_kind(path, name, kept["bit_generator"], type(part.bit_generator).__name__)
+    elif _is_optimizer(part):
+        _check_kind(path, name, kind or type(part).__name__, type(part).__name__)
+        now, then = _groups(part.state_dict()), _groups(kept)
+        if now != then:
+            raise CheckpointError(
+                f"{path.name}: {name!r} does not match: the checkpoint has {then} parameters per "
+                f"group, this program {now}. Nothing was loaded."
+            )
+    elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
+        _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
 
 
 def _check_kind(path: Path, name: str, then: str, now: str) -> None:

@@ -1,7 +1,7 @@
 """A folder of atomic, verified checkpoints.
 
-A checkpoint is one file. Its name tells the step, its size and its checksum, so that a file that was cut
-off or changed gives itself away:
+Each checkpoint is one file, named after its step, size and checksum, so that a truncated or modified file
+is easy to detect:
 
     step-000000120-10485760-1f2e3d4c5b6a7988.pt
 """

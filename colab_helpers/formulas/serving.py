@@ -254,7 +254,9 @@ def _from_file(path: Path) -> Mapping[str, Any]:
 
 def _refuse(config: Mapping[str, Any], kind: str) -> None:
     if not kind.startswith(_FAMILIES):
-        raise ValueError(f"model_type is {kind}: known are {', '.join(_FAMILIES)}, and their kin.")
+        raise ValueError(
+            f"model_type {kind!r} isn't supported. Supported families: {', '.join(_FAMILIES)}."
+        )
     for key, what in _OTHER_KINDS.items():
         if config.get(key):
             raise ValueError(f"{key} is {config[key]}: {what}. These formulas don't describe that.")

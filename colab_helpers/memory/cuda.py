@@ -14,6 +14,10 @@ from colab_helpers.memory.memory_tracker import MemoryTracker, tensor_bytes, ten
 _HISTORY = 100_000  # events of CUDA's allocator to keep for a timeline
 
 
+#: Meters of the blocks that are running, the outermost first.
+_ACTIVE: list[_CudaMeter] = []
+
+
 @dataclass(frozen=True)
 class _Reading:
     """What CUDA's caching allocator says at one moment, in bytes."""
@@ -28,10 +32,14 @@ class _CudaMeter(MemoryTracker):
 
     def __init__(self, device: torch.device, known: int):
         super().__init__(device)
-        self._known = known
+        self._known, self._peak_before = known, 0
         torch.cuda.synchronize(device)
+        for outer in _ACTIVE:  # its counters are about to be reset
+            if outer.device == device:
+                outer._peak_before = max(outer._peak_before, outer._read().peak)
         torch.cuda.reset_peak_memory_stats(device)
         self._start = self._read().live
+        self._first = len(self._trace()) if _ACTIVE else 0  # event of the history
         self._kept: tuple[_Reading, list[int]] | None = None
 
     @property
@@ -40,7 +48,7 @@ class _CudaMeter(MemoryTracker):
 
     @property
     def peak(self) -> int:
-        return self._reading().peak - self._start + self._known
+        return max(self._peak_before, self._reading().peak) - self._start + self._known
 
     @property
     def reserved(self) -> int:
@@ -49,8 +57,10 @@ class _CudaMeter(MemoryTracker):
     def timeline(self) -> list[int]:
         if self._kept is not None:
             return self._kept[1]
-        trace = torch.cuda.memory._snapshot()["device_traces"][self.device.index or 0]
-        return [self._known, *read_trace(trace, self._known)]
+        return [self._known, *read_trace(self._trace()[self._first :], self._known)]
+
+    def _trace(self) -> list[dict]:
+        return torch.cuda.memory._snapshot()["device_traces"][self.device.index or 0]
 
     def keep(self) -> None:
         """Take a final reading: later work would change the counters, and CUDA discards its history."""
@@ -87,15 +97,20 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(allowed, fraction), device)
-    # Without context: tracebacks of every allocation would fill the host's RAM.
-    torch.cuda.memory._record_memory_history(context=None, stacks="python", max_entries=_HISTORY)
+    if not _ACTIVE:  # without context: tracebacks of every allocation would fill the host's RAM
+        torch.cuda.memory._record_memory_history(
+            context=None, stacks="python", max_entries=_HISTORY
+        )
+    _ACTIVE.append(meter)
     try:
         yield meter
     finally:
+        _ACTIVE.remove(meter)
         try:
             meter.keep()
         finally:
-            torch.cuda.memory._record_memory_history(enabled=None)
+            if not _ACTIVE:
+                torch.cuda.memory._record_memory_history(enabled=None)
             if budget is not None:
                 torch.cuda.set_per_process_memory_fraction(allowed, device)
 

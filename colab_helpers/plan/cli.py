@@ -111,7 +111,7 @@ def show(
         lines.append(
             f"Cheapest within {_hours(deadline)}: {best.choice}."
             if best
-            else f"Nothing that fits should be expected to end within {_hours(deadline)}."
+            else f"No machine that fits is likely to finish within {_hours(deadline)}."
         )
     return "\n".join(lines)
 

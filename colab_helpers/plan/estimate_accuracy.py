@@ -131,7 +131,7 @@ def peak_checks() -> tuple[PeakCheck, ...]:
 
 @functools.cache
 def peak_margin() -> PeakMargin:
-    """Return how far the predictions were off whose results name nothing that isn't counted.
+    """Return the error margin of the predictions that carry no caveat.
 
     >>> margin = peak_margin()
     >>> margin.within_2_percent / margin.count > 0.9

@@ -64,7 +64,9 @@ def run_checks(state: State, checks: Iterable[Check] = CHECKS) -> tuple[Finding,
         else:
             found += [finding] if finding else []
     if failed:
-        found.append(state.report("check-failed", f"Could not be looked for: {'; '.join(failed)}."))
+        found.append(
+            state.report("check-failed", f"These checks could not run: {'; '.join(failed)}.")
+        )
     return tuple(sorted(found, key=lambda finding: order[finding.severity]))
 
 

@@ -187,7 +187,7 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         if re.search(r"\bFAST\b", cell.source) and not sets_sizes:
             problems.append(f"{where}: reads FAST. Give the size a name in the cell tagged sizes.")
         if re.search(r"\breference\.", cell.source):
-            problems.append(f"{where}: keeps records. That belongs into a folded cell.")
+            problems.append(f"{where}: records results. Put that in a collapsed cell.")
     lengths = [sum(map(_is_code, cell.source.splitlines())) for _, cell in shown]
     seen = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1], max(lengths)
     if any(number > limit for number, limit in zip(seen, MAX_OPEN_CELL_LINES, strict=True)):

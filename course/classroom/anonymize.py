@@ -83,7 +83,7 @@ def _shared(one: Submission, id: str, tried: ExerciseResult, said: Mapping[tuple
     """The judge's words, if more than one student got them; what one alone got may quote them."""
     words = mask(tried.message)
     if said[one.lesson, id, words] < 2:
-        return "what nobody else was told"
+        return "(a message that only this student got)"
     return _RAISED.sub(r"(\1)", words)  # two who sit together read the same file
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from colab_helpers import _files, hardware
 from colab_lessons import reference, scoreboard
 from course.config import Course, CourseError, Lesson
-from course.write import assemble, lesson_parts, planner_tables
+from course.write import assemble, lesson_parts
 from course.write.tables import table
 
 
@@ -63,6 +63,8 @@ def render(course: Course) -> dict[Path, str]:
 
     Pages lead to the last release, also while work on the next one goes on.
     """
+    from course.write import planner_tables  # imports PyTorch, which a release doesn't need
+
     course = course.published
     pages = {
         course.root / "README.md": {

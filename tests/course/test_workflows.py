@@ -1,6 +1,8 @@
 """The workflows of the published repository: pinned, with few rights, and calling what exists."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TEXTS = {path.stem: path.read_text("utf-8") for path in WORKFLOWS}
 workflows = pytest.mark.parametrize("name", TEXTS)
+WORK = {"release": "publish.release", "drift": "check.drift"}
 
 
 def commands(name):
@@ -26,6 +29,16 @@ def test_only_a_release_may_write_and_it_checks_before():
     check = next(i for i, step in enumerate(steps) if "release --check --tag" in step)
     publish = next(i for i, step in enumerate(steps) if "gh release create" in step)
     assert check < publish
+
+
+@pytest.mark.parametrize("name", ["release", "drift"])
+def test_its_commands_start_with_what_it_installs(name):
+    [installed] = [step for step in commands(name) if "pip install" in step]
+    absent = {"torch", "tensorflow", "jax", "matplotlib"}
+    absent |= {"packaging", "numpy", "nbformat"} if name == "drift" else set()
+    missing = dict.fromkeys(absent - {*installed.split()})
+    code = f"import sys; sys.modules |= {missing}; import course.{WORK[name]}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def test_a_fork_is_told_when_badges_point_elsewhere():

@@ -51,5 +51,5 @@ def test_the_planted_culprit_is_found(course, tmp_path, monkeypatch, capsys):
     assert "40 calls to .item()" in text and names["asked"] == 0
     assert names["of_items"] == pytest.approx(0.04)
     assert "0.5 ms  cudaMemcpyAsync" in text and "96 bytes" in text
-    assert names["waits"]["A100"] == pytest.approx(0.24)
+    assert names["medians"]["A100"] == pytest.approx(0.24)
     assert names["copy_ms"] == pytest.approx(0.1)

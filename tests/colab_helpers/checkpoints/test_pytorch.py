@@ -175,6 +175,16 @@ def test_an_optimizer_that_does_not_fit_is_named_before_anything_is_loaded(store
     assert torch.equal(two.weight, before)
 
 
+@pytest.mark.parametrize("saved", [[1, 2], {"a": 1}], ids=["list", "dict"])
+def test_a_part_that_was_saved_as_something_else_is_refused(store, saved):
+    model = torch.nn.Linear(2, 2)
+    parts = [model, torch.optim.SGD(model.parameters()), numpy.random.default_rng(0)]
+    checkpoints.save(store, 1, {"part": saved})
+    for part in parts:
+        with pytest.raises(CheckpointError, match="part"):
+            checkpoints.resume(store, {"part": part})
+
+
 class Twins(torch.nn.Module):
     """Two layers of one shape."""
 

@@ -85,6 +85,17 @@ def cuda(monkeypatch):
     return fake
 
 
+def test_an_inner_block_leaves_the_outer_ones_peak_and_timeline(cuda):
+    with memory.track("cuda") as outer:
+        cuda.allocate(700)
+        cuda.free(700)
+        with memory.track("cuda") as inner:
+            cuda.allocate(300)
+        cuda.free(300)
+    assert (outer.peak, inner.peak) == (700, 300)
+    assert outer.timeline() == [0, 700, 0, 300, 0] and inner.timeline() == [0, 300]
+
+
 def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
     with memory.track("cuda", budget=4000) as meter:
         assert cuda.fraction == pytest.approx((2000 + 4000) / 10_000)
