@@ -403,11 +403,11 @@ print(f"an H100, our run: {scoreboard.FLOPS / h100_matmul / h100:.0%} of its mat
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), (f"from {REPEATS} steps", job))}
+rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), (f"measured over {REPEATS} step{'s' * (REPEATS > 1)}", job))}
 best = flops / t4["fp32"].value
 rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
 rows |= {"an H100, estimated": h100_rule}
-rows |= {} if FAST else {"an H100, our run": h100}
+rows |= {} if FAST else {"an H100, recorded by us": h100}
 last = [*chips][-1]
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.contenders(

@@ -33,7 +33,7 @@ from colab_lessons.predictions import guessed  # adds what you predicted to a ti
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
-ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
+ACTIVE = ACTIVE or (1 if FAST else 4)  # steps that a profile records
 replay.watch("10_profile")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
@@ -198,7 +198,7 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{guessed(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
 
 # %% [markdown]
-# These two numbers together say who waits for whom:
+# Together, these numbers say who waits for whom:
 #
 # - The V100's kernels wait for their turn, and it's hardly ever idle. Python is far ahead. The program is *GPU-bound*.
 # - On the H100 the queue is short, and a quarter of the kernels start at once: the queue had run dry, and the GPU was waiting. For part of each step the program is *CPU-bound*.

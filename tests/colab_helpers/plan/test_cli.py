@@ -63,7 +63,7 @@ def test_json_has_numbers(file, capsys):
 
 def test_what_fits_nowhere_exits_with_1(file, capsys):
     assert main(["plan", f"{file}:huge", "--deadline", "1"]) == 1
-    assert "Nothing that fits" in capsys.readouterr().out
+    assert "No machine that fits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
