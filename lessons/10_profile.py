@@ -33,7 +33,7 @@ from colab_lessons.predictions import guessed  # adds what you predicted to a ti
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
-ACTIVE = ACTIVE or (1 if FAST else 4)  # steps that a profile records
+ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
 replay.watch("10_profile")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
