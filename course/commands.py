@@ -1,6 +1,7 @@
 """The maintainers' commands, one function each; it returns the exit code.
 
-Each imports what it needs itself, so that those that look at facts or drift start with nothing installed.
+Each imports what it needs itself, so that those that look at facts or drift start with hardly anything
+installed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from course.config import Course, CourseError, Lesson
 
 def build(course: Course, options: argparse.Namespace) -> int:
     """Write notebooks and generated pages; with --check, only say what is out of date."""
-    from colab_helpers import _files
     from course.check import static
     from course.write import assemble, pages
 
@@ -33,14 +33,10 @@ def build(course: Course, options: argparse.Namespace) -> int:
         ]
         print(*problems or ["Up to date."], sep="\n")
         return 1 if problems else 0
-    for lesson in course.lessons:
-        path = course.notebook(lesson)
-        before = path.read_text("utf-8") if path.exists() else ""
-        if assemble.write(course, lesson).read_text("utf-8") != before:
-            print(path.relative_to(course.root))
+    texts = {course.notebook(lesson): assemble.render(course, lesson) for lesson in course.lessons}
     for path in pages.recorded_outputs(course):
-        _files.write(path, assemble.move_links(course, path.read_text("utf-8")))
-    for path in pages.write(course):
+        texts[path] = assemble.move_links(course, path.read_text("utf-8"))
+    for path in [*assemble.write_all(texts), *pages.write(course)]:
         print(path.relative_to(course.root))
     return 0
 

@@ -189,8 +189,14 @@ def queue_waits(trace):  # milliseconds from each launch to the start on the GPU
 # For comparison, two more traces: one from a job on two V100s, and three steps of our own job, which we recorded on an H100.
 
 # %%
+h100 = read(traces.OURS)
+
+# %%
+# needs: v100_trace
+v100 = read(paths["v100_trace"])
+
+# %%
 # needs: a100_trace, v100_trace
-v100, h100 = read(paths["v100_trace"]), read(traces.OURS)
 medians = {}
 for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     waits = queue_waits(trace)
@@ -281,7 +287,6 @@ holds(saves[with_message], -5, 5, "A kernel that needs the message can't run soo
 # Unlike Meta's program, your own is one you can change. Here is one of our three steps of the training run from lesson 01.
 
 # %%
-h100 = read(traces.OURS)
 h100_idle, h100_ms = idle(h100)
 kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
 in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
@@ -510,7 +515,6 @@ if device.type == "cpu":
 
 # %%
 # needs: v100_trace
-v100 = read(paths["v100_trace"])
 v100_idle, v100_ms = idle(v100)
 device_copies = [e for e in v100["gpu"] if e["name"] == "Memcpy DtoD (Device -> Device)"]
 rest = [e for e in v100["gpu"] if e["name"] != "Memcpy DtoD (Device -> Device)"]

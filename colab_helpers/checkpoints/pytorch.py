@@ -286,6 +286,7 @@ def _check(
 
 
 def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -> None:
+    """Raise `CheckpointError` where `kept`, saved from a `kind`, does not fit `part`."""
     if isinstance(part, torch.nn.Module):
         there, here = _shapes(name, kept), _shapes(name, part.state_dict())
         check_compatible(path, "model", there, here, _hint(name, there, here))

@@ -43,12 +43,14 @@ def lines(
     """
     # With many curves the legend goes beside them.
     drawn = len(curves) + len(ideal or {}) + len(published)
-    many, ys = drawn > 3, dict[str, list[float]]()
+    many = drawn > 3
+    points = {
+        name: ([*y], [*y.values()]) if isinstance(y, Mapping) else (x, y)
+        for name, y in curves.items()
+    }
     with canvas(*((8.4, 3.8) if many else ())) as (figure, axes):
-        for i, (name, y) in enumerate(curves.items()):
-            own = [*y] if isinstance(y, Mapping) else x
-            ys[name] = [*y.values()] if isinstance(y, Mapping) else [*y]
-            axes.plot(own, ys[name], **line_style(i), markevery=max(1, len(x) // 25), label=name)
+        for i, (name, (own_x, y)) in enumerate(points.items()):
+            axes.plot(own_x, y, **line_style(i), markevery=max(1, len(x) // 25), label=name)
         for i, (name, y) in enumerate((ideal or {}).items()):
             color = line_style(len(curves) + i)["color"] if len(ideal or {}) > 1 else INK
             axes.plot(x, y, color=color, lw=1.4, ls=DASHES[i % len(DASHES)], label=name)
@@ -81,7 +83,7 @@ def lines(
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         if drawn > 1:  # a single curve is named by its axis
             axes.legend(**(outside if many else {"loc": "best"}))
-        known = {name: [value for value in y if value == value] for name, y in ys.items()}
+        known = {name: [value for value in y if value == value] for name, (_, y) in points.items()}
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
             if y

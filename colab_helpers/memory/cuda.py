@@ -32,11 +32,11 @@ class _CudaMeter(MemoryTracker):
 
     def __init__(self, device: torch.device, known: int):
         super().__init__(device)
-        self._known, self._peak_before = known, 0
+        self._known, self._earlier = known, _Reading(0, 0, 0)
         torch.cuda.synchronize(device)
         for outer in _ACTIVE:  # its counters are about to be reset
             if outer.device == device:
-                outer._peak_before = max(outer._peak_before, outer._read().peak)
+                outer._earlier = outer._read()
         torch.cuda.reset_peak_memory_stats(device)
         self._start = self._read().live
         self._first = len(self._trace()) if _ACTIVE else 0  # event of the history
@@ -48,7 +48,7 @@ class _CudaMeter(MemoryTracker):
 
     @property
     def peak(self) -> int:
-        return max(self._peak_before, self._reading().peak) - self._start + self._known
+        return self._reading().peak - self._start + self._known
 
     @property
     def reserved(self) -> int:
@@ -75,8 +75,8 @@ class _CudaMeter(MemoryTracker):
         kind = "requested" if stats.get("requested_bytes.all.allocated") else "allocated"
         return _Reading(
             live=stats.get(f"{kind}_bytes.all.current", 0),
-            peak=stats.get(f"{kind}_bytes.all.peak", 0),
-            reserved=stats.get("reserved_bytes.all.peak", 0),
+            peak=max(self._earlier.peak, stats.get(f"{kind}_bytes.all.peak", 0)),
+            reserved=max(self._earlier.reserved, stats.get("reserved_bytes.all.peak", 0)),
         )
 
 

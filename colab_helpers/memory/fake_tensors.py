@@ -231,14 +231,14 @@ def _taken_by_backward(shapes: tuple, settings: tuple) -> int:
     """Run the real layer once forward and backward, and see how much more than its results it takes."""
     from torch.profiler import ProfilerActivity, profile
 
-    layer, in_order, slopes_in_order = settings
+    layer, in_order, grads_in_order = settings
     reverse, sizes, mode, hidden, layers, biases, both, batch_first, train = layer
     with unset_fake_temporarily(), torch.enable_grad():
         given = [_zeros(shapes[0], in_order), *(torch.zeros(shape) for shape in shapes[1:])]
         *outputs, workspace = _RECURRENT(*given, *layer)
         grads = [
             None if order is None else _zeros(one.shape, order)
-            for one, order in zip(outputs, slopes_in_order, strict=True)
+            for one, order in zip(outputs, grads_in_order, strict=True)
         ]
         cpu = [ProfilerActivity.CPU]
         with capture_stderr(), profile(activities=cpu, profile_memory=True) as seen:

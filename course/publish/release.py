@@ -24,7 +24,7 @@ from packaging.version import Version
 from colab_helpers import _files
 from course.config import Course, CourseError, Release
 from course.publish import archive, retarget
-from course.write import pages
+from course.write import assemble, pages
 
 #: What one wheel holds: all that a notebook may import.
 PACKAGES = ("colab_helpers", "colab_doctor", "colab_lessons")
@@ -90,7 +90,7 @@ def prepare(course: Course, version: str) -> list[Path]:
     project = course.root / "pyproject.toml"
     texts[project] = _with_release(project.read_text("utf-8"), release)
     _files.write(course.root / "dist" / wheel.name, wheel.content)
-    return retarget.write_all(texts)
+    return assemble.write_all(texts)
 
 
 def problems(course: Course, tag: str = "") -> list[str]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
-from colab_helpers import _files
 from course.config import Course, CourseError
 from course.write import assemble, pages
 
@@ -28,17 +26,9 @@ def retarget(course: Course, repository: str, branch: str | None = None) -> list
     check_repository(repository)
     if branch is not None:
         _check_branch(branch)
-    return write_all(
+    return assemble.write_all(
         _texts(course, f"https://github.com/{repository}", branch or course.repository.branch)
     )
-
-
-def write_all(texts: Mapping[Path, str]) -> list[Path]:
-    """Write those texts that differ from what is there, in their order, and return their files."""
-    changed = [
-        path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
-    ]
-    return [_files.write(path, texts[path]) for path in changed]
 
 
 def notebooks(course: Course) -> dict[Path, str]:
@@ -93,7 +83,7 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
         texts[path] = assemble.move_links(moved, path.read_text("utf-8"))
     texts |= pages.render(moved)
     for path in (course.root / "docs").rglob("*.md"):
-        texts[path] = assemble.move_links(moved, texts.get(path) or path.read_text("utf-8"))
+        texts[path] = (texts.get(path) or path.read_text("utf-8")).replace(old.site, there.site)
     own = re.sub(
         r'(?m)^(Repository = )".*"$', lambda m: f'{m[1]}"{url}"', project.read_text("utf-8")
     )

@@ -44,7 +44,7 @@ def run_lessons(
     lessons: Sequence[Lesson],
     folder: Path,
     parameters: Sequence[str] = (),
-    keep: Callable[[Lesson, execute.Outcome], None] = lambda *_: None,
+    keep: Callable[[Lesson, execute.Outcome], None] | None = None,
     require_quiet: bool = False,
 ) -> BatchResult:
     """Build and run each lesson into `folder`, print its progress, and call `keep` on each that succeeds.
@@ -52,7 +52,7 @@ def run_lessons(
     `parameters` are NAME=VALUE. With `require_quiet` a lesson is run again where the machine was disturbed
     meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
-    kept = {ranks.RECORD_FOLDER_VARIABLE: str(replay.FOLDER)} if require_quiet else {}
+    kept = {ranks.RECORD_FOLDER_VARIABLE: str(replay.FOLDER)} if keep else {}
     settings = execute.Settings(parameters=dict(map(_parameter, parameters)), environment=kept)
     check_environment(course)
     _check_folder(folder)
@@ -62,7 +62,7 @@ def run_lessons(
         try:
             run_once = _run_until_quiet if require_quiet else _run
             outcome = run_once(course, lesson, target, settings)
-            if outcome.ok:
+            if outcome.ok and keep:
                 outcome = _try_keep(keep, lesson, outcome)
         except KeyboardInterrupt:
             seconds = time.perf_counter() - start

@@ -13,6 +13,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -30,7 +31,7 @@ from course.write import output_digests, slide_types
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 _SITE_LINK = re.compile(
-    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?((?:gpu|explain)\.html|problems/[a-z]+\.html#[\w-]+)"
+    r"https://[\w-]+\.github\.io/(?:[\w.-]+/)?(gpu\.html|problems/[a-z]+\.html#[\w-]+)"
 )
 EXERCISE, COMPARE, SOLUTION = "exercise", "nbval-check-output", "solution"
 PARAMETERS, SIZES = "parameters", "sizes"
@@ -73,6 +74,14 @@ def source_cells(text: str) -> tuple[NotebookNode, ...]:
 def write(course: Course, lesson: Lesson) -> Path:
     """Build the learner's notebook into notebooks/, keeping outputs of cells that did not change."""
     return _files.write(course.notebook(lesson), render(course, lesson))
+
+
+def write_all(texts: Mapping[Path, str]) -> list[Path]:
+    """Write those texts that differ from what is there, in their order, and return their files."""
+    changed = [
+        path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
+    ]
+    return [_files.write(path, texts[path]) for path in changed]
 
 
 def render(course: Course, lesson: Lesson) -> str:

@@ -106,12 +106,7 @@ def recorded_outputs(course: Course) -> list[Path]:
 
 def write(course: Course) -> list[Path]:
     """Bring the generated parts up to date and return the pages that changed."""
-    changed = []
-    for path, text in render(course).items():
-        if path.read_text("utf-8") != text:
-            _files.write(path, text)
-            changed.append(path)
-    return changed
+    return assemble.write_all(render(course))
 
 
 def write_picture(path: Path) -> Path:

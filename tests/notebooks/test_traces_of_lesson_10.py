@@ -41,7 +41,7 @@ def test_the_planted_culprit_is_found(course, tmp_path, monkeypatch, capsys):
     cells = assemble.build(course, course.select(["10"])[0]).cells
     begin = next(i for i, cell in enumerate(cells) if "parameters" in assemble.tags_of(cell))
     end = next(i for i, cell in enumerate(cells) if "## A loop to take apart" in cell.source)
-    used = cells[begin:end] + [cell for cell in cells if 'read(paths["v100_trace"])' in cell.source]
+    used = cells[begin:end] + [cell for cell in cells if "device_copies" in cell.source]
     names: dict = {}
     for cell in used:
         if cell.cell_type == "code":

@@ -102,7 +102,7 @@ function shown(answer, asked) {
       {},
       `How good is that? For every network that was traced on a CPU, the formulas came within ${(100 * answer.most_off).toFixed(1)} % of its peak; a test ` +
         "checks that. A GPU differs a little: keep the logits in a variable, in fp32 or in 16 bits throughout, and the loss takes one more table, up to an eighth of the whole. " +
-        "Machines add what CUDA and its libraries need; pieces between tensors come on top, so “tight” may well run out. “At least” is how long it would take at the data sheet's peak, which nobody reaches: ",
+        "Machines add what CUDA and its libraries need; pieces between tensors come on top, so “tight” may well run out. “At least” is how long it would take at the speed of large matmuls on this chip, which no training reaches: ",
       element("a", { href: "planner.html" }, "how much longer published runs took"),
       ".",
     ),

@@ -63,7 +63,7 @@ def test_every_address_moves_and_outputs_stay(toy_course):
 def test_stopped_after_any_write_the_same_command_ends_the_work(toy_course, monkeypatch, writes):
     with_recorded_outputs(toy_course)
     before = load(toy_course.root).repository
-    with stopped_after(writes, retarget):
+    with stopped_after(writes, assemble):
         retarget.retarget(toy_course, "ada/gpu-course")
     assert load(toy_course.root).repository == before  # it says itself that it is not done
     retarget.retarget(load(toy_course.root), "ada/gpu-course")
