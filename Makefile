@@ -26,7 +26,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup course notebooks build new-lesson test test-slow test-notebooks replica test-gpu \
-	reference slides class site drift facts lint retarget release clean
+	reference slides handouts site drift facts lint retarget release clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,7 +94,7 @@ reference: setup ## measure this machine and keep the records, or keep those of 
 slides: setup ## each lesson as slides, in build/slides; fetches reveal.js once, with npm: [FROM=notebook that you ran]
 	$(COURSE) slides $(if $(FROM),--from "$(FROM)") $(LESSONS)
 
-class: setup ## what students and teachers get, in build/class: [PLACE=owner/name/branch/folder]
+handouts: setup ## what students and teachers get, in build/class: [PLACE=owner/name/branch/folder]
 	$(COURSE) handouts $(if $(PLACE),--place "$(PLACE)") $(LESSONS)
 
 site: setup ## the course as a web site, in build/site/html; fetches Pyodide once, with npm: [PYTHON_PAGES=no]

@@ -39,7 +39,7 @@ class Fact(Dated):
 class Machine:
     """A machine behind the runtime menu, as users saw it. `chip` is a key of the catalog."""
 
-    choice: str
+    menu_name: str
     chip: str
     tier: str
     vcpus: int | None = None
@@ -82,7 +82,7 @@ def quote(*ids: str) -> Quotes:
 
 
 @dataclass(frozen=True)
-class Printout:
+class ConsoleOutput:
     """What a tool printed on some machine, letter for letter, with where and when."""
 
     id: str
@@ -94,17 +94,17 @@ class Printout:
         return self.text
 
 
-def printout(id: str) -> Printout:
-    """Return a recorded printout; raises KeyError with the ids there are.
+def console_output(id: str) -> ConsoleOutput:
+    """Return a recorded console output; raises KeyError with the ids there are.
 
     `id` is its id in `dated_facts.toml`, such as "nvidia-smi-t4".
 
-    >>> "Tesla T4" in printout("nvidia-smi-t4").text
+    >>> "Tesla T4" in console_output("nvidia-smi-t4").text
     True
     """
-    known = _table().printouts
+    known = _table().console_outputs
     if id not in known:
-        raise KeyError(f"Unknown printout {id}. Available: {', '.join(sorted(known))}.")
+        raise KeyError(f"Unknown console output {id}. Available: {', '.join(sorted(known))}.")
     return known[id]
 
 
@@ -149,13 +149,13 @@ class MachineTable:
         )
 
 
-_HEADS = ("choice", "chip memory", "vCPU", "RAM", "tier", "compute units an hour")
+_HEADS = ("machine", "chip memory", "vCPU", "RAM", "tier", "compute units an hour")
 
 
 def machine_table() -> MachineTable:
     """Return the machines behind Colab's runtime menu as users saw them, to be shown.
 
-    >>> machine_table().by_chip["T4"].choice
+    >>> machine_table().by_chip["T4"].menu_name
     'T4 GPU'
     """
     table = _table()
@@ -170,7 +170,7 @@ def all_facts() -> tuple[Fact, ...]:
 @dataclass(frozen=True)
 class _Table:
     facts: Mapping[str, Fact]
-    printouts: Mapping[str, Printout]
+    console_outputs: Mapping[str, ConsoleOutput]
     machines: tuple[Machine, ...]
     machines_origin: Fact
     dollars_per_unit: float
@@ -183,7 +183,7 @@ def _table() -> _Table:
     origin = Fact(id="machines", text="The machines behind the runtime menu.", **data["machines"])
     return _Table(
         facts={row["id"]: Fact(**row) for row in data["fact"]},
-        printouts={row["id"]: Printout(**row) for row in data["printout"]},
+        console_outputs={row["id"]: ConsoleOutput(**row) for row in data["console_output"]},
         machines=tuple(Machine(**row) for row in data["machine"]),
         machines_origin=origin,
         dollars_per_unit=data["price"]["dollars_per_unit"],
@@ -199,7 +199,7 @@ def _cells(machine: Machine) -> tuple[str, ...]:
         f"{machine.units_per_hour:.2f}" if machine.units_per_hour else None,
     )
     vcpus, ram, units = (text or "not seen" for text in seen)
-    return machine.choice, memory, vcpus, ram, machine.tier, units
+    return machine.menu_name, memory, vcpus, ram, machine.tier, units
 
 
 def _origin(fact: Fact) -> str:

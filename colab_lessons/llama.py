@@ -21,18 +21,18 @@ _GROUP_SIZE = 64  # weights that share a scale, as in NF4
 class LlamaConfig:
     """Sizes of a Llama; the defaults are those of Llama 2 7B (Touvron et al., 2023).
 
-    `bits` of a frozen weight, 16 or 4; `rank` of the adapters; `recompute` runs each block again in the
-    backward pass (activation checkpointing).
+    `bits` of a frozen weight, 16 or 4; `rank` of the adapters; with `activation_checkpointing`,
+    each block runs again in the backward pass.
     """
 
     vocab_size: int = 32_000
     n_embd: int = 4096
     n_layer: int = 32
     n_head: int = 32
-    hidden: int = 11_008
+    intermediate_size: int = 11_008
     bits: int = 16
     rank: int = 16
-    recompute: bool = False
+    activation_checkpointing: bool = False
 
 
 class LoRALinear(nn.Module):
@@ -47,8 +47,8 @@ class LoRALinear(nn.Module):
             self.scale = nn.Parameter(torch.empty(size // _GROUP_SIZE), False)
         else:
             self.weight = nn.Parameter(torch.empty(self.shape, dtype=torch.bfloat16), False)
-        self.down = nn.Parameter(torch.empty(config.rank, in_features))
-        self.up = nn.Parameter(torch.empty(out_features, config.rank))
+        self.lora_A = nn.Parameter(torch.empty(config.rank, in_features))
+        self.lora_B = nn.Parameter(torch.empty(out_features, config.rank))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, in_features) to (batch, tokens, out_features)."""
@@ -57,7 +57,7 @@ class LoRALinear(nn.Module):
             if hasattr(self, "packed")
             else F.linear(x, self.weight)
         )
-        return y + F.linear(F.linear(x, self.down.to(x.dtype)), self.up.to(x.dtype))
+        return y + F.linear(F.linear(x, self.lora_A.to(x.dtype)), self.lora_B.to(x.dtype))
 
 
 class _DequantizedLinear(torch.autograd.Function):
@@ -82,8 +82,10 @@ class Layer(nn.Module):
         width, self.heads = config.n_embd, config.n_head
         self.norms = nn.ParameterList(nn.Parameter(torch.empty(width), False) for _ in range(2))
         self.q, self.k, self.v, self.out = (LoRALinear(width, width, config) for _ in range(4))
-        self.gate_proj, self.up_proj = (LoRALinear(width, config.hidden, config) for _ in range(2))
-        self.down_proj = LoRALinear(config.hidden, width, config)
+        self.gate_proj, self.up_proj = (
+            LoRALinear(width, config.intermediate_size, config) for _ in range(2)
+        )
+        self.down_proj = LoRALinear(config.intermediate_size, width, config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, n_embd) to the same shape."""
@@ -96,7 +98,7 @@ class Layer(nn.Module):
         # (batch, tokens, n_embd)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
         h = _norm(x, self.norms[1])  # (batch, tokens, n_embd)
-        # gate_proj, up_proj: (batch, tokens, hidden); down_proj: (batch, tokens, n_embd)
+        # gate_proj, up_proj: (batch, tokens, intermediate_size); down_proj: (batch, tokens, n_embd)
         return x + self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h))
 
 
@@ -119,7 +121,7 @@ class Llama(nn.Module):
         """Map token ids (batch, tokens) to logits (batch, tokens, vocab_size)."""
         x = self.tokens(ids)  # (batch, tokens, n_embd)
         for layer in self.layers:
-            if self.config.recompute:
+            if self.config.activation_checkpointing:
                 x = checkpoint(layer, x.requires_grad_(), use_reentrant=False)
             else:
                 x = layer(x)

@@ -31,7 +31,7 @@ class MemoryByCategory:
         self._stack = ExitStack()
 
     def __enter__(self) -> MemoryByCategory:
-        self.meter = self._stack.enter_context(count_storages(self._device))
+        self.tracker = self._stack.enter_context(count_storages(self._device))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -39,13 +39,13 @@ class MemoryByCategory:
 
     def name(self, kind: str, tensors: Iterable[torch.Tensor]) -> None:
         """Assign the live `tensors` to category `kind`; their bytes count there from their allocation on."""
-        self._kinds |= {self.meter.number(tensor): kind for tensor in tensors}
+        self._kinds |= {self.tracker.number(tensor): kind for tensor in tensors}
 
     def timeline(self) -> dict[str, list[int]]:
         """Return for each kind its live bytes after each allocation or release."""
         kinds = list(dict.fromkeys([*self._kinds.values(), OTHER]))
         live, lines = dict.fromkeys(kinds, 0), {kind: [] for kind in kinds}  # type: ignore[var-annotated]
-        for change in self.meter.changes:
+        for change in self.tracker.changes:
             live[self._kinds.get(change.storage, OTHER)] += change.bytes
             for kind in kinds:
                 lines[kind].append(live[kind])

@@ -9,12 +9,12 @@ from typing import Any
 _MAX_CHARS = 120  # characters of an answer that a record keeps
 
 
-def guessed(value: Any, unit: str = "") -> str:
+def your_prediction(value: Any, unit: str = "") -> str:
     """Return what a title adds once a prediction was entered, and "" before.
 
     `value` is the form field's, None while it is empty; `unit` stands behind a number.
 
-    >>> guessed(1000), guessed("bf16"), guessed(50, " %"), guessed(None)
+    >>> your_prediction(1000), your_prediction("bf16"), your_prediction(50, " %"), your_prediction(None)
     (' (you said 1,000)', ' (you said bf16)', ' (you said 50 %)', '')
     """
     if value is None or value == "":

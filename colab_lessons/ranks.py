@@ -72,7 +72,7 @@ def run(
 
     Raises RuntimeError where a rank fails; with `check=False` its place holds a `RankError`.
     """
-    if why := cannot_talk():
+    if why := why_unavailable():
         return _load_recorded(function.__name__, n, why)
     ended = _call(function, arguments, n, timeout, patience)
     failed = [(rank, end) for rank, end in enumerate(ended) if isinstance(end, RankError)]
@@ -168,7 +168,7 @@ def _receive_result(process: BaseProcess, connection: Connection, end: float) ->
     return RankError(process.exitcode or 1, error)
 
 
-def cannot_talk() -> str:
+def why_unavailable() -> str:
     """Say why processes on this machine cannot talk to each other; "" where they can."""
     try:
         with socket.create_server((_HOST, 0)) as server:

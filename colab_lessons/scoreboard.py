@@ -116,7 +116,7 @@ def picture(inches: tuple[float, float] | None = None, through: str = "01") -> P
             name = row.what.replace(", ", "\n") + f", {how}"
             drawn[name] = row.low if row.low == row.high else (row.low, row.high)
     title = f"{STEPS:,} training steps of a small GPT"
-    return figures.contenders(drawn, unit="s", xlabel="time", title=title, inches=inches)
+    return figures.dot_plot(drawn, unit="s", xlabel="time", title=title, inches=inches)
 
 
 @functools.cache

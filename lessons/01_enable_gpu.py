@@ -25,7 +25,7 @@ from colab_helpers import chip_rates, hardware, published_results
 
 from colab_lessons import browser_gpu, crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SIZES = SIZES or [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
 CROWDS = CROWDS or [round(10 ** (k / 2)) for k in range(9 if FAST else 15)]  # elements that advance at once
@@ -282,10 +282,10 @@ found = crossover.crossover(SIZES, core_times, drawn[gpu])
 on_t4 = [c for c in (crossover.crossover(SIZES, core_times, times) for times in expected) if c]
 at = f"{found:.2g}" if found else "no size here"
 there = {"your browser's GPU": [browser.matmuls[n] for n in SIZES]} if browser and {*SIZES} <= {*browser.matmuls} else {}
-figures.race(
+figures.loglog(
     SIZES, drawn | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=[found] if found else [], prediction=gpu_wins_from,
     xlabel="matrix size n", ylabel="time for one matmul, fp32",
-    title=f"{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes one CPU core at n = {at}{guessed(gpu_wins_from)}",
+    title=f"{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes one CPU core at n = {at}{your_prediction(gpu_wins_from)}",
 )
 
 # %%
@@ -356,10 +356,10 @@ curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), ma
 passed = crossover.crossover(CROWDS, alone, curves[gpu])
 enough = f"{float(f'{passed:.2g}'):,.0f}" if passed else "no such number of"
 holds(ratio, 0.7, 1.4, "A thousand elements take barely longer than one.", fast=FAST)
-figures.race(
+figures.loglog(
     CROWDS, curves, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
     xlabel="number of elements", ylabel="time for 100 steps",
-    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{guessed(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes the core at {enough} elements",
+    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes the core at {enough} elements",
 )
 
 # %% [markdown]
@@ -410,9 +410,9 @@ rows |= {"an H100, estimated": h100_rule}
 rows |= {} if FAST else {"an H100, recorded by us": h100}
 last = [*chips][-1]
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
-figures.contenders(
+figures.dot_plot(
     rows, unit="s", xlabel="time for 1,000 training steps, fp32",
-    title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{guessed(percent_of_speed, '%')}",
+    title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
 )
 
 # %% [markdown]

@@ -11,7 +11,7 @@ import torch
 from colab_helpers import chip_rates, dated_facts, hardware, published_results
 
 from colab_lessons import browser_gpu, exercises, figures, reference
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -149,7 +149,7 @@ t4 = chip_rates.rates("T4")
 figures.roofline(
     {chip: (peak, bandwidth)} | ({"your browser's GPU": (browser.flops, browser.copy)} if browser else {}), dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² matmul": (SIZE / 6, peak)},
-    title=f"Eight multiply-adds take {ratio:.1f}× as long as one{guessed(eight_take, '×')}",
+    title=f"Eight multiply-adds take {ratio:.1f}× as long as one{your_prediction(eight_take, '×')}",
 )
 
 # %% [markdown]
@@ -218,7 +218,7 @@ fastest = min(stairs[max(stairs)]) / min(map(min, stairs.values()))
 figures.lines(
     [*stairs], {"one CPU core": [1 / min(taken) for taken in stairs.values()]}, log=True, units=("B", "B/s"),
     xlabel="size of the vector", ylabel="bytes read per second", published=[published_results.get("stairs-a100")],
-    title=f"The fastest sum runs at {fastest:.1f}× the speed of the longest{guessed(times_faster, '×')}",
+    title=f"The fastest sum runs at {fastest:.1f}× the speed of the longest{your_prediction(times_faster, '×')}",
 )
 
 # %% [markdown]
@@ -277,7 +277,7 @@ figures.roofline(
 mib_shown = None  # @param {type:"integer"}
 
 # %%
-recorded = dated_facts.printout("nvidia-smi-t4")
+recorded = dated_facts.console_output("nvidia-smi-t4")
 smi = shutil.which("nvidia-smi")
 done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
 own = done is not None and done.returncode == 0
@@ -298,7 +298,7 @@ print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if
 # %%
 shown = int(re.search(r"/\s*(\d+)MiB", recorded.text)[1])
 sold = 16 * 2**10  # the memory chips hold 16 GiB
-f"shown: {shown:,} MiB of {sold:,}; one part in {sold / (sold - shown):.0f} is missing{guessed(mib_shown)}"
+f"shown: {shown:,} MiB of {sold:,}; one part in {sold / (sold - shown):.0f} is missing{your_prediction(mib_shown)}"
 
 # %% [markdown]
 # One part in sixteen is what ECC's check bits take on this memory, so 15 GiB are left of 16. PyTorch shows 14.6 to 14.75 GiB, because the driver
@@ -343,7 +343,7 @@ exercises.check("02.limits", limit)
 # A user asks for help, and pastes this.
 
 # %% tags=["nbval-check-output"]
-print(dated_facts.printout("nvidia-smi-stranger"))
+print(dated_facts.console_output("nvidia-smi-stranger"))
 
 # %% [markdown]
 # How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`, `"no"` or `"cannot tell"`?

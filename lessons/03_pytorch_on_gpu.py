@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from colab_helpers import benchmark, hardware, published_results
 
 from colab_lessons import exercises, figures, models, reference, replay
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 replay.watch("03_pytorch_on_gpu")  # where a package is missing, a recorded output appears
 
@@ -108,7 +108,7 @@ result = work()
 returned = time.perf_counter() - start  # WRONG: the work has only been queued
 wait(result)
 done = time.perf_counter() - start
-print(f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms{guessed(factor, '×')}")
+print(f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms{your_prediction(factor, '×')}")
 
 # %% [markdown]
 # The first time is Python's overhead alone, whatever the work is, so the more work you queue, the more wrong the careless clock is. In PyTorch you
@@ -198,7 +198,7 @@ bars = {
 }
 figures.bars(
     bars, unit="s",
-    title=f"With the loss read, a step takes {reads[0]:.1f}× as long without a disk, {reads[0.9]:.1f}× with one of 0.9 steps{guessed(reading_costs, '×')}",
+    title=f"With the loss read, a step takes {reads[0]:.1f}× as long without a disk, {reads[0.9]:.1f}× with one of 0.9 steps{your_prediction(reading_costs, '×')}",
 )
 
 # %% [markdown]
@@ -294,7 +294,7 @@ def first(spans, batches=2):
 starved = waiting(feeds["JPEG files"])
 figures.activity(
     {"JPEG files": {"": first(feeds["JPEG files"])}, "ready": {"": first(feeds["batches ready on the device"])}},
-    title=f"The network waits {starved:.0%} of the time{guessed(percent_waiting, '%')}",
+    title=f"The network waits {starved:.0%} of the time{your_prediction(percent_waiting, '%')}",
 )
 
 # %% [markdown]
@@ -445,7 +445,7 @@ steps_up = {name: after / before for name, before, after in zip([*rungs][1:], ra
 largest = max(steps_up, key=steps_up.get)
 figures.bars(
     {f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its matmuls' speed)": rate for name, rate in tokens_per_second.items()}, unit="tokens/s",
-    title=f"The ladder gains {climb:.1f}× per sequence; its largest step is {largest}, {steps_up[largest]:.1f}×{guessed(ladder_gains, '×')}",
+    title=f"The ladder gains {climb:.1f}× per sequence; its largest step is {largest}, {steps_up[largest]:.1f}×{your_prediction(ladder_gains, '×')}",
 )
 
 # %%

@@ -11,7 +11,7 @@ from sklearn.datasets import load_sample_images
 from colab_helpers import benchmark, chip_rates, dated_facts, hardware, runtime
 
 from colab_lessons import exercises, figures, reference, replay
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 replay.watch("04_tensorflow_on_gpu")  # where TensorFlow is missing, a recorded output appears
 
@@ -171,9 +171,9 @@ rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() fo
 rows |= {f"arithmetic alone, at a large matmul's speed, {n} images": taken for n, taken in arithmetic.items()}
 rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value for n in times}
 gains = {n: ways["eager"].best / ways["graph"].best for n, ways in times.items()}
-figures.contenders(
+figures.dot_plot(
     {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
-    title=f"With 64 images the graph runs at {gains[64]:.0f}× the speed of eager{guessed(graph_gains, '×')}",
+    title=f"With 64 images the graph runs at {gains[64]:.0f}× the speed of eager{your_prediction(graph_gains, '×')}",
 )
 
 # %% [markdown]
@@ -213,7 +213,7 @@ wrong_traces = len(traces)
 traces.clear()
 for n in range(5):
     power(tf.constant(n))  # RIGHT: tensors
-print(f"{wrong_traces} graphs for five Python numbers{guessed(graphs_made)}, {len(traces)} for five tensors")
+print(f"{wrong_traces} graphs for five Python numbers{your_prediction(graphs_made)}, {len(traces)} for five tensors")
 
 # %% [markdown]
 # A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the step's
@@ -302,7 +302,7 @@ timed = {name: each[1:] for name, each in epochs.items()}
 gain = min(timed["TensorFlow's defaults"]) / min(timed["decoded once"])
 figures.bars(
     {name: PHOTOS / min(each) for name, each in timed.items()}, unit="photos/s",
-    title=f"Decoded once, the photos run through fit at {gain:.1f}× the speed of TensorFlow's defaults{guessed(caching_gains, '×')}",
+    title=f"Decoded once, the photos run through fit at {gain:.1f}× the speed of TensorFlow's defaults{your_prediction(caching_gains, '×')}",
 )
 
 # %% [markdown]
@@ -417,7 +417,7 @@ with runtime.capture_stderr():
     right = on_four_devices(share(images), share(labels), tf.constant(128.0))  # RIGHT: the global batch
 factor = float(tf.norm(wrong) / tf.norm(alone))
 gap = float(tf.reduce_max(tf.abs(right - alone)) / tf.reduce_max(tf.abs(alone)))
-print(f"divided by 32, the gradient is {factor:.2f}× too large{guessed(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest element")
+print(f"divided by 32, the gradient is {factor:.2f}× too large{your_prediction(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest element")
 
 # %% [markdown]
 # Nothing fails when you divide by the wrong number. With plain gradient descent each step is four times too long. Adam hides it, because it divides

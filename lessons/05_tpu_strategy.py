@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from colab_helpers import benchmark, simulated_devices, hardware, published_results, runtime
 
 from colab_lessons import data, exercises, figures, reference, replay
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 replay.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
 sheet = hardware.catalog()["v5e"]
@@ -61,7 +61,7 @@ tokens_wanted = None  # @param {type:"integer"}
 
 # %%
 wanted = sheet.peak["bf16"] / sheet.bandwidth  # lesson 02's ridge: FLOP per byte
-print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} GB/s = {wanted:.0f} tokens{guessed(tokens_wanted)}, by the data sheet")
+print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} GB/s = {wanted:.0f} tokens{your_prediction(tokens_wanted)}, by the data sheet")
 
 # %% [markdown]
 # Training usually has that many tokens in a batch. A language model that writes one sequence has one, and leaves the array idle.
@@ -165,7 +165,7 @@ longer = benchmark.Ratio.of(first, again)
 figures.lines(
     lengths, {"first call": first, "second call": again, "padded to 32": padded}, log_y=True, units=("", "s"),
     xlabel="length of the sentence, before padding", ylabel="time for one step",
-    title=f"A new length takes {1000 * min(first):.0f} ms, {longer} as long as a known one{guessed(times_longer, '×')}",
+    title=f"A new length takes {1000 * min(first):.0f} ms, {longer} as long as a known one{your_prediction(times_longer, '×')}",
 )
 
 # %% [markdown]
@@ -295,7 +295,7 @@ for tokens in TOKENS:
     except jax.errors.JaxRuntimeError as error:
         print(f"{tokens:>9,} tokens: {error}"[:175])
 most = max(peaks)
-print(f"the largest that fits: {most:,}{guessed(tokens_that_fit)}")
+print(f"the largest that fits: {most:,}{your_prediction(tokens_that_fit)}")
 
 # %% [markdown]
 # The refusal is the message that you'd read on a TPU when you run out of memory; the compiler's "G" is GiB. Despite its wording, the total includes
@@ -338,7 +338,7 @@ answer = "no" if "8 chips, 8 copies: refused" in wanted_bytes else "yes"
 sharded = wanted_bytes["8 chips, weights sharded"]
 figures.bars(
     {name: size / 2**30 for name, size in wanted_bytes.items()}, unit="GiB", paper=refused, marks={"a v5e has": 15.75},
-    title=f"Eight copies {'fit' if answer == 'yes' else 'do not fit'}. Sharded, a chip holds {sharded / 2**30:.1f} GiB{guessed(copies_fit)}",
+    title=f"Eight copies {'fit' if answer == 'yes' else 'do not fit'}. Sharded, a chip holds {sharded / 2**30:.1f} GiB{your_prediction(copies_fit)}",
 )
 
 # %% [markdown]
@@ -401,7 +401,7 @@ gap, gap_forgetful = (float(np.abs(other[0] - alone[0]).max() / np.abs(alone[0])
 # %%
 # @title Draw the gaps { display-mode: "form" }
 # needs: jax
-figures.contenders(
+figures.dot_plot(
     {"eight devices, measured": gap, "one row of 128 forgotten, measured": gap_forgetful}, unit="", xlabel="largest difference in a weight ÷ largest weight",
     title="Eight devices compute the same, up to rounding" if 100 * gap < gap_forgetful else "The results DIFFER",
 )
@@ -453,7 +453,7 @@ counts = [125 * 2**k for k in range(8)]
 figures.lines(
     counts, {}, ideal={"one after the other": [share_of_work(n)[0] for n in counts], "overlapped": [share_of_work(n)[1] for n in counts]},
     doubling=True, xlabel="tokens per chip", ylabel="% of the time spent computing",
-    title=f"A model: at 1,000 tokens {share_of_work(1000)[0]:.0f}%, and overlapped {share_of_work(1000)[1]:.0f}%{guessed(percent_working, '%')}",
+    title=f"A model: at 1,000 tokens {share_of_work(1000)[0]:.0f}%, and overlapped {share_of_work(1000)[1]:.0f}%{your_prediction(percent_working, '%')}",
 )
 
 # %% [markdown]

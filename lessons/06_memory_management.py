@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from colab_helpers import benchmark, hardware, memory, precision, published_results
 
 from colab_lessons import exercises, figures, memory_by_category, llama, models, conv_networks, reference
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -87,12 +87,12 @@ with memory_by_category.MemoryByCategory(device) as watched:
     watched.name("parameters", model.parameters())
     optimizer = torch.optim.Adam(model.parameters())
     for step in (1, 2):
-        watched.meter.mark(f"forward {step}")
+        watched.tracker.mark(f"forward {step}")
         loss = loss_of(16)
-        watched.meter.mark(f"backward {step}")
+        watched.tracker.mark(f"backward {step}")
         loss.backward()
         watched.name("gradients", [p.grad for p in model.parameters()])
-        watched.meter.mark(f"step {step}")
+        watched.tracker.mark(f"step {step}")
         optimizer.step()
         watched.name("Adam's moments", [each[key] for each in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq")])
         optimizer.zero_grad()  # sets the gradients to None, so their bytes are free
@@ -102,9 +102,9 @@ with memory_by_category.MemoryByCategory(device) as watched:
 lines = watched.timeline()
 parts = {name: max(line) for name, line in lines.items() if name != memory_by_category.OTHER}
 per_parameter = sum(parts.values()) / model.parameter_count
-figures.stacked(
-    {name: lines[name] for name in ("parameters", "Adam's moments", "gradients", memory_by_category.OTHER)}, watched.meter.marks,
-    title=f"{per_parameter:.0f} bytes per parameter, for {model.parameter_count:,} of them{guessed(bytes_per_parameter)}; {watched.meter.peak / 1e6:.0f} MB at the peak",
+figures.stacked_area(
+    {name: lines[name] for name in ("parameters", "Adam's moments", "gradients", memory_by_category.OTHER)}, watched.tracker.marks,
+    title=f"{per_parameter:.0f} bytes per parameter, for {model.parameter_count:,} of them{your_prediction(bytes_per_parameter)}; {watched.tracker.peak / 1e6:.0f} MB at the peak",
 )
 
 # %% [markdown]
@@ -235,9 +235,9 @@ def training_step(rows):
 
 def peak_with(rows):
     optimizer.zero_grad()
-    with memory.track(device, known=[model, optimizer]) as meter:
+    with memory.track(device, known=[model, optimizer]) as tracker:
         training_step(rows)
-    return meter.peak
+    return tracker.peak
 
 
 # %%
@@ -248,8 +248,8 @@ promised = int((BUDGET - fixed) / per_row)
 f"{per_row / 1e6:.2f} MB per row, {fixed / 1e6:.1f} MB without rows: {promised} rows in {BUDGET / 1e6:.0f} MB"
 
 # %% [markdown]
-# Then run out of memory. The budget acts as a full card, and it raises PyTorch's own `OutOfMemoryError`. On a CPU it counts as the meter above
-# does, so this tests the line, not the meter.
+# Then run out of memory. The budget acts as a full card, and it raises PyTorch's own `OutOfMemoryError`. On a CPU it counts as the tracker above
+# does, so this tests the line, not the tracker.
 
 # %%
 fits, message = 0, "all of them fit"
@@ -282,14 +282,14 @@ figures.lines(
 
 # %%
 optimizer.zero_grad()
-with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
-    start = meter.allocated
+with memory.track(device, int(BUDGET), known=[model, optimizer]) as tracker:
+    start = tracker.allocated
     try:
         training_step(3 * fits // 2)
     except torch.OutOfMemoryError:
         optimizer.zero_grad()
         torch.cuda.empty_cache()  # hands free segments back; without CUDA it does nothing
-        held_inside = meter.allocated - start
+        held_inside = tracker.allocated - start
         try:
             training_step(9 * fits // 10)  # would fit
             retry = "works"
@@ -312,12 +312,12 @@ def step_or_not(rows):
 
 # %%
 optimizer.zero_grad()
-with memory.track(device, int(BUDGET), known=[model, optimizer]) as meter:
-    start = meter.allocated
+with memory.track(device, int(BUDGET), known=[model, optimizer]) as tracker:
+    start = tracker.allocated
     if not step_or_not(3 * fits // 2):
         optimizer.zero_grad()
         torch.cuda.empty_cache()
-        left_behind = meter.allocated - start
+        left_behind = tracker.allocated - start
         recovered = step_or_not(9 * fits // 10)
     optimizer.zero_grad()
 print(f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}")
@@ -346,7 +346,7 @@ torch.zeros(2**24, device=device)[:3]
 shown = [value for value in globals().get("Out", {}).values() if isinstance(value, torch.Tensor)]
 kept = max((value.untyped_storage().nbytes() for value in shown), default=0)
 del shown
-print(f"{kept / 2**20:.0f} MiB kept{guessed(mib_kept, ' MiB')}")
+print(f"{kept / 2**20:.0f} MiB kept{your_prediction(mib_kept, ' MiB')}")
 
 # %% [markdown]
 # The three numbers are a *view* of sixteen million, and a view holds the whole tensor. IPython keeps the value of each cell's last line in `Out`,
@@ -356,9 +356,9 @@ print(f"{kept / 2**20:.0f} MiB kept{guessed(mib_kept, ' MiB')}")
 
 # %%
 def evaluate(keep):
-    with memory.track(device) as meter:
+    with memory.track(device) as tracker:
         history = [keep(loss_of(16)) for _ in range(4)]
-        return meter.allocated, len(history)
+        return tracker.allocated, len(history)
 
 
 leaking, _ = evaluate(lambda loss: loss)  # WRONG: keeps four graphs
@@ -391,7 +391,7 @@ else:  # CUDA's allocator, simulated by its rules on a card of 200 MiB
         card.free(card.allocate(size * MIB))
     held = sum(size for segment in card.segments() for size, _ in segment)
 how = "measured" if device.type == "cuda" else "simulated"
-print(f"{how}: {held // MIB} MiB held, 0 in use{guessed(mib_held, ' MiB')}")
+print(f"{how}: {held // MIB} MiB held, 0 in use{your_prediction(mib_held, ' MiB')}")
 
 # %% [markdown]
 # Each batch was a little too large for every segment so far, so each got a new one. That's why `nvidia-smi` shows more than your tensors need. When
@@ -462,9 +462,9 @@ ways = {
 highest = {}
 for name, way in ways.items():
     model.zero_grad()
-    with memory.track(device, known=[model, optimizer]) as meter:
+    with memory.track(device, known=[model, optimizer]) as tracker:
         way()
-    highest[name] = meter.peak
+    highest[name] = tracker.peak
 times = benchmark.compare(ways, budget=SECONDS)
 model.zero_grad()
 
@@ -482,7 +482,7 @@ def priced(name):
 best = min(highest, key=highest.get)
 figures.bars(
     {priced(name): highest[name] for name in sorted(ways, key=lambda name: ratios[name].value)},
-    unit="B", title=f"Lowest of these six peaks: {best}, {highest[best] / highest['plain']:.0%} of the plain one{guessed(saves_most)}",
+    unit="B", title=f"Lowest of these six peaks: {best}, {highest[best] / highest['plain']:.0%} of the plain one{your_prediction(saves_most)}",
 )
 
 # %% [markdown]
@@ -511,7 +511,7 @@ fits_on_t4 = None  # @param ["none", "4 bits with checkpointing", "both with 4 b
 # %%
 def seven_billion(bits, recompute, tokens=1304):
     with torch.device("meta"):
-        large = llama.Llama(llama.LlamaConfig(bits=bits, recompute=recompute, n_layer=LLAMA_LAYERS))
+        large = llama.Llama(llama.LlamaConfig(bits=bits, activation_checkpointing=recompute, n_layer=LLAMA_LAYERS))
     adapters = torch.optim.AdamW(p for p in large.parameters() if p.requires_grad)
 
     def forward(rows):
@@ -538,7 +538,7 @@ answers = {0: "none", 1: "4 bits with checkpointing", 2: "both with 4 bits", 3: 
 answer = answers[sum(each.peak < 0.75 * t4 for each in needs.values())]
 figures.bars(
     {name: each.peak for name, each in needs.items()}, unit="B", published=theirs,
-    marks={"T4": t4}, title=f"With a quarter left free, a T4 holds {answer}{guessed(fits_on_t4)}",
+    marks={"T4": t4}, title=f"With a quarter left free, a T4 holds {answer}{your_prediction(fits_on_t4)}",
 )
 
 # %% [markdown]

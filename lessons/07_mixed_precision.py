@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, hardware, memory, precision, published_results
 
 from colab_lessons import data, exercises, figures, models, reference
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -68,7 +68,7 @@ factor = elsewhere["T4"]["fp16"]
 figures.ratios(
     {f"this machine: {chip.short_name}": here} | elsewhere, hollow=elsewhere, published=rows, one="fp32",
     xlabel="speed of a matmul, fp32 on the same chip being 1",
-    title=f"On a T4 fp16 runs at {factor:.0f}× the speed of fp32{guessed(fp16_on_t4, '×')}, and bf16 is slower",
+    title=f"On a T4 fp16 runs at {factor:.0f}× the speed of fp32{your_prediction(fp16_on_t4, '×')}, and bf16 is slower",
 )
 
 # %% [markdown]
@@ -118,7 +118,7 @@ sum_in_bf16 = None  # @param {type:"integer"}
 for dtype in dtypes.values():
     too_large, too_small = (torch.tensor(value, dtype=dtype).item() for value in (70000.0, 1e-8))
     total = (torch.tensor(256.0, dtype=dtype) + torch.tensor(1.0, dtype=dtype)).item()
-    print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}{guessed(sum_in_bf16) if dtype is torch.bfloat16 else ''}")
+    print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}{your_prediction(sum_in_bf16) if dtype is torch.bfloat16 else ''}")
 
 # %% [markdown]
 # From 256 to 512 the numbers of bf16 are 2 apart, so 257 is exactly in the middle, and the even neighbor is 256.
@@ -182,9 +182,9 @@ for batch in BATCHES:
     ways = {"fp32": lambda batch=batch: gpt_step(batch, False), "mixed": lambda batch=batch: gpt_step(batch, True)}
     peaks = {}
     for name, way in ways.items():
-        with memory.track(device, known=[model, adam]) as meter:
+        with memory.track(device, known=[model, adam]) as tracker:
             way()
-        peaks[name] = meter.peak
+        peaks[name] = tracker.peak
     times = benchmark.compare(ways, budget=SECONDS)
     gains[batch], saved[batch] = benchmark.speedup(times["fp32"], times["mixed"]), 100 * (1 - peaks["mixed"] / peaks["fp32"])
     same = not gains[batch].is_significant or abs(gains[batch].value - 1) < 0.05
@@ -293,7 +293,7 @@ answers = {0: "none", 1: "only the transformer", 2: "all but the 18 layers as Py
 learners = answers[len(learned)]
 figures.panels(
     ends, [f"2⁻{str(power).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}" if power else "1" for power in SCALES],
-    title=f"fp16 falls off a cliff, bf16 doesn't; {len(learned)} of 3 learn as they are{guessed(learns_without)}",
+    title=f"fp16 falls off a cliff, bf16 doesn't; {len(learned)} of 3 learn as they are{your_prediction(learns_without)}",
     xlabel="factor of the loss", ylabel="loss at the end (3 at most)", top=3, line=(GUESSING, "guessing"),
 )
 

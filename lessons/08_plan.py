@@ -17,7 +17,7 @@ from colab_helpers import benchmark, chip_rates, dated_facts, hardware, memory, 
 from colab_helpers.plan import estimate_accuracy
 
 from colab_lessons import exercises, figures, models, reference
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -115,7 +115,7 @@ gigabytes = None  # @param {type:"number"}
 start = time.perf_counter()
 peak = rehearse(lambda: models.GPT(GPT2), 16, foreach=True)
 benchmark.synchronize()  # a habit: nothing here runs on a device
-f"{peak / 1e9:.1f} GB{guessed(gigabytes, ' GB')}, known after {time.perf_counter() - start:.1f} s"
+f"{peak / 1e9:.1f} GB{your_prediction(gigabytes, ' GB')}, known after {time.perf_counter() - start:.1f} s"
 
 # %% [markdown]
 # That's more than a T4 has. GPT-2 has a vocabulary of 50,257 tokens, and the loss needs a logit for each of them at each position, 16 × 1,024 ×
@@ -205,9 +205,9 @@ rehearsed = {
 a100 = published_results.get("ladder-a100-memory")
 print(f"{a100.credit}: {a100.url}")
 more = {name: 100 * (a100.points[THEIRS[name]] / rehearsed[name] - 1) for name in ways}
-figures.grouped(
+figures.grouped_bars(
     {name: {"rehearsed here": rehearsed[name], "reserved on an A100": a100.points[THEIRS[name]]} for name in ways}, unit="B",
-    title=f"Calibrated on it: the A100 took {min(more.values()):.0f} to {max(more.values()):.0f}% more than rehearsed{guessed(disagrees, '%')}",
+    title=f"Calibrated on it: the A100 took {min(more.values()):.0f} to {max(more.values()):.0f}% more than rehearsed{your_prediction(disagrees, '%')}",
 )
 
 # %% [markdown]
@@ -322,7 +322,7 @@ shares = {
 }
 share = 100 * spent["T4"]["multiplying"] / sum(spent["T4"].values())
 print("Estimates from rates that others measured; not yet checked on a card.")
-figures.grouped(shares, unit="%", title=f"By this sum, a T4 multiplies for {share:.0f}% of the step{guessed(multiplying, '%')}")
+figures.grouped_bars(shares, unit="%", title=f"By this sum, a T4 multiplies for {share:.0f}% of the step{your_prediction(multiplying, '%')}")
 
 # %% [markdown]
 # By this sum, about half of the time goes into moving bytes.
@@ -347,7 +347,7 @@ for name, (native, flash, dtype, how) in list(ways.items())[1:]:
 # %%
 # @title Draw the three { display-mode: "form" }
 off = {way: [each["measured on an A100"] / each[way] for each in seconds.values()] for way in ("envelope", "our sum")}
-figures.grouped(
+figures.grouped_bars(
     seconds, unit="s", title=f"The envelope is off by up to {max(off['envelope']):.0f}×, our sum by up to {max(off['our sum']):.0f}×",
 )
 
@@ -389,7 +389,7 @@ menu = dated_facts.machine_table()
 price = menu.dollars_per_unit
 offers = {offer.chip.key: offer for offer in plan.estimates(work) if offer.chip.kind == "GPU" and offer.units_per_hour}
 for offer in offers.values():
-    print(f"{offer.choice:20} {price * offer.units_per_hour:.2f} dollars per hour{', or free if you get one' if offer.free else ''}")
+    print(f"{offer.menu_name:20} {price * offer.units_per_hour:.2f} dollars per hour{', or free if you get one' if offer.free else ''}")
 print("Source:", menu.origin.source)
 
 # %% [markdown]
@@ -407,8 +407,8 @@ print(f"{'estimates, not yet checked on a card':>40}")
 for offer in offers.values():
     hours = offer.hours(STEPS)
     dollars = tuple(price * offer.units_per_hour * hour for hour in hours)
-    jobs[offer.choice] = hours, dollars
-    print(f"{offer.choice:20} {hours[0]:5.1f} to {hours[1]:4.1f} hours, {dollars[0]:.2f} to {dollars[1]:.2f} dollars")
+    jobs[offer.menu_name] = hours, dollars
+    print(f"{offer.menu_name:20} {hours[0]:5.1f} to {hours[1]:4.1f} hours, {dollars[0]:.2f} to {dollars[1]:.2f} dollars")
 
 # %%
 measured = 2 * STEPS * seconds["FlashAttention"]["measured on an A100"] / 3600  # 16 sequences are twice 8
@@ -423,7 +423,7 @@ sessions = [math.ceil(hour / SESSION) for hour in jobs["T4 GPU"][0]]
 free = {f"T4, free: at least {sessions[0]} to {sessions[1]} sessions": (jobs["T4 GPU"][0], (0.0, 0.0))}
 a100_step, l4_step = (sum(spent[key].values()) * offers[key].units_per_hour for key in ("A100-40", "L4"))
 print(f"With the same factor on both, the A100 would be {100 * (1 - a100_step / l4_step):.0f}% cheaper than the L4.")
-figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, even in the worst case: {best}{guessed(your_choice)}")
+figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, even in the worst case: {best}{your_prediction(your_choice)}")
 
 # %% [markdown]
 # Each line runs from the best case to the worst, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than
@@ -468,7 +468,7 @@ dollars = meta.value * price * offers["A100-80"].units_per_hour
 print(f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit}).")
 mfu = 6 * LLAMA * TOKENS / (3600 * meta.value * chips["A100-80"].peak["bf16"])
 print(f"Its MFU was {mfu:.0%}.")
-print(f"That's {real_years:.0f} years{guessed(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price.")
+print(f"That's {real_years:.0f} years{your_prediction(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price.")
 
 # %% [markdown]
 # Attention isn't in the envelope, bytes aren't, and in a cluster cards also wait for each other. It still took only about twice as long, so the

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, checkpoints, dated_facts, hardware
 
 from colab_lessons import exercises, figures, reference
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -240,7 +240,7 @@ resumed_at = min(second_life)
 differ = sum(loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items())
 figures.killed_run(
     uninterrupted, {"first life": first_life, "second life": second_life},
-    title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{guessed(will_differ)}",
+    title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{your_prediction(will_differ)}",
 )
 
 # %% [markdown]
@@ -326,7 +326,7 @@ worst = max(pieces, key=final.get)
 outside = [piece for piece in pieces if not min(luck) <= final[piece] <= max(luck)]
 figures.bars(
     ordered, unit="", log=True, claims={f"{len(luck)} runs that forgot nothing": (min(luck), max(luck))},
-    title=f"Final loss with something forgotten. Of single pieces, the {worst} hurts most{guessed(worst_to_forget)}",
+    title=f"Final loss with something forgotten. Of single pieces, the {worst} hurts most{your_prediction(worst_to_forget)}",
 )
 
 # %%
@@ -406,7 +406,7 @@ left = None  # @param ["the old one", "the new one", "both", "neither"]
 kill_in_the_middle(save_over, work / "over")
 kill_in_the_middle(save_beside, work / "beside")
 usable_after_over, usable_after_beside = (int(can_be_loaded(work / name / "model.pt")) for name in ("over", "beside"))
-print(f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{guessed(left)}")
+print(f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{your_prediction(left)}")
 print(f"a second file, then a rename: {'one' if usable_after_beside else 'neither'} can be loaded")
 
 # %% [markdown]
@@ -443,7 +443,7 @@ try:
     largest, did = torch.load(flipped)["w"].max().item(), "loads it and says nothing"
 except RuntimeError:
     largest, did = 0.5, "raises an error"
-print(f"torch.load {did}{guessed(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
+print(f"torch.load {did}{your_prediction(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
 went_on_from, _ = newest(bits)
 print(f"our function goes on from step {went_on_from}")
 
@@ -575,7 +575,7 @@ formula = {f"Young's formula{', and the lag' if lag else ''}": [100 * (cost / t 
 print(f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f} %, with the lag {min(simulated[DRIVE]):.1f} %.")
 figures.lines(
     intervals / 60, simulated, ideal=formula, doubling=True, xlabel="minutes from one checkpoint to the next", ylabel="time lost, %",
-    title=f"The lag lifts the valley and leaves the minimum of Young's sum where it is{guessed(with_lag)}",
+    title=f"The lag lifts the valley and leaves the minimum of Young's sum where it is{your_prediction(with_lag)}",
 )
 
 

@@ -29,7 +29,7 @@ from colab_helpers import benchmark, hardware
 
 from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, traces
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
@@ -149,7 +149,7 @@ def inside(outer, events):  # on the same thread, between its start and its end
 of_items = sum(e["dur"] for e in items) / 1e3
 waiting = [call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]]
 asked = sum(bool(inside(e, waiting)) for e in items)
-print(f"{of_items:.1f} ms{guessed(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it")
+print(f"{of_items:.1f} ms{your_prediction(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it")
 
 # %% [markdown]
 # A count isn't a cost. None of these calls touched the GPU, so their tensors must have been on the CPU, where there's nothing to wait for. Sort the CUDA calls by duration instead. A call and the GPU work it starts share a *correlation ID*.
@@ -201,7 +201,7 @@ medians = {}
 for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     waits = queue_waits(trace)
     medians[name] = waits[len(waits) // 2]
-    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{guessed(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
+    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
@@ -269,7 +269,7 @@ guesses, saves = dict(zip(LOOPS, (version_a, version_b))), {}
 for name, needs_it in LOOPS.items():
     took = {when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")}
     saves[name] = 100 * (1 - took["after"] / took["before"])
-    print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{guessed(guesses[name], '%')}")
+    print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -317,7 +317,7 @@ changes = {
 for name, key in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: {step_ms[key]:4.1f} ms per step")
 shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
-print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{guessed(bf16_shortens, '%')}")
+print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}")
 
 # %% [markdown]
 # This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU. The GPU waits twice: for the batch, and then, among the short kernels, for the next launch. That second stretch is *launch-bound*. If the kernels were faster, the GPU would only wait longer. And autocast adds work for Python.
@@ -488,7 +488,7 @@ on_h100 = scoreboard.job_record("nvidia-h100")["slow_steps"]["times"]  # of the 
 named = (first, second, third, fourth, fifth, sixth)
 for place, guess in enumerate(named):
     there = f" ({on_h100[place]}× on an H100, our run)" if place < len(on_h100) else ""
-    print(f"{place + 1}: {cause_of[place]}{guessed(guess)}; {slower[place]} the time of the healthy step{there}")
+    print(f"{place + 1}: {cause_of[place]}{your_prediction(guess)}; {slower[place]} the time of the healthy step{there}")
 right = sum(guess == cause_of[place] for place, guess in enumerate(named))
 print(f"You got {right} of six right." if any(named) else "")
 

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from colab_helpers import benchmark, chip_rates, hardware, published_results
 
 from colab_lessons import crossover, exercises, figures, ranks, reference, replay
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -32,7 +32,7 @@ REPEATS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-FAST = FAST and not ranks.cannot_talk()  # recorded results have the full size
+FAST = FAST and not ranks.why_unavailable()  # recorded results have the full size
 BATCHES = BATCHES or [2**k for k in range(1, 8 if FAST else 12)]  # batch sizes, each twice the one before
 WIDTH = WIDTH or (256 if FAST else 1024)  # of the network that two workers train
 BYTES = BYTES or [4**k for k in range(1, 11 if FAST else 14)]  # of a message
@@ -111,7 +111,7 @@ found = f"Two workers beat one from a batch of {win}" if max(speedup) > 1 else "
 # @title Draw the speed-up { display-mode: "form" }
 figures.lines(
     BATCHES, {"two workers, measured": speedup}, ideal={"twice as fast": [2] * len(BATCHES), "as fast as one": [1] * len(BATCHES)},
-    title=f"{found}{guessed(wins_from)}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
+    title=f"{found}{your_prediction(wins_from)}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
 )
 
 # %% [markdown]
@@ -182,7 +182,7 @@ def reduce(rank, device):
 one_by_one, in_a_bucket = ranks.run(reduce)[0]
 bucket_gain = one_by_one / in_a_bucket
 each = one_by_one / MESSAGES
-print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{guessed(times_longer, '×')}")
+print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{your_prediction(times_longer, '×')}")
 
 # %% [markdown]
 # Each call has a fixed cost, however few bytes it sends, and it's several times that of a single message. That's why `DistributedDataParallel`
@@ -269,7 +269,7 @@ def sent(n):  # 2 (n - 1) steps, and in each a part of 1 / n
 
 grows = sent(8) / sent(2)
 print(*(f"{n:>5} workers: each sends {sent(n):.2f} times the gradient" for n in (2, 4, 8, 1024)), sep="\n")
-print(f"8 instead of 2: {grows:.2f} times as much{guessed(bytes_with_8, '×')}")
+print(f"8 instead of 2: {grows:.2f} times as much{your_prediction(bytes_with_8, '×')}")
 
 # %% [markdown]
 # A ring of a thousand sends hardly more than one of eight. Only the number of steps grows, and each step has its latency.
@@ -376,7 +376,7 @@ gaps = ranks.run(compare)[0]
 
 # %%
 # @title Draw the gaps { display-mode: "form" }
-figures.bars(gaps, unit="", log=True, title=f"Largest difference of any weight after 50 steps{guessed(same_network)}")
+figures.bars(gaps, unit="", log=True, title=f"Largest difference of any weight after 50 steps{your_prediction(same_network)}")
 
 # %% [markdown]
 # Equal shares differ in the last digit of float32. The other two are millions of times further away, and no error is raised. DDP takes the plain
@@ -476,7 +476,7 @@ def uneven(rank, device):
 
 # %%
 for case in killed, uneven:
-    print(f"{case.__name__}:{guessed(one_fewer) if case is uneven else ''}")
+    print(f"{case.__name__}:{your_prediction(one_fewer) if case is uneven else ''}")
     for rank, end in enumerate(ranks.run(case, timeout=WAIT, check=False)):
         print(f"   rank {rank}: {end}")
 

@@ -22,7 +22,7 @@ from colab_helpers import benchmark, chip_rates, hardware
 
 from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, training, weights
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 WINDOWS = WINDOWS or (1 if FAST else 16)  # test windows of 256 characters
 CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
@@ -130,7 +130,7 @@ scales = dict(zip(GROUPS, (0, 16 * sum(layer.out_features for layer in linear.va
 figures.lines(
     BITS, {f"scale {name}": {bits + scales[name]: found - whole for bits, found in zip(BITS, row) if found > whole + 0.001} for name, row in curve.items()},
     xlabel="bits per weight, with the scales", ylabel="bits per character lost", log_y=True,
-    title=f"With a scale per matrix, more than one bit per character is lost at {broke} bits per weight{guessed(breaks_at)}",
+    title=f"With a scale per matrix, more than one bit per character is lost at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
@@ -202,7 +202,7 @@ with_outlier = None  # @param {type:"number"}
 
 # %%
 by_row = bits_per_character(changed(spoiled, lambda w: rounded(w, 6, w.shape[1])))
-print(f"6 bits, a scale per row: {by_row:.3f} bits per character{guessed(with_outlier)}")
+print(f"6 bits, a scale per row: {by_row:.3f} bits per character{your_prediction(with_outlier)}")
 
 # %% [markdown]
 # The function is the same, but the number of bits that used to be enough no longer is. Why? Look at a layer: the codes it got, and the largest weight
@@ -297,7 +297,7 @@ def nf4(w):
 # %%
 bell = torch.randn(1024, 1024, device=device)
 used = 100 * torch.bincount(encode(bell)[0].flatten(), minlength=16) / bell.numel()
-print(f"on normally distributed weights, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{guessed(most_used, '%')}")
+print(f"on normally distributed weights, a level gets from {used.min():.1f}% to {used.max():.1f}% of the weights{your_prediction(most_used, '%')}")
 four = {"even, per row": changed(model, lambda w: rounded(w, 4, w.shape[1])), "even, per 64": changed(model, lambda w: rounded(w, 4, 64)), "NF4, per 64": changed(model, nf4)}
 errors = {"15 uniform levels": error(rounded(w, 4, 64), w), "16 uniform levels": error(nearest(w, torch.linspace(-1, 1, 16, device=device)), w), "NF4": error(nf4(w), w)}
 in_four = {name: bits_per_character(lossy) for name, lossy in four.items()}
@@ -367,7 +367,7 @@ with torch.no_grad():
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["32 bits"], times["8 bits, fused"])
         slower = benchmark.speedup(times["8 bits, dequantized first"], times["32 bits"])
-        print(f"{rows:>2} row{'s' if rows > 1 else ' '}: {1e3 * times['32 bits'].median:.1f} ms in 32 bits; fused, {gains[rows]} the speed{guessed(fused_gains, '×') if rows == 1 else ''}; dequantized first, {slower} the time")
+        print(f"{rows:>2} row{'s' if rows > 1 else ' '}: {1e3 * times['32 bits'].median:.1f} ms in 32 bits; fused, {gains[rows]} the speed{your_prediction(fused_gains, '×') if rows == 1 else ''}; dequantized first, {slower} the time")
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
@@ -412,7 +412,7 @@ for name, seconds in on_t4.items():
 # %%
 # @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{guessed(gains_up_to)}",
+    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{your_prediction(gains_up_to)}",
     xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
 )
 

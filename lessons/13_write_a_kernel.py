@@ -154,7 +154,7 @@ browser = browser_gpu.read(mine)
 h100 = scoreboard.job_record("nvidia-h100")["webgpu"]
 both = {"an H100, recorded": (h100["rows"], h100["columns"])} | ({"your GPU, measured": (browser.rows, browser.columns)} if browser else {})
 longer = [f"{rows / columns:.1f}× as long on {chip.partition(',')[0]}" for chip, (rows, columns) in both.items()]
-figures.contenders(
+figures.dot_plot(
     {f"{chip}: along {way}": speed for chip, speeds in both.items() for way, speed in zip(("a row", "a column"), speeds)}, unit="B/s",
     xlabel="numbers read, in bytes per second", title=f"Reading along a column takes {', '.join(longer)}",
 )
@@ -501,9 +501,9 @@ def with_matrix(q, k, v):
 q, k, v = torch.randn(3, TOKENS, 64, device=device)
 peaks, seconds = {}, {}
 for name, way in {"with the matrix": with_matrix, "without it": attend}.items():
-    with memory.track(device) as meter:
+    with memory.track(device) as tracker:
         way(q, k, v)
-    peaks[name], seconds[name] = meter.peak, benchmark.measure(lambda: way(q, k, v), budget=0.3).best
+    peaks[name], seconds[name] = tracker.peak, benchmark.measure(lambda: way(q, k, v), budget=0.3).best
     print(f"{name:>15}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms")
 table_gap = (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0]).abs().max().item()
 smaller = peaks["with the matrix"] / peaks["without it"]

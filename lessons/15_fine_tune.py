@@ -185,7 +185,7 @@ class Frozen(torch.autograd.Function):
 
 # %% [markdown]
 # Beside each frozen layer we put two thin matrices: one goes down from its width to 8 numbers, and one goes up again. That's *LoRA*, a low-rank
-# *adapter*. `up` begins at zero, so at first it changes nothing.
+# *adapter*. `lora_B` begins at zero, so at first it changes nothing.
 
 # %%
 class LoRA(nn.Module):
@@ -195,13 +195,13 @@ class LoRA(nn.Module):
         self.register_buffer("packed", packed)
         self.register_buffer("scale", scale)
         self.shape, self.bias, device = linear.weight.shape, linear.bias, linear.weight.device
-        self.down = nn.Linear(linear.in_features, rank, bias=False, device=device)
-        self.up = nn.Linear(rank, linear.out_features, bias=False, device=device)
-        nn.init.zeros_(self.up.weight)
+        self.lora_A = nn.Linear(linear.in_features, rank, bias=False, device=device)
+        self.lora_B = nn.Linear(rank, linear.out_features, bias=False, device=device)
+        nn.init.zeros_(self.lora_B.weight)
         self.plugged = 2.0  # alpha / rank in LoRA's terms; 0 unplugs it
 
     def forward(self, x):
-        y = Frozen.apply(x, self.packed, self.scale, self.shape) + self.plugged * self.up(self.down(x))
+        y = Frozen.apply(x, self.packed, self.scale, self.shape) + self.plugged * self.lora_B(self.lora_A(x))
         return y if self.bias is None else y + self.bias
 
 
@@ -248,7 +248,7 @@ for seed in range(SEEDS):
 # needs: transformers
 packed, plugged, taken_out = (tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3))
 answer = "as good as at the beginning" if taken_out[0] > plus_base - 2 else "gone, as before" if taken_out[0] < 10 else f"at {taken_out[0]:.0f} %"
-figures.grouped(
+figures.grouped_bars(
     {
         name: {"additions": round(scores[0]), "subtractions": round(scores[1])}
         for name, scores in {
@@ -281,13 +281,13 @@ def predicted(model):
 
 
 def measured(model):
-    with memory.track(device, known=model) as meter:
-        alive = [meter.allocated]
+    with memory.track(device, known=model) as tracker:
+        alive = [tracker.allocated]
         optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0)
         model(minus[:128]).logits.sum().backward()
-        alive.append(meter.allocated)
+        alive.append(tracker.allocated)
         optimizer.step()
-        alive.append(meter.allocated)
+        alive.append(tracker.allocated)
     model.zero_grad()
     return {"weights": alive[0], "gradients": alive[1] - alive[0], "Adam": alive[2] - alive[1]}
 
@@ -374,7 +374,7 @@ guess = f" (you said {four_bits_save:g})" if four_bits_save is not None else ""
 parts = {
     name: {"weights": step.footprint.parameters, "all else, at the worst moment": step.footprint.peak - step.footprint.parameters} for name, step in ladder.items()
 }
-figures.parts(
+figures.stacked_bars(
     parts, unit="B", marks={"T4": 14.56 * 2**30}, title=f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}, and fewer logits {falls[-1]:.1f} GB",
 )
 
@@ -620,7 +620,7 @@ def merged(layer):
 def merged(layer):
     out_features, in_features = layer.shape
     linear = nn.Linear(in_features, out_features, bias=layer.bias is not None)
-    linear.weight.data = unpack(layer.packed, layer.scale, layer.shape) + layer.plugged * layer.up.weight.data @ layer.down.weight.data
+    linear.weight.data = unpack(layer.packed, layer.scale, layer.shape) + layer.plugged * layer.lora_B.weight.data @ layer.lora_A.weight.data
     if layer.bias is not None:
         linear.bias.data = layer.bias.data
     return linear

@@ -26,7 +26,7 @@ from colab_helpers import benchmark, chip_rates, hardware, plan
 
 from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
-from colab_lessons.predictions import guessed  # adds what you predicted to a title
+from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
 device = torch.device("cpu")  # the lesson's server; a GPU gets its turn below
@@ -153,7 +153,7 @@ def decode_step(users, context):  # returns a function that writes one character
 cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n in CONTEXTS}
 gain = whole[last] / cached[last]
 readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
-print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{guessed(cache_gains, '×')}")
+print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}")
 print(f"at full context, one CPU core writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
 
 # %%
@@ -161,7 +161,7 @@ print(f"at full context, one CPU core writes at {readers['no cache']:.1f} times 
 figures.lines(
     CONTEXTS, {"no cache": [1e3 * took for took in whole.values()], "KV cache": [1e3 * took for took in cached.values()]},
     ideal={"a reader's pace": [1e3 / pace] * len(CONTEXTS)}, xlabel="characters so far", ylabel="ms for the next character",
-    title=f"At full context, one CPU core writes {gain:.0f} times as fast with a KV cache{guessed(cache_gains, '×')}",
+    title=f"At full context, one CPU core writes {gain:.0f} times as fast with a KV cache{your_prediction(cache_gains, '×')}",
 )
 
 # %%
@@ -244,7 +244,7 @@ for users, took in steps.items():
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
 readers["batched"] = found or USERS[-1]
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(f"one CPU core keeps up with {about} {readers['batched']:.0f} readers{guessed(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
+print(f"one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
@@ -253,7 +253,7 @@ figures.lines(
     USERS, {"measured": [users / took for users, took in steps.items()]},
     ideal={"predicted": [users / sum(predicted(users).values()) for users in USERS], "readers' pace": [users * pace for users in USERS]},
     xlabel="batch size", ylabel="characters per second, all users", doubling=True, log_y=True, units=("", "characters/s"),
-    title=f"In decode, one CPU core keeps up with {about} {readers['batched']:.0f} readers at once{guessed(can_follow)}",
+    title=f"In decode, one CPU core keeps up with {about} {readers['batched']:.0f} readers at once{your_prediction(can_follow)}",
 )
 
 # %% [markdown]
@@ -288,7 +288,7 @@ bars = {}
 for users in parts:
     bars[f"{users} user{'s' * (users > 1)}, predicted"] = predicted(users) | {"everything else": 0.0}
     bars[f"{users} user{'s' * (users > 1)}, measured"] = parts[users] | {"everything else": max(0, steps[users] - sum(parts[users].values()))}
-figures.parts(bars, unit="s", title=f"A step for {few} users takes {steps[few] / sum(predicted(few).values()):.1f}× as long as predicted, one for {many} takes {steps[many] / sum(predicted(many).values()):.1f}×")
+figures.stacked_bars(bars, unit="s", title=f"A step for {few} users takes {steps[few] / sum(predicted(few).values()):.1f}× as long as predicted, one for {many} takes {steps[many] / sum(predicted(many).values()):.1f}×")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -399,13 +399,13 @@ for name, (_, log, count) in served.items():
 served_gains = seconds["static"] / seconds["continuous"]
 written = {name: [[character for character, _ in answer] for answer in answers] for name, (answers, _, _) in served.items()}
 same = sum(a == b for a, b in zip(*written.values()))
-print(f"continuous batching is {served_gains:.1f} times as fast{guessed(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. One of them:")
+print(f"continuous batching is {served_gains:.1f} times as fast{your_prediction(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. One of them:")
 print(repr(shakespeare.decode(text[starts[0] : starts[0] + 32])), "→", repr(shakespeare.decode(torch.tensor(written["static"][0]))))
 
 # %%
 # @title Plot when each slot was in use { display-mode: "form" }
 lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
-figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{guessed(continuous_gains, '×')}")
+figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -442,9 +442,9 @@ holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.
 # 16-bit scale for each group of 64 weights. The embedding, the output layer, and the cache stay in 16 bits.
 
 # %%
-layers, width, heads, kv_heads, head_dim, mlp_width, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
+layers, width, heads, kv_heads, head_dim, intermediate_size, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
 token = 2 * layers * kv_heads * head_dim * 2  # bytes: keys and values, 2 bytes each
-linear = layers * (2 * width * head_dim * (heads + kv_heads) + 3 * width * mlp_width)  # weights of attention and MLP
+linear = layers * (2 * width * head_dim * (heads + kv_heads) + 3 * width * intermediate_size)  # weights of attention and MLP
 table = 2 * vocabulary * width  # bytes: the embedding, and as many for the output layer
 stored = linear * (4 + 16 / 64) / 8 + 2 * table
 print(f"weights {stored / 1e9:.1f} GB, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
@@ -460,7 +460,7 @@ conversations = None  # @param {type:"integer"}
 t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
 users = int((15.63e9 - 1.72e9 - stored) / (4096 * token))
 step = (linear * (4 + 16 / 64) / 8 + table + users * 4096 * token) / 240e9  # seconds: copies on a T4 reach 240 GB/s; of the embedding only a few rows are read
-print(f"{users} conversations fit{guessed(conversations)}; each gets at most {1 / step:.0f} tokens/s")
+print(f"{users} conversations fit{your_prediction(conversations)}; each gets at most {1 / step:.0f} tokens/s")
 print(f"plan.serve says {t4.max_users}. A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
 
 # %% [markdown]

@@ -51,7 +51,7 @@ class ServedModel:
     heads: int
     kv_heads: int
     head_dim: int
-    mlp_width: int
+    intermediate_size: int
     vocab_size: int
     tied: bool
     mlp_matrices: int = 3
@@ -61,7 +61,9 @@ class ServedModel:
     def linear_weights(self) -> int:
         """Weights of the linear layers: attention and MLP; biases and norms are left out."""
         attention = 2 * self.hidden_size * self.head_dim * (self.heads + self.kv_heads)
-        return self.layers * (attention + self.mlp_matrices * self.hidden_size * self.mlp_width)
+        return self.layers * (
+            attention + self.mlp_matrices * self.hidden_size * self.intermediate_size
+        )
 
     @property
     def parameters(self) -> int:
@@ -232,7 +234,7 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
         heads=heads,
         kv_heads=_size(sizes, "num_key_value_heads", default=heads),
         head_dim=_size(sizes, "head_dim", default=hidden_size // heads),
-        mlp_width=_size(sizes, "intermediate_size", "n_inner", default=4 * hidden_size),
+        intermediate_size=_size(sizes, "intermediate_size", "n_inner", default=4 * hidden_size),
         vocab_size=_size(sizes, "vocab_size"),
         tied=bool(sizes.get("tie_word_embeddings", plain or "gemma" in kind)),
         mlp_matrices=2 if plain else 3,

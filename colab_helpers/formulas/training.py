@@ -185,7 +185,7 @@ class Fit:
     that leaves a tenth; `seconds` is the least a step takes, at the chip's rate in `chip_rates`.
     """
 
-    choice: str
+    menu_name: str
     chip: Chip
     step_bytes: int
     capacity_bytes: int
@@ -216,7 +216,7 @@ def fits(model: Transformer) -> list[Fit]:
 
 def _fit(model: Transformer, machine: dated_facts.Machine, chip: Chip) -> Fit:
     return Fit(
-        choice=machine.choice,
+        menu_name=machine.menu_name,
         chip=chip,
         step_bytes=step_bytes(model, chip),
         capacity_bytes=chip.usable_memory,

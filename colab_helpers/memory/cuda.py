@@ -15,7 +15,7 @@ _HISTORY = 100_000  # events of CUDA's allocator to keep for a timeline
 
 
 #: Meters of the blocks that are running, the outermost first.
-_ACTIVE: list[_CudaMeter] = []
+_ACTIVE: list[_CudaTracker] = []
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Reading:
     reserved: int
 
 
-class _CudaMeter(MemoryTracker):
+class _CudaTracker(MemoryTracker):
     """Asks CUDA's caching allocator, for the bytes that tensors asked for: blocks are larger."""
 
     def __init__(self, device: torch.device, known: int):
@@ -88,12 +88,12 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
     """
     index = torch.cuda.current_device() if device.index is None else device.index
     device = torch.device("cuda", index)
-    meter = _CudaMeter(device, tensor_bytes([t for t in tensors_in(known) if t.is_cuda]))
+    tracker = _CudaTracker(device, tensor_bytes([t for t in tensors_in(known) if t.is_cuda]))
     allowed = _allowed_fraction(device)
     if budget is not None:
         # CUDA's limit is on what the allocator reserves, so nothing may be cached.
         torch.cuda.empty_cache()
-        more = budget - meter.allocated
+        more = budget - tracker.allocated
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(allowed, fraction), device)
@@ -101,13 +101,13 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
         torch.cuda.memory._record_memory_history(
             context=None, stacks="python", max_entries=_HISTORY
         )
-    _ACTIVE.append(meter)
+    _ACTIVE.append(tracker)
     try:
-        yield meter
+        yield tracker
     finally:
-        _ACTIVE.remove(meter)
+        _ACTIVE.remove(tracker)
         try:
-            meter.keep()
+            tracker.keep()
         finally:
             if not _ACTIVE:
                 torch.cuda.memory._record_memory_history(enabled=None)

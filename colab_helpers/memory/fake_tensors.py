@@ -50,7 +50,7 @@ class FakeTensorCorrectionMode(TorchDispatchMode):
         self.fake_scalars = FakeScalars()
         self.made: list[weakref.ref] = []
         self.uncounted: set[str] = set()
-        self.meter: Any = None  # the one that counts, while it does
+        self.tracker: Any = None  # the one that counts, while it does
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -95,10 +95,10 @@ class FakeTensorCorrectionMode(TorchDispatchMode):
 
     def _pass(self, result: Any, bytes: int) -> None:
         """Count scratch memory, which a kernel frees before it returns `result`."""
-        if self.meter is not None and bytes > 0:
-            self.meter.note_all(result)
+        if self.tracker is not None and bytes > 0:
+            self.tracker.note_all(result)
             first = next(t for t in tree_iter(result) if isinstance(t, torch.Tensor))
-            self.meter.note_all(first.new_empty(bytes, dtype=torch.uint8))
+            self.tracker.note_all(first.new_empty(bytes, dtype=torch.uint8))
 
 
 def _refused(function: Any, error: Exception) -> TraceError:
@@ -154,7 +154,7 @@ class ExternalTensorMode(TorchDispatchMode):
     def __init__(self, mode: FakeTensorMode, fakes: FakeTensorCorrectionMode):
         super().__init__()
         self.mode, self.fakes = mode, fakes
-        self.meter: Any = None  # the one that counts, while it does
+        self.tracker: Any = None  # the one that counts, while it does
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -178,8 +178,8 @@ class ExternalTensorMode(TorchDispatchMode):
         if thing.numel() == 1 and thing.layout == torch.strided:
             with unset_fake_temporarily():
                 self.fakes.fake_scalars.note(fake, FakeScalar(thing.item(), assumed=False))
-        if self.meter is not None:
-            self.meter.note_all(fake, counted=False)
+        if self.tracker is not None:
+            self.tracker.note_all(fake, counted=False)
         return fake
 
 

@@ -20,7 +20,7 @@ from torch.func import functional_call
 from colab_helpers import _units
 from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
 from colab_helpers.memory.reachable_state import ReachableState, holders
-from colab_helpers.memory.storages import StorageMeter, count_storages
+from colab_helpers.memory.storages import StorageTracker, count_storages
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +80,7 @@ def footprint(
     forward: Callable[[int], torch.Tensor],
     batch_size: int,
     optimizer: torch.optim.Optimizer | None,
-    watch: Callable[[StorageMeter], AbstractContextManager] | None = None,
+    watch: Callable[[StorageTracker], AbstractContextManager] | None = None,
     foreach: bool | None = None,
 ) -> Footprint:
     """Return the bytes of a training step, without allocating or computing anything.
@@ -145,7 +145,7 @@ def _trace(
     forward: Callable[[int], torch.Tensor],
     batch_size: int,
     optimizer: torch.optim.Optimizer | None,
-    watch: Callable[[StorageMeter], AbstractContextManager],
+    watch: Callable[[StorageTracker], AbstractContextManager],
     foreach: bool | None,
 ) -> tuple[Footprint, list[Any]]:
     """Run the step on fake tensors; return what it takes, and weak references to the tensors."""
@@ -240,7 +240,7 @@ class _Stage(nn.Module):
         device: torch.device,
         fakes: dict[torch.Tensor, torch.Tensor],
         outsiders: Any,
-        watch: Callable[[StorageMeter], AbstractContextManager],
+        watch: Callable[[StorageTracker], AbstractContextManager],
     ):
         super().__init__()
         self.model = model
@@ -257,18 +257,18 @@ class _Stage(nn.Module):
         self._forget_gradients()
         state = [list(entry.values()) for entry in self.optimizer.state.values()]
         with (
-            count_storages(self.device, known=[self.fakes, state]) as meter,
-            self.watch(meter),
+            count_storages(self.device, known=[self.fakes, state]) as tracker,
+            self.watch(tracker),
             self.outsiders,
         ):
-            self._count_with(meter)
-            standing = meter.allocated
+            self._count_with(tracker)
+            standing = tracker.allocated
             loss = self._loss(batch_size)
-            activations = meter.allocated - standing
+            activations = tracker.allocated - standing
             loss.backward()
             gradients = tensor_bytes([fake.grad for fake in self.fakes if fake.grad is not None])
             self.optimizer.step()
-            peak = meter.peak
+            peak = tracker.peak
         parameters, optimizer_state = tensor_bytes(self.fakes), tensor_bytes(state)
         return Footprint(
             parameters, gradients, optimizer_state, activations, peak, *self._caveats()
@@ -277,17 +277,17 @@ class _Stage(nn.Module):
     def _infer(self, batch_size: int) -> Footprint:
         with (
             torch.no_grad(),
-            count_storages(self.device, known=self.fakes) as meter,
-            self.watch(meter),
+            count_storages(self.device, known=self.fakes) as tracker,
+            self.watch(tracker),
             self.outsiders,
         ):
-            self._count_with(meter)
+            self._count_with(tracker)
             self.run(batch_size)
-            peak = meter.peak
+            peak = tracker.peak
         return Footprint(tensor_bytes(self.fakes), 0, 0, 0, peak, *self._caveats())
 
-    def _count_with(self, meter: StorageMeter) -> None:
-        self.outsiders.meter = self.outsiders.fakes.meter = meter
+    def _count_with(self, tracker: StorageTracker) -> None:
+        self.outsiders.tracker = self.outsiders.fakes.tracker = tracker
         self.outsiders.fakes.fake_scalars.reads = 0
 
     def _caveats(self) -> tuple[int, tuple[str, ...]]:

@@ -19,16 +19,16 @@ from colab_helpers.memory.memory_tracker import MemoryTracker, tensors_in
 @contextmanager
 def count_storages(
     device: torch.device, budget: int | None = None, known: Any = ()
-) -> Iterator[StorageMeter]:
+) -> Iterator[StorageTracker]:
     """Count every storage as `track` does off CUDA, on any device: for tensors without data too.
 
     `budget` and `known` are as in `track`.
     """
     with _Storages(device, budget, known) as mode:
         try:
-            yield mode.meter
+            yield mode.tracker
         finally:
-            mode.meter.close()
+            mode.tracker.close()
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Alive:
     reference: weakref.ref
 
 
-class StorageMeter(MemoryTracker):
+class StorageTracker(MemoryTracker):
     """Tracks storages through weak references, which report when each one is freed.
 
     `changes` are all that were seen, in order; those before `begin` are of what was there already.
@@ -134,26 +134,28 @@ class StorageMeter(MemoryTracker):
 
 
 class _Storages(TorchDispatchMode):
-    """Reports the tensors of each operation to a `StorageMeter`, and enforces the budget."""
+    """Reports the tensors of each operation to a `StorageTracker`, and enforces the budget."""
 
     def __init__(self, device: torch.device, budget: int | None, known: Any):
         super().__init__()
-        self.meter, self.budget = StorageMeter(device), budget
-        self.meter.note_all(known)
-        self.meter.begin()
+        self.tracker, self.budget = StorageTracker(device), budget
+        self.tracker.note_all(known)
+        self.tracker.begin()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        self.meter.note_all((args, kwargs), counted=False)  # older than the block, and not `known`
-        before = self.meter.state()
+        self.tracker.note_all(
+            (args, kwargs), counted=False
+        )  # older than the block, and not `known`
+        before = self.tracker.state()
         result = function(*args, **kwargs)
-        self.meter.note_all(result)
-        wanted = self.meter.allocated - before.live
-        if self.budget is not None and wanted > 0 and self.meter.allocated > self.budget:
+        self.tracker.note_all(result)
+        wanted = self.tracker.allocated - before.live
+        if self.budget is not None and wanted > 0 and self.tracker.allocated > self.budget:
             del result  # the traceback must not keep it alive
-            self.meter.undo(before)
+            self.tracker.undo(before)
             raise torch.OutOfMemoryError(_message(wanted, before.live, self.budget))
         return result
 

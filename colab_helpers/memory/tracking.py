@@ -28,16 +28,16 @@ def track(
     Yields:
         A tracker with the bytes that are allocated now and at the peak.
 
-    >>> with track() as meter:
+    >>> with track() as tracker:
     ...     x = torch.zeros(1000)
     ...     y = x[500:]  # a view: no bytes of its own
-    >>> meter.allocated, meter.peak
+    >>> tracker.allocated, tracker.peak
     (4000, 4000)
     """
     device = torch.device(device)
     if device.type == "cuda":
-        with track_cuda(device, budget, known) as meter:
-            yield meter
+        with track_cuda(device, budget, known) as tracker:
+            yield tracker
     else:
-        with count_storages(device, budget, known) as meter:
-            yield meter
+        with count_storages(device, budget, known) as tracker:
+            yield tracker

@@ -97,7 +97,7 @@ def show(
         least, most = estimate.hours(steps)
         cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
         lines.append(
-            f"{estimate.choice:20} {'yes' if estimate.fits else 'no':>4} "
+            f"{estimate.menu_name:20} {'yes' if estimate.fits else 'no':>4} "
             f"{_units.gib(estimate.reserved_bytes):>10} "
             f"{_units.gib(estimate.capacity_bytes):>10} {_times(estimate.low, estimate.high):>21} "
             f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
@@ -109,7 +109,7 @@ def show(
     if deadline is not None:
         best = cheapest(table, steps, deadline)
         lines.append(
-            f"Cheapest within {_hours(deadline)}: {best.choice}."
+            f"Cheapest within {_hours(deadline)}: {best.menu_name}."
             if best
             else f"No machine that fits is likely to finish within {_hours(deadline)}."
         )
@@ -134,7 +134,7 @@ def to_json(
             "assumed_reads": work.footprint.assumed_reads,
             "uncounted": work.footprint.uncounted,
             "parts": work.footprint.parts,
-            "cheapest": best.choice if best else None,
+            "cheapest": best.menu_name if best else None,
             "estimates": [_plain(estimate, steps) for estimate in table],
         },
         indent=2,
@@ -144,7 +144,7 @@ def to_json(
 def _plain(estimate: Estimate, steps: int) -> dict[str, Any]:
     possible = math.isfinite(estimate.high)
     return {
-        "choice": estimate.choice,
+        "menu_name": estimate.menu_name,
         "chip": estimate.chip.key,
         "fits": estimate.fits,
         "reserved_bytes": estimate.reserved_bytes,

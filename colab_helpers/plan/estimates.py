@@ -22,7 +22,7 @@ class Estimate:
     """Predicted memory, time and cost of a step on one machine.
 
     Attributes:
-        choice: The machine's name in Colab's menu.
+        menu_name: The machine's name in Colab's menu.
         chip: Its data sheet.
         fits: Whether the step fits into its memory.
         reserved_bytes: What the step reserves at the peak, with `overheads`.
@@ -33,7 +33,7 @@ class Estimate:
         note: What differs on this machine.
     """
 
-    choice: str
+    menu_name: str
     chip: Chip
     fits: bool
     reserved_bytes: int
@@ -87,7 +87,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
         low, high = seconds_on(work, chip) if computes else (math.inf, math.inf)
         table.append(
             Estimate(
-                choice=machine.choice if machine else chip.name,
+                menu_name=machine.menu_name if machine else chip.name,
                 chip=chip,
                 fits=fits and computes,
                 reserved_bytes=reserved_bytes,

@@ -18,7 +18,7 @@ from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint, quiet
 from colab_helpers.memory.memory_tracker import tensors_in
-from colab_helpers.memory.storages import Change, StorageMeter, written_arguments
+from colab_helpers.memory.storages import Change, StorageTracker, written_arguments
 
 #: Names of number formats, as data sheets have them.
 _FORMATS = {
@@ -148,7 +148,7 @@ def trace_step(
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down each operation, and keeps the changes of the meter beside it."""
+    """Writes down each operation, and keeps the changes of the tracker beside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,9 +156,9 @@ class _Recorder(TorchDispatchMode):
         self._kinds: dict[tuple, TracedOp] = {}
         self._counts: Counter[tuple] = Counter()
 
-    def beside(self, meter: StorageMeter) -> _Recorder:
-        """Record while `meter` counts."""
-        self.changes = meter.changes
+    def beside(self, tracker: StorageTracker) -> _Recorder:
+        """Record while `tracker` counts."""
+        self.changes = tracker.changes
         return self
 
     def __torch_dispatch__(

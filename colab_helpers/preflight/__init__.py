@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
-from colab_helpers import __version__, colab_images, hardware, runtime
-from colab_helpers import _problem_signs as signs
+from colab_helpers import __version__, _symptoms, colab_images, hardware, runtime
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
@@ -44,7 +43,7 @@ def collect_state(required: Requirements | None = None) -> State:
         inventory=hardware.list_devices(seen),
         required=required or Requirements(),
         evidence=seen,
-        symptoms=signs.collect(seen.packages),
+        symptoms=_symptoms.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from colab_helpers import hardware, problem_catalog
 from colab_helpers import runtime as _runtime
-from colab_helpers._problem_signs import Symptoms
+from colab_helpers._symptoms import Symptoms
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colab_helpers import _problem_signs as signs
+from colab_helpers import _symptoms
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
@@ -41,7 +41,7 @@ WATCHED_PACKAGES = """
 """.split()
 
 #: Where Colab mounts Google Drive.
-DRIVE = signs.DRIVE
+DRIVE = _symptoms.DRIVE
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _cores() -> int:
 def _disk() -> tuple[int, int]:
     """Total and free bytes of the working directory's disk; 0 if a dropped mount does not answer."""
     try:
-        usage = shutil.disk_usage(signs.working_folder())
+        usage = shutil.disk_usage(_symptoms.working_folder())
     except OSError:
         return 0, 0
     return usage.total, usage.free

@@ -95,12 +95,12 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
     found = []
     for way in (spendthrift, answer):
         network.zero_grad()
-        with memory.track("cpu", known=network) as meter:
+        with memory.track("cpu", known=network) as tracker:
             way(network, x, y)
         gradients = [p.grad.flatten() for p in network.parameters() if p.grad is not None]
         if len(gradients) < len(list(network.parameters())):
             raise Wrong("Some parameters have no gradient afterwards: call backward().")
-        found.append((meter.peak, torch.cat(gradients)))
+        found.append((tracker.peak, torch.cat(gradients)))
     (before, wanted), (after, given) = found
     if not torch.allclose(given, wanted, rtol=1e-3, atol=1e-6):
         raise Wrong("The gradients differ. Do the parts' losses add up to the mean over all rows?")

@@ -58,7 +58,7 @@ def gather(answer: Callable) -> str:
 
     if not callable(answer):
         raise Wrong("A function is wanted.")
-    if ranks.cannot_talk():
+    if ranks.why_unavailable():
         raise Wrong("It can't be checked here: processes cannot talk to each other.")
 
     def try_it(rank: int, device: Any) -> list[float]:

@@ -30,7 +30,7 @@ def adapter(answer: Mapping[str, Any]) -> str:
     return "262,144 weights are half a percent of 50 million."
 
 
-@exercise("15.merge", hint="Both products are linear: up(down(x)) is x times one matrix.")
+@exercise("15.merge", hint="Both products are linear: lora_B(lora_A(x)) is x times one matrix.")
 def merge(answer: Callable, adapter: Callable) -> str:
     """Whether a linear layer gives what the adapted one gives. `adapter` is the lesson's LoRA."""
     import torch
@@ -40,7 +40,7 @@ def merge(answer: Callable, adapter: Callable) -> str:
     for bias, plugged in ((False, 2.0), (False, 0.5), (True, 2.0)):
         layer = adapter(nn.Linear(64, 128, bias=bias), 8, 4)
         layer.plugged = plugged
-        layer.up.weight.data = torch.randn(layer.up.weight.shape, generator=generator)
+        layer.lora_B.weight.data = torch.randn(layer.lora_B.weight.shape, generator=generator)
         found = filled(answer(layer), "merged")
         if not isinstance(found, nn.Linear):
             raise Wrong("It should return an nn.Linear.")
@@ -56,7 +56,9 @@ def merge(answer: Callable, adapter: Callable) -> str:
         if _near(got, wanted):
             continue
         if _near(got, frozen):
-            raise Wrong("That's the frozen layer alone. Add the adapter: up.weight @ down.weight.")
+            raise Wrong(
+                "That's the frozen layer alone. Add the adapter: lora_B.weight @ lora_A.weight."
+            )
         if _near(got, once):
             raise Wrong("The adapter is there. It has to be multiplied by layer.plugged.")
         if bias and (found.bias is None or _near(got + layer.bias, wanted)):

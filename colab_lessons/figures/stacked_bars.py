@@ -17,7 +17,7 @@ from colab_helpers.figures.style import (
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
 
-def parts(
+def stacked_bars(
     values: Mapping[str, Mapping[str, float]],
     *,
     unit: str,

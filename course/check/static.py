@@ -166,7 +166,9 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         for i, cell in enumerate(notebook.cells)
         if cell.cell_type == "code" and "set-up" not in assemble.tags_of(cell)
     ]
-    predicted = {name for _, cell in code for name in re.findall(r"\bguessed\((\w+)", cell.source)}
+    predicted = {
+        name for _, cell in code for name in re.findall(r"\byour_prediction\((\w+)", cell.source)
+    }
     problems = [
         f"{execute.describe_cell(notebook, i)}: a prediction is filled in. It begins as None."
         for i, cell in code

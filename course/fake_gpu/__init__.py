@@ -50,7 +50,7 @@ def install(key: str) -> None:
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
         "colab_helpers.runtime.machine_probe": lambda module: driver.patch_probe(module, machine),
-        "colab_helpers._problem_signs": lambda module: driver.patch_problem_signs(module, machine),
+        "colab_helpers._symptoms": lambda module: driver.patch_symptoms(module, machine),
         "colab_lessons.exercises": _disable_timing,
     }
     if machine.is_nvidia:

@@ -70,9 +70,9 @@ def patch_probe(evidence: ModuleType, machine: Machine) -> None:
     evidence.probe = seen  # type: ignore[attr-defined]
 
 
-def patch_problem_signs(signs: ModuleType, machine: Machine) -> None:
+def patch_symptoms(symptoms: ModuleType, machine: Machine) -> None:
     """Let PyTorch look as if it had been built for the machine."""
-    signs.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
+    symptoms.torch_cuda = lambda: machine.built_for  # type: ignore[attr-defined]
 
 
 def write_nvidia_smi(folder: Path, machine: Machine) -> Path:

@@ -70,10 +70,10 @@ def _sheet(chip: Chip) -> tuple[str, ...]:
 
 def _machines() -> str:
     menu = dated_facts.machine_table()
-    head = ("choice", "chip", "vCPU", "RAM", "on the menu", "units per hour", "US$ per hour")
+    head = ("machine", "chip", "vCPU", "RAM", "on the menu", "units per hour", "US$ per hour")
     rows = (
         (
-            machine.choice,
+            machine.menu_name,
             catalog()[machine.chip].name if machine.chip else "–",
             str(machine.vcpus or "–"),
             str(machine.ram or "–"),

@@ -100,8 +100,8 @@ def _downloads(course: Course) -> str:
     there = f"{course.repository.site}handouts/"
     lines = [
         "\n## Handouts to download\n",
-        "Notebooks without solutions; in Colab, *File > Upload notebook* opens them. `make class` makes some",
-        "whose badge opens them from your own repository.\n",
+        "Notebooks without solutions; in Colab, *File > Upload notebook* opens them. `make handouts` makes",
+        "some whose badge opens them from your own repository.\n",
     ]
     for lesson in course.lessons:
         links = f"[handout]({there}{handouts.name(lesson)}.ipynb)"

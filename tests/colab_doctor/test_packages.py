@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colab_doctor.diagnosis import Failure, diagnose, installed_packages
-from colab_helpers import _problem_signs as signs
+from colab_helpers import _symptoms
 from tests.colab_doctor.conftest import explain_cell
 
 
@@ -41,7 +41,9 @@ def test_without_anything_that_reads_requirements(session, monkeypatch):
     assert not explain_cell("import asker")
 
 
-@pytest.mark.skipif(not signs.process_uptime(), reason="when this process started is unknown here")
+@pytest.mark.skipif(
+    not _symptoms.process_uptime(), reason="when this process started is unknown here"
+)
 def test_a_package_that_was_replaced_under_the_session(session, tmp_path):
     session("provider", "__version__ = '1.0'")
     importlib.import_module("provider")

@@ -30,7 +30,7 @@ def test_unknown_names_say_which_there_are():
     with pytest.raises(KeyError, match="disk-used"):
         dated_facts.quote("no-such-fact")
     with pytest.raises(KeyError, match="nvidia-smi-t4"):
-        dated_facts.printout("no-such-printout")
+        dated_facts.console_output("no-such-output")
 
 
 def test_machines_name_chips_of_the_catalog():

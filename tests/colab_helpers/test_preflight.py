@@ -8,7 +8,7 @@ import pytest
 import colab_doctor
 from colab_helpers import hardware, preflight, problem_catalog, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._problem_signs import Symptoms
+from colab_helpers._symptoms import Symptoms
 
 GIB = 2**30
 MIB = 2**20

@@ -14,11 +14,11 @@ class Adapter(nn.Module):
     def __init__(self, linear, rank, bits):
         super().__init__()
         self.frozen, self.bias, self.plugged = linear.weight.detach(), linear.bias, 2.0
-        self.down = nn.Linear(linear.in_features, rank, bias=False)
-        self.up = nn.Linear(rank, linear.out_features, bias=False)
+        self.lora_A = nn.Linear(linear.in_features, rank, bias=False)
+        self.lora_B = nn.Linear(rank, linear.out_features, bias=False)
 
     def forward(self, x):
-        return F.linear(x, self.frozen, self.bias) + self.plugged * self.up(self.down(x))
+        return F.linear(x, self.frozen, self.bias) + self.plugged * self.lora_B(self.lora_A(x))
 
 
 def linear(weight, bias=None):
@@ -30,7 +30,7 @@ def linear(weight, bias=None):
 
 
 def part(layer):
-    return layer.up.weight.data @ layer.down.weight.data
+    return layer.lora_B.weight.data @ layer.lora_A.weight.data
 
 
 def merged(layer):

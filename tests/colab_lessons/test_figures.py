@@ -14,14 +14,14 @@ def pictures():
     sizes = [16, 64, 256]
     curves = {"one": [1e-6, 1e-5, 1e-3], "two": [1e-5, 2e-5, 1e-4]}
     return {
-        "race": figures.race(
+        "race": figures.loglog(
             sizes, curves, title="Two win", xlabel="n", ylabel="time", shade=[80, 100], prediction=64,
             bands={"T4, expected": ([1e-6, 1e-6, 1e-5], [2e-6, 2e-6, 2e-5])},
         ),
-        "race of crowds": figures.race(
+        "race of crowds": figures.loglog(
             [1, 10, 100], curves, title="Two win", xlabel="n", ylabel="time"
         ),
-        "contenders": figures.contenders(
+        "contenders": figures.dot_plot(
             {"me, measured": 60.0, "T4": (6.0, 9.0)}, title="t", unit="s", xlabel="time"
         ),
         "bars": figures.bars({"a": 1.0, "b": 2.0}, title="b", unit="s"),
@@ -102,7 +102,7 @@ def axes_of(monkeypatch):
 def test_race_draws_what_was_measured(axes_of):
     sizes = [16, 64, 256]
     [axes] = axes_of(
-        figures.race, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n", ylabel="t",
+        figures.loglog, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n", ylabel="t",
         bands={"T4": ([1e-6] * 3, [2e-6] * 3)},
     )  # fmt: skip
     one, low, high = axes.lines
@@ -115,7 +115,7 @@ def test_race_draws_what_was_measured(axes_of):
 @pytest.mark.parametrize("count", [6, 7, 12])
 def test_many_curves_each_have_their_own_look(axes_of, count):
     curves = {f"curve {i}": [1.0, 2.0] for i in range(count)}
-    [axes] = axes_of(figures.race, [1, 2], curves, title="T", xlabel="n", ylabel="t")
+    [axes] = axes_of(figures.loglog, [1, 2], curves, title="T", xlabel="n", ylabel="t")
     looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines}
     assert len(looks) == count
     [axes] = axes_of(figures.lines, [1, 2], curves, title="T", xlabel="x", ylabel="y")
@@ -160,7 +160,7 @@ def test_a_roof_bends_at_the_ridge_and_has_its_points(axes_of):
 
 def test_grouped_bars_do_not_lie_on_each_other(axes_of):
     rows = {"w": {"a": 1.0, "b": 2.0}, "g": {"a": 3.0, "b": 4.0}}
-    [axes] = axes_of(figures.grouped, rows, title="T", unit="s")
+    [axes] = axes_of(figures.grouped_bars, rows, title="T", unit="s")
     middles = [round(patch.get_y() + patch.get_height() / 2, 3) for patch in axes.patches]
     assert middles == [-0.2, 0.8, 0.2, 1.2]
     assert [round(text.get_position()[1], 3) for text in axes.texts] == middles
@@ -209,7 +209,7 @@ def test_an_axis_says_what_it_shows(axes_of, unit, text):
 
 def test_each_contender_is_named_at_its_end_and_the_guess_is_marked(axes_of):
     [axes] = axes_of(
-        figures.race, [1, 10, 100], {"a": [1, 2, 3]}, title="T", xlabel="n", ylabel="t",
+        figures.loglog, [1, 10, 100], {"a": [1, 2, 3]}, title="T", xlabel="n", ylabel="t",
         bands={"b": ([1, 1, 1], [2, 2, 2])}, prediction=10, shade=[5, 7],
     )  # fmt: skip
     assert [text.get_text() for text in axes.texts] == ["a", "b", "you said 10"]
@@ -218,7 +218,7 @@ def test_each_contender_is_named_at_its_end_and_the_guess_is_marked(axes_of):
 
 def test_what_is_not_measured_here_is_hollow(axes_of):
     rows = {"mine, measured": 5.0, "T4, expected": (2.0, 4.0)}
-    [axes] = axes_of(figures.contenders, rows, title="T", unit="s", xlabel="t")
+    [axes] = axes_of(figures.dot_plot, rows, title="T", unit="s", xlabel="t")
     faces = [line.get_markerfacecolor() for line in axes.lines if line.get_markersize() == 9]
     assert faces == [figures.COLORS[0], "white"]
     assert [text.get_text() for text in axes.texts] == ["5 s", "2.00 s to 4.00 s"]
@@ -226,7 +226,7 @@ def test_what_is_not_measured_here_is_hollow(axes_of):
 
 def test_sizes_have_ticks_where_something_was_measured(axes_of):
     sizes = [2**k for k in range(4, 20)]
-    [axes] = axes_of(figures.race, sizes, {"a": sizes}, title="T", xlabel="n", ylabel="t")
+    [axes] = axes_of(figures.loglog, sizes, {"a": sizes}, title="T", xlabel="n", ylabel="t")
     assert list(axes.get_xticks()) == sizes[::2]
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["16", "64"]
 
@@ -242,7 +242,7 @@ def test_a_long_legend_stands_beside_the_curves(axes_of, curves, ideal, width):
     assert round(float(axes.figure.get_size_inches()[0]), 2) == width
 
 
-@pytest.mark.parametrize("draw", [figures.bars, figures.grouped])
+@pytest.mark.parametrize("draw", [figures.bars, figures.grouped_bars])
 def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
     values = {"a network with a name that goes on and on and on, on a card": 2.4, "short": 1.0}
     rows = values if draw is figures.bars else {name: {"x": v} for name, v in values.items()}

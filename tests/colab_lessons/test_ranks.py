@@ -71,7 +71,7 @@ def test_a_rank_that_is_alone_waits_until_the_timeout():
     assert fine == "fine" and "Timed out" in str(waited)
 
 
-def test_recorded_results_stand_in_where_processes_cannot_talk(tmp_path, monkeypatch, capsys):
+def test_recorded_results_stand_in_where_processes_cannot_connect(tmp_path, monkeypatch, capsys):
     def mixed(rank, device):
         if rank:
             raise OSError("gone")
@@ -81,7 +81,7 @@ def test_recorded_results_stand_in_where_processes_cannot_talk(tmp_path, monkeyp
     monkeypatch.setenv(ranks.RECORD_FOLDER_VARIABLE, str(tmp_path))
     kept = ranks.run(mixed, check=False)
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
-    monkeypatch.setattr(ranks, "cannot_talk", lambda: "there is no network at all")
+    monkeypatch.setattr(ranks, "why_unavailable", lambda: "there is no network at all")
     assert ranks.run(mixed, check=False) == kept
     said = capsys.readouterr().out
     assert said.startswith("Not run here: there is no network at all.\nRecorded on ")

@@ -77,7 +77,7 @@ function shown(answer, asked) {
   const why = `A step with ${million(answer.parameters)} parameters needs ${gib(answer.peak)} at its worst moment: ${answer.worst}.`;
   const rooms = answer.rooms.map((room) => [
     element("strong", {}, room.verdict),
-    room.choice,
+    room.menu_name,
     gib(room.step_bytes),
     gib(room.capacity_bytes),
     String(room.largest_batch),

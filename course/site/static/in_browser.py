@@ -59,12 +59,14 @@ def fits(form: str) -> str:
 
 
 def _fit(model: training.Transformer, fit: training.Fit) -> dict:
-    names = "choice step_bytes capacity_bytes largest_batch seconds units_per_hour free note verdict".split()
+    names = (
+        "menu_name step_bytes capacity_bytes largest_batch seconds units_per_hour free note verdict"
+    )
     ways = [
         {name: getattr(way, name) for name in ("batch_size", "checkpointing", "optimizer")}
         for way in training.ways_to_fit(model, fit.chip)
     ]
-    return {"ways": ways, **{name: getattr(fit, name) for name in names}}
+    return {"ways": ways, **{name: getattr(fit, name) for name in names.split()}}
 
 
 def serve(form: str) -> str:
@@ -75,19 +77,21 @@ def serve(form: str) -> str:
         pasted = config.lstrip().startswith("{")
         model = serving.read_config(json.loads(config) if pasted else config)
         machines = dated_facts.machine_table().by_chip
-        rooms = [_served(machine.choice, model, chip, given) for chip, machine in machines.items()]
+        rooms = [
+            _served(machine.menu_name, model, chip, given) for chip, machine in machines.items()
+        ]
     except (ValueError, TypeError, KeyError) as problem:
         return _refused(str(problem))
     cache = model.cache_bytes(given["context"])
     return json.dumps({"parameters": model.parameters, "cache": cache, "rooms": rooms})
 
 
-def _served(choice: str, model: serving.ServedModel, chip: str, given: dict) -> dict:
+def _served(menu_name: str, model: serving.ServedModel, chip: str, given: dict) -> dict:
     found = serving.serve(model, chip, **given)
     quick = serving.max_users_at(10, model, chip, given["context"], given["bits"])
     names = "fits users max_users weight_bytes tokens_per_second first_token_seconds".split()
     price = found.dollars_per_million if found.fits else None
-    own = {"choice": choice, "price": price, "quick": quick}
+    own = {"menu_name": menu_name, "price": price, "quick": quick}
     return own | {name: getattr(found, name) for name in names}
 
 

@@ -22,7 +22,7 @@ function row(room) {
   const users = Math.max(1, room.users);
   return [
     element("strong", {}, room.fits ? "fits" : "does not fit"),
-    room.choice,
+    room.menu_name,
     String(room.max_users),
     String(room.quick),
     gb(room.weight_bytes),

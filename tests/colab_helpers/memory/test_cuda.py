@@ -1,4 +1,4 @@
-"""CUDA's allocator, as far as a meter asks it."""
+"""CUDA's allocator, as far as a tracker asks it."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def test_cudas_history_becomes_a_timeline():
 
 
 class FakeCuda:
-    """As much of torch.cuda as a meter asks. Blocks of 512 bytes; history ends with its recording."""
+    """As much of torch.cuda as a tracker asks. Blocks of 512 bytes; history ends with its recording."""
 
     def __init__(self, requests=True):
         self.allocated = self.peak = 1000  # bytes that tensors asked for
@@ -97,12 +97,12 @@ def test_an_inner_block_leaves_the_outer_ones_peak_and_timeline(cuda):
 
 
 def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
-    with memory.track("cuda", budget=4000) as meter:
+    with memory.track("cuda", budget=4000) as tracker:
         assert cuda.fraction == pytest.approx((2000 + 4000) / 10_000)
         cuda.allocate(700)
-        meter.mark("later")
-    assert (meter.allocated, meter.peak) == (700, 700)  # asked for; its blocks are larger
-    assert meter.timeline() == [0, 700] and meter.marks == [(2, "later")]
+        tracker.mark("later")
+    assert (tracker.allocated, tracker.peak) == (700, 700)  # asked for; its blocks are larger
+    assert tracker.timeline() == [0, 700] and tracker.marks == [(2, "later")]
     assert cuda.history == []
 
 
@@ -115,21 +115,21 @@ def test_a_budget_gives_back_the_limit_that_was_there(cuda):
 
 
 def test_work_after_the_block_changes_nothing_of_it(cuda):
-    with memory.track("cuda") as meter:
+    with memory.track("cuda") as tracker:
         cuda.allocate(512)
         cuda.free(512)
         cuda.allocate(100)
-    told = meter.allocated, meter.peak, meter.reserved
+    told = tracker.allocated, tracker.peak, tracker.reserved
     cuda.allocate(10_000)
     cuda.reserved = 40 * 2**20
     cuda.reset_peak_memory_stats(0)
-    assert told == (meter.allocated, meter.peak, meter.reserved) == (100, 512, 2 * 2**20)
-    assert str(meter) == "0.00 MiB allocated, 0.00 MiB at the peak; 2.00 MiB reserved"
+    assert told == (tracker.allocated, tracker.peak, tracker.reserved) == (100, 512, 2 * 2**20)
+    assert str(tracker) == "0.00 MiB allocated, 0.00 MiB at the peak; 2.00 MiB reserved"
 
 
 def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):
     fake = FakeCuda(requests=False)
     monkeypatch.setattr(torch, "cuda", fake)
-    with memory.track("cuda") as meter:
+    with memory.track("cuda") as tracker:
         fake.allocate(700)
-    assert meter.allocated == 2048 - 1024
+    assert tracker.allocated == 2048 - 1024

@@ -41,10 +41,10 @@ def test_the_rehearsed_peak_is_the_measured_one(name, optimizer):
     for rows in (3, 40):
         optimizer.zero_grad()
         rehearsed = memory.footprint(model, forward, rows, optimizer)
-        with memory.track(known=[model, optimizer]) as meter:
+        with memory.track(known=[model, optimizer]) as tracker:
             step(forward, rows, optimizer)
         inside = name == "LSTM"  # its backward pass takes memory that no tensor has
-        measured = peak_bytes(model, forward, rows, optimizer) if inside else meter.peak
+        measured = peak_bytes(model, forward, rows, optimizer) if inside else tracker.peak
         assert rehearsed.peak == pytest.approx(measured, rel=0.03 if inside else 0.01)
 
 
@@ -75,10 +75,10 @@ def test_parts_are_the_measured_ones(name):
     forward = NETWORKS[name].loss(model)
     optimizer = torch.optim.Adam(model.parameters())
     parts = memory.footprint(model, forward, 8, optimizer).parts
-    with memory.track(known=model) as meter:
-        live = [0, meter.allocated]
+    with memory.track(known=model) as tracker:
+        live = [0, tracker.allocated]
         loss = forward(8)
-        live.append(meter.allocated)
+        live.append(tracker.allocated)
     loss.backward()
     optimizer.step()
     gradients = memory.tensor_bytes([p.grad for p in model.parameters()])
@@ -97,11 +97,11 @@ def test_nothing_of_the_user_changes_and_nothing_stays_alive(name, optimizer):
     weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
     gradients = [p.grad for p in model.parameters()]
     generators = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    with memory.track() as meter:
+    with memory.track() as tracker:
         for _ in range(3):
             memory.footprint(model, forward, 16, optimizer)
         gc.collect()
-        assert meter.allocated == 0
+        assert tracker.allocated == 0
     assert not [thing for thing in gc.get_objects() if type(thing) is FakeTensor]
     assert all(torch.equal(weights[key], now) for key, now in model.state_dict().items())
     assert all(a is b.grad for a, b in zip(gradients, model.parameters(), strict=True))
@@ -247,9 +247,9 @@ def test_a_data_set_a_mask_and_a_frozen_model_do_not_count():
     step(forward, 2, optimizer)
     optimizer.zero_grad()
     rehearsed = memory.footprint(model, forward, 50, optimizer)
-    with memory.track(known=[model, optimizer]) as meter:
+    with memory.track(known=[model, optimizer]) as tracker:
         step(forward, 50, optimizer)
-    assert rehearsed.peak == meter.peak < 2**20
+    assert rehearsed.peak == tracker.peak < 2**20
 
 
 def test_what_is_trained_outside_the_model_is_refused_and_left_alone():

@@ -10,36 +10,36 @@ from colab_helpers import memory
 
 
 def test_a_storage_that_grows_in_place():
-    with memory.track() as meter:
+    with memory.track() as tracker:
         x = torch.zeros(1000)
         x.resize_(3000)
         x.add_(1)
-        assert meter.allocated == 12_000
+        assert tracker.allocated == 12_000
 
 
 def test_a_training_step_by_hand():
     """Linear without bias, relu, sum: what forward saves, what backward makes, what dies when."""
-    with memory.track() as meter:
+    with memory.track() as tracker:
         w = torch.ones(100, 100, requires_grad=True)
         x = torch.ones(50, 100)
         loss = (x @ w).relu().sum()
-        assert meter.allocated == 40_000 + 20_000 + 20_000 + 4  # w, x, relu's output, loss
+        assert tracker.allocated == 40_000 + 20_000 + 20_000 + 4  # w, x, relu's output, loss
         loss.backward()
         assert (
-            meter.allocated == 40_000 + 20_000 + 40_000 + 4
+            tracker.allocated == 40_000 + 20_000 + 40_000 + 4
         )  # the saved output is gone, w.grad is there
         del loss
-        assert meter.allocated == 100_000
+        assert tracker.allocated == 100_000
 
 
 def test_tensors_from_before_are_not_counted_unless_known():
     before = torch.zeros(1000)
-    with memory.track() as meter:
+    with memory.track() as tracker:
         view, other = before[5:], before + 1
-        assert meter.allocated == 4000
-    with memory.track(known=[before, before[7:]]) as meter:
+        assert tracker.allocated == 4000
+    with memory.track(known=[before, before[7:]]) as tracker:
         more = before + 1
-        assert meter.allocated == 8000
+        assert tracker.allocated == 8000
     del view, other, more
 
 
@@ -49,47 +49,48 @@ def test_known_modules_and_optimizers():
     model(torch.ones(2, 10)).sum().backward()
     optimizer.step()
     numbers = 110
-    with memory.track(known=[model, optimizer]) as meter:
+    with memory.track(known=[model, optimizer]) as tracker:
         assert (
-            meter.allocated == 4 * numbers * 4 + 2 * 4
+            tracker.allocated == 4 * numbers * 4 + 2 * 4
         )  # weights, gradients, two states; two counters
-    assert memory.tensor_bytes([model, optimizer, model]) == meter.allocated
+    assert memory.tensor_bytes([model, optimizer, model]) == tracker.allocated
 
 
 def test_the_meter_keeps_nothing_alive():
-    with memory.track() as meter:
+    with memory.track() as tracker:
         x = torch.zeros(1000)
         dies = weakref.ref(x)
         del x
-        assert dies() is None and meter.allocated == 0
+        assert dies() is None and tracker.allocated == 0
 
 
 def test_the_timeline_tells_the_story():
-    with memory.track() as meter:
+    with memory.track() as tracker:
         x = torch.zeros(1000)
-        meter.mark("deleted")
+        tracker.mark("deleted")
         del x
         y = torch.zeros(10)
-    assert meter.peak == 4000 and meter.timeline() == [4000, 0, 40]
+    assert tracker.peak == 4000 and tracker.timeline() == [4000, 0, 40]
     assert (
-        meter.marks == [(1, "deleted")] and str(meter) == "0.00 MiB allocated, 0.00 MiB at the peak"
+        tracker.marks == [(1, "deleted")]
+        and str(tracker) == "0.00 MiB allocated, 0.00 MiB at the peak"
     )
     del y
 
 
 def test_budget_raises_pytorchs_own_error_and_counts_nothing_of_it():
-    with memory.track(budget=10_000) as meter:
+    with memory.track(budget=10_000) as tracker:
         x = torch.zeros(2000)
         with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.00 MiB"):
             torch.zeros(1000)
-        assert (meter.allocated, meter.peak, meter.timeline()) == (8000, 8000, [8000])
+        assert (tracker.allocated, tracker.peak, tracker.timeline()) == (8000, 8000, [8000])
         x.add_(1)  # work in place goes on
 
 
 def test_200_times_out_of_memory_and_back():
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
-    with memory.track(budget=2_000_000, known=model) as meter:
-        start = meter.allocated
+    with memory.track(budget=2_000_000, known=model) as tracker:
+        start = tracker.allocated
 
         def step(rows):
             model(torch.ones(rows, 64)).sum().backward()
@@ -102,7 +103,7 @@ def test_200_times_out_of_memory_and_back():
                 failed = True
             assert failed
             model.zero_grad()
-            assert meter.allocated == start
+            assert tracker.allocated == start
 
 
 def test_inside_except_the_traceback_still_holds_the_bytes():
@@ -110,24 +111,24 @@ def test_inside_except_the_traceback_still_holds_the_bytes():
         kept = torch.zeros(1000)
         return kept, torch.zeros(100_000)
 
-    with memory.track(budget=10_000) as meter:
+    with memory.track(budget=10_000) as tracker:
         try:
             work()
         except torch.OutOfMemoryError:
-            inside = meter.allocated
-        assert (inside, meter.allocated) == (4000, 0)
+            inside = tracker.allocated
+        assert (inside, tracker.allocated) == (4000, 0)
 
 
 def test_when_the_block_has_ended_everything_stays_as_it_was():
-    with memory.track() as meter:
+    with memory.track() as tracker:
         x = torch.zeros(1000)
         del x
         y = torch.zeros(500)
-    told = meter.allocated, meter.peak, meter.timeline().copy()
+    told = tracker.allocated, tracker.peak, tracker.timeline().copy()
     del y
     assert told == (2000, 4000, [4000, 0, 2000])
-    assert (meter.allocated, meter.peak, meter.timeline()) == told
-    assert meter.reserved is None
+    assert (tracker.allocated, tracker.peak, tracker.timeline()) == told
+    assert tracker.reserved is None
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CS. tensor support")
@@ -141,8 +142,8 @@ def test_a_sparse_tensor_has_the_bytes_of_its_parts():
 
 
 def test_a_budget_is_kept_to_the_byte():
-    with memory.track(budget=4000) as meter:
+    with memory.track(budget=4000) as tracker:
         with pytest.raises(torch.OutOfMemoryError):
             torch.zeros(1001)
         assert len(torch.zeros(1000)) == 1000
-    assert meter.peak == 4000
+    assert tracker.peak == 4000

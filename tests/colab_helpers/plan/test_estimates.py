@@ -25,8 +25,8 @@ def training(width, rows=64, dtype=torch.float32):
 
 def test_the_whole_menu_is_asked():
     table = plan.estimates(training(256))
-    assert [estimate.choice for estimate in table] == [
-        machine.choice for machine in dated_facts.machine_table().by_chip.values()
+    assert [estimate.menu_name for estimate in table] == [
+        machine.menu_name for machine in dated_facts.machine_table().by_chip.values()
     ]
     assert all(estimate.fits and 0 < estimate.low <= estimate.high for estimate in table)
     with pytest.raises(KeyError, match="Available: T4"):
@@ -110,13 +110,13 @@ def test_hopper_gets_its_larger_workspace():
 def test_the_cheapest_is_in_time_and_fits():
     table = plan.estimates(training(2048, rows=2048), ["T4", "L4", "A100-40", "H100"])
     slow = table[0].hours(10**6)[1]
-    assert plan.cheapest(table, 10**6, 10 * slow).choice == "T4 GPU"  # free
+    assert plan.cheapest(table, 10**6, 10 * slow).menu_name == "T4 GPU"  # free
     paid = [dataclasses.replace(estimate, free=False) for estimate in table]
     found = plan.cheapest(paid, 10**6, 10 * slow)
     costs = {
-        estimate.choice: estimate.units(10**6)[1] for estimate in paid if estimate.units(10**6)
+        estimate.menu_name: estimate.units(10**6)[1] for estimate in paid if estimate.units(10**6)
     }
-    assert costs[found.choice] == min(costs.values()) and "H100 GPU" not in costs
+    assert costs[found.menu_name] == min(costs.values()) and "H100 GPU" not in costs
     assert plan.cheapest(table, 10**6, 0) is None
     none_fits = [dataclasses.replace(estimate, fits=False) for estimate in table]
     assert plan.cheapest(none_fits, 1, 1000) is None
@@ -124,10 +124,10 @@ def test_the_cheapest_is_in_time_and_fits():
 
 def test_the_slow_end_of_a_range_decides():
     [one] = plan.estimates(training(256), ["L4"])
-    steady = dataclasses.replace(one, choice="steady", low=3.0, high=5.0)
-    lucky = dataclasses.replace(one, choice="lucky", low=1.0, high=6.0)
+    steady = dataclasses.replace(one, menu_name="steady", low=3.0, high=5.0)
+    lucky = dataclasses.replace(one, menu_name="lucky", low=1.0, high=6.0)
     steps, week = 3600, 168
-    assert plan.cheapest([lucky, steady], steps, week).choice == "steady"
+    assert plan.cheapest([lucky, steady], steps, week).menu_name == "steady"
     assert plan.cheapest([lucky], steps, deadline=6) is lucky
     assert plan.cheapest([lucky], steps, deadline=5.9) is None
 

@@ -30,9 +30,9 @@ with FakeTensorMode(allow_non_fake_inputs=True):
 
     def peak_of(rows):
         optimizer.zero_grad()
-        with memory.track(DEVICE, known=[model, optimizer]) as meter:
+        with memory.track(DEVICE, known=[model, optimizer]) as tracker:
             training_step(rows)
-        return meter.peak
+        return tracker.peak
 
     training_step(2)
     batches = (8, 12, 16)

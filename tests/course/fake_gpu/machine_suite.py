@@ -155,14 +155,14 @@ def test_the_footprint_is_foretold_to_one_per_cent():
         optimizer.step()
         optimizer.zero_grad()
     told = memory.footprint(model, loss_of, 8, optimizer)
-    with memory.track(DEVICE, known=[model, optimizer]) as meter:
-        standing = meter.allocated
+    with memory.track(DEVICE, known=[model, optimizer]) as tracker:
+        standing = tracker.allocated
         loss = loss_of(8)
-        activations = meter.allocated - standing
+        activations = tracker.allocated - standing
         loss.backward()
         optimizer.step()
     assert told.activations == pytest.approx(activations, rel=0.01)
-    assert told.peak == pytest.approx(meter.peak, rel=0.01)
+    assert told.peak == pytest.approx(tracker.peak, rel=0.01)
     assert standing == pytest.approx(told.parameters + told.optimizer_state, rel=0.01)
     assert 15.9 < (standing + told.gradients) / model.parameter_count < 16.1
 

@@ -302,7 +302,7 @@ def test_the_planner_answers_as_python_does(python, address, page):
     said = page.locator("#fits-said").inner_text()
     for fit in training.fits(sizes):
         row = page.locator(
-            "#fits-said tr", has=page.get_by_role("cell", name=fit.choice, exact=True)
+            "#fits-said tr", has=page.get_by_role("cell", name=fit.menu_name, exact=True)
         )
         assert row.locator("td").first.inner_text() == fit.verdict
         assert row.locator("td").nth(4).inner_text() == str(fit.largest_batch)

@@ -176,7 +176,7 @@ def test_chips_have_what_their_sheets_say(site):
         row = next(line for line in text.splitlines() if line.startswith(f"| {chip.name} |"))
         assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
     for machine in dated_facts.machine_table().machines:
-        assert f"\n| {machine.choice} |" in text
+        assert f"\n| {machine.menu_name} |" in text
 
 
 def test_each_term_has_a_number_and_leads_to_where_it_is_measured(site, links):

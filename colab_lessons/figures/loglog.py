@@ -26,7 +26,7 @@ from colab_helpers.figures.style import (
 Band = tuple[Sequence[float], Sequence[float]]
 
 
-def race(
+def loglog(
     sizes: Sequence[float],
     curves: Mapping[str, Sequence[float]],
     *,
@@ -67,10 +67,10 @@ def race(
             )  # fmt: skip
         _ticks(axes, sizes)
         axes.yaxis.set_major_formatter(lambda value, _: short_seconds(value))
-        return finish(figure, _race_alt(title, sizes, curves, bands or {}))
+        return finish(figure, _loglog_alt(title, sizes, curves, bands or {}))
 
 
-def contenders(
+def dot_plot(
     rows: Mapping[str, float | tuple[float, float]],
     *,
     title: str,
@@ -141,7 +141,7 @@ def _ticks(axes: Axes, sizes: Sequence[float]) -> None:
     size_ticks(axes, sizes)
 
 
-def _race_alt(
+def _loglog_alt(
     title: str,
     sizes: Sequence[float],
     curves: Mapping[str, Sequence[float]],

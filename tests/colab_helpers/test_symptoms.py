@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from colab_helpers import _problem_signs as signs
-from colab_helpers import runtime
+from colab_helpers import _symptoms, runtime
 
 
 @pytest.mark.parametrize(
@@ -22,23 +21,23 @@ def test_pytorchs_cuda_is_read_without_importing_it(monkeypatch, tmp_path, line,
     dist.mkdir()
     (dist / "METADATA").write_text("Name: torch\nVersion: 2.11.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert signs.torch_cuda() == built_for
+    assert _symptoms.torch_cuda() == built_for
 
 
 def test_no_pytorch(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert signs.torch_cuda() is None
+    assert _symptoms.torch_cuda() is None
 
 
 def test_cudas_libraries_are_found_as_files_and_as_packages(tmp_path):
-    assert signs.cublas({}, root=tmp_path) == ()
+    assert _symptoms.cublas({}, root=tmp_path) == ()
     folder = tmp_path / "usr/local/cuda-13.3/lib64"
     folder.mkdir(parents=True)
     (folder / "libcublas.so.13").touch()
     (folder / "libcublas.so.13.3.1").touch()
     (folder / "libcublas.so").touch()
-    assert signs.cublas({}, root=tmp_path) == (13,)
-    assert signs.cublas({"nvidia-cublas-cu12": "12.8"}, root=tmp_path) == (12, 13)
+    assert _symptoms.cublas({}, root=tmp_path) == (13,)
+    assert _symptoms.cublas({"nvidia-cublas-cu12": "12.8"}, root=tmp_path) == (12, 13)
 
 
 def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
@@ -48,22 +47,24 @@ def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         try:
-            assert signs.tpu_holders(devices=[chip]) == (other.pid,)
+            assert _symptoms.tpu_holders(devices=[chip]) == (other.pid,)
         finally:
             other.kill()
-    assert signs.tpu_holders(devices=[chip]) == ()
+    assert _symptoms.tpu_holders(devices=[chip]) == ()
 
 
 def test_this_process_is_no_other(tmp_path):
     chip = tmp_path / "vfio-0"
     with chip.open("w"):
-        assert signs.tpu_holders(devices=[chip]) == ()
+        assert _symptoms.tpu_holders(devices=[chip]) == ()
 
 
 def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
     """`!colab-doctor` runs below the kernel, which may have the TPU itself."""
     chip = tmp_path / "vfio-0"
-    code = f"from colab_helpers import _problem_signs as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
+    code = (
+        f"from colab_helpers import _symptoms as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
+    )
     with chip.open("w"):
         command = ["sh", "-c", f'"{sys.executable}" -c "{code}"; true']
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -71,24 +72,26 @@ def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
 
 
 def test_no_tpu_asks_nobody(monkeypatch):
-    monkeypatch.setattr(signs, "_has_open", lambda *_: pytest.fail("asked"))
-    assert signs.tpu_holders(devices=[]) == ()
+    monkeypatch.setattr(_symptoms, "_has_open", lambda *_: pytest.fail("asked"))
+    assert _symptoms.tpu_holders(devices=[]) == ()
 
 
 def test_drive(monkeypatch, tmp_path):
-    assert signs.drive(tmp_path / "drive") == ""
+    assert _symptoms.drive(tmp_path / "drive") == ""
     (tmp_path / "drive").mkdir()
-    assert signs.drive(tmp_path / "drive") == ""  # nobody has mounted or written
+    assert _symptoms.drive(tmp_path / "drive") == ""  # nobody has mounted or written
     (tmp_path / "drive" / "MyDrive").mkdir()
-    assert signs.drive(tmp_path / "drive") == "not mounted"
+    assert _symptoms.drive(tmp_path / "drive") == "not mounted"
     answer = threading.Event()
-    monkeypatch.setattr(signs, "_drive", lambda _: answer.wait(600))  # longer than a test may take
-    monkeypatch.setattr(signs, "DRIVE_TIMEOUT", 0.1)
-    assert signs.drive(tmp_path / "drive") == "does not answer"
+    monkeypatch.setattr(
+        _symptoms, "_drive", lambda _: answer.wait(600)
+    )  # longer than a test may take
+    monkeypatch.setattr(_symptoms, "DRIVE_TIMEOUT", 0.1)
+    assert _symptoms.drive(tmp_path / "drive") == "does not answer"
     answer.set()
 
 
-class Dropped(type(signs.Path())):
+class Dropped(type(_symptoms.Path())):
     """A folder as a mount that was lost shows it."""
 
     def stat(self, **_):
@@ -97,7 +100,7 @@ class Dropped(type(signs.Path())):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="errors are named otherwise elsewhere")
 def test_a_mount_that_was_lost():
-    assert signs.drive(Dropped("/content/drive")) == (
+    assert _symptoms.drive(Dropped("/content/drive")) == (
         "does not answer (Transport endpoint is not connected)"
     )
 
@@ -108,6 +111,6 @@ def test_a_working_folder_that_is_gone(monkeypatch, tmp_path):
     def lost():
         raise OSError(107, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(signs.Path, "cwd", lost)
-    assert signs.working_folder() == signs.Path("/")
+    monkeypatch.setattr(_symptoms.Path, "cwd", lost)
+    assert _symptoms.working_folder() == _symptoms.Path("/")
     assert runtime.probe().disk_total > 0

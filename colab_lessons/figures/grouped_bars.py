@@ -8,7 +8,7 @@ from colab_helpers.figures.bars import fit_numbers
 from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, line_style, with_unit
 
 
-def grouped(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str) -> Picture:
+def grouped_bars(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str) -> Picture:
     """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
 
     `values` maps a name to series and

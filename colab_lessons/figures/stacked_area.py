@@ -12,7 +12,7 @@ from colab_helpers.figures.style import INK, Picture, canvas, finish, line_style
 _HATCHES = ("", "//", "\\\\", "..", "xx")
 
 
-def stacked(
+def stacked_area(
     kinds: Mapping[str, Sequence[int]], marks: Sequence[tuple[int, str]], *, title: str
 ) -> Picture:
     """Plot the live bytes of each kind after each allocation or release, stacked.
