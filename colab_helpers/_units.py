@@ -41,11 +41,13 @@ def mib(count: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a number with three figures and an SI prefix from nano to peta.
+    """Return a number with three figures and an SI prefix from nano to peta; a percentage without one.
 
-    >>> quantity(8.1e12, "FLOP/s"), quantity(0, "B")
-    ('8.10 TFLOP/s', '0 B')
+    >>> quantity(8.1e12, "FLOP/s"), quantity(0, "B"), quantity(28.91, "%")
+    ('8.10 TFLOP/s', '0 B', '28.9%')
     """
+    if unit == "%":
+        return f"{value:.3g}%"
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     value = float(f"{value:.3g}")  # or 0.9996 s would be 1000 ms

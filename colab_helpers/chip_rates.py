@@ -225,7 +225,7 @@ def _promised(sheet: Chip, quantity: str) -> float:
 def _inferred(sheet: Chip, quantity: str) -> Rate:
     low, high = fraction_of_peak(quantity)
     promised = _promised(sheet, quantity)
-    note = f"{100 * low:.0f} to {100 * high:.0f} % of its data sheet"
+    note = f"{100 * low:.0f} to {100 * high:.0f}% of its data sheet"
     return Rate(low * promised, high * promised, "L", (), note)
 
 

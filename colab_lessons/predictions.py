@@ -14,8 +14,8 @@ def your_prediction(value: Any, unit: str = "") -> str:
 
     `value` is the form field's, None while it is empty; `unit` stands behind a number.
 
-    >>> your_prediction(1000), your_prediction("bf16"), your_prediction(50, " %"), your_prediction(None)
-    (' (you said 1,000)', ' (you said bf16)', ' (you said 50 %)', '')
+    >>> your_prediction(1000), your_prediction("bf16"), your_prediction(50, "%"), your_prediction(None)
+    (' (you said 1,000)', ' (you said bf16)', ' (you said 50%)', '')
     """
     if value is None or value == "":
         return ""

@@ -572,7 +572,7 @@ DISK, DRIVE = "arrives at once", "arrives ten minutes late"
 valleys = {DISK: 0, DRIVE: LAG}
 simulated = {name: [lost(t, lag) for t in intervals] for name, lag in valleys.items()}
 formula = {f"Young's formula{', and the lag' if lag else ''}": [100 * (cost / t + (t / 2 + lag) / LIFE) for t in intervals] for lag in valleys.values()}
-print(f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f} %, with the lag {min(simulated[DRIVE]):.1f} %.")
+print(f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f}%, with the lag {min(simulated[DRIVE]):.1f}%.")
 figures.lines(
     intervals / 60, simulated, ideal=formula, doubling=True, xlabel="minutes from one checkpoint to the next", ylabel="time lost, %",
     title=f"The lag lifts the valley and leaves the minimum of Young's sum where it is{your_prediction(with_lag)}",

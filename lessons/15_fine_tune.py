@@ -120,7 +120,7 @@ def right(model, rows):
 torch.manual_seed(0)
 base = train(AutoModelForCausalLM.from_config(config).to(device), plus, answers_of(plus), BASE_STEPS, lr=1e-2)
 plus_base, minus_base = right(base, plus_test), right(base, minus_test[:, :9])
-print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base:.1f} % of new additions, {minus_base:.1f} % of subtractions")
+print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base:.1f}% of new additions, {minus_base:.1f}% of subtractions")
 print(*(data.spell(row.cpu().numpy()) for row in answers(base, minus_test[:5, :9])), sep="   ")
 
 # %% [markdown]
@@ -135,7 +135,7 @@ plus_left = None  # @param {type:"number"}
 # needs: transformers
 whole = train(copy.deepcopy(base), minus, answers_of(minus), STEPS, lr=8e-3)
 minus_whole, plus_whole = right(whole, minus_test), right(whole, plus_test)
-print(f"after training all weights: {minus_whole:.1f} % of subtractions right, {plus_whole:.1f} % of additions{f' (you said {plus_left:g})' if plus_left is not None else ''}")
+print(f"after training all weights: {minus_whole:.1f}% of subtractions right, {plus_whole:.1f}% of additions{f' (you said {plus_left:g})' if plus_left is not None else ''}")
 print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])), sep="   ")
 
 # %% [markdown]
@@ -184,7 +184,7 @@ class Frozen(torch.autograd.Function):
 
 
 # %% [markdown]
-# Beside each frozen layer we put two thin matrices: one goes down from its width to 8 numbers, and one goes up again. That's *LoRA*, a low-rank
+# Beside each frozen layer we put two thin matrices: `lora_A` goes down from its width to 8 numbers, and `lora_B` goes up again. That's *LoRA*, a low-rank
 # *adapter*. `lora_B` begins at zero, so at first it changes nothing.
 
 # %%
@@ -241,13 +241,13 @@ for seed in range(SEEDS):
         plug(adapted, strength)
         scores.append((right(adapted, plus_test), right(adapted, task)))
     moments.append(scores)
-    print(f"seed {seed}, plugged in: {scores[1][1]:5.1f} % of subtractions, {scores[1][0]:5.1f} % of additions.  Unplugged: {scores[2][0]:5.1f} % of additions")
+    print(f"seed {seed}, plugged in: {scores[1][1]:5.1f}% of subtractions, {scores[1][0]:5.1f}% of additions.  Unplugged: {scores[2][0]:5.1f}% of additions")
 
 # %%
 # @title Draw all four moments { display-mode: "form" }
 # needs: transformers
 packed, plugged, taken_out = (tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3))
-answer = "as good as at the beginning" if taken_out[0] > plus_base - 2 else "gone, as before" if taken_out[0] < 10 else f"at {taken_out[0]:.0f} %"
+answer = "as good as at the beginning" if taken_out[0] > plus_base - 2 else "gone, as before" if taken_out[0] < 10 else f"at {taken_out[0]:.0f}%"
 figures.grouped_bars(
     {
         name: {"additions": round(scores[0]), "subtractions": round(scores[1])}
@@ -302,7 +302,7 @@ for name, model in {"all weights": whole, "four bits and an adapter": adapted}.i
     print(f"{name}: {trained:,} weights train")
     print(*(f"   {part:>9}: {thought[part]:9,.0f} B predicted, {found[part]:9,} B measured" for part in thought), sep="\n")
 share = 100 * trained / sum(p.numel() for p in base.parameters())
-print(f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} times less. The adapter has {share:.0f} % as many weights as the model")
+print(f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} times less. The adapter has {share:.0f}% as many weights as the model")
 
 # %% [markdown]
 # The extra 32 bytes hold a table for the positions. In so small a model the adapter is large. In a real one it isn't.
@@ -528,7 +528,7 @@ few = 100 if MODEL else None  # a real model writes slowly
 subtracts = score(model, test[:few])
 with model.disable_adapter():
     adds = score(model, pairs(plus_test)[:few], digits=3)
-print(f"{subtracts:.1f} % of new subtractions right. Unplugged: {adds:.1f} % of additions, written backwards")
+print(f"{subtracts:.1f}% of new subtractions right. Unplugged: {adds:.1f}% of additions, written backwards")
 
 # %% [markdown]
 # The base rambles on until it's cut off. The trained model answers and stops. Without its adapter it's the old model again, and rambles as before.
@@ -551,7 +551,7 @@ train(endless, ids, labels, **recipe | {"steps": STEPS // 2})  # half of it is e
 wrote = ask(endless, [question for question, _ in test[:few]])
 stops = 100 * sum(len(text) == 3 for text in wrote) / len(wrote)
 print(*wrote[:5], sep="   ")
-print(f"{stops:.0f} % of these answers stop")
+print(f"{stops:.0f}% of these answers stop")
 
 # %% [markdown]
 # The answers begin well, and they don't end. Give padding a token of its own, therefore, or build the labels as we did, from each answer. The next
@@ -646,7 +646,7 @@ exercises.check("15.mixture", mixture)
 # needs: transformers
 if mixture is not ...:
     both = train(adapt(copy.deepcopy(base)), mixture, answers_of(mixture), STEPS, lr=1e-2)
-    print(f"{right(both, minus_test):.1f} % of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f} % of additions")
+    print(f"{right(both, minus_test):.1f}% of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f}% of additions")
 
 # %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
@@ -654,10 +654,10 @@ if mixture is not ...:
 # %%
 takeaways = {}
 if "peaks" in globals():
-    takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f} % of subtractions; unplugged, {taken_out[0]:.0f} % of additions. With all weights trained, {plus_whole:.0f} %."
+    takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f}% of subtractions; unplugged, {taken_out[0]:.0f}% of additions. With all weights trained, {plus_whole:.0f}%."
     takeaways["Rehearse before you choose"] = f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[-1]:.1f} GB. For 8 billion, four bits decide."
 if "stops" in globals():
-    takeaways["Teach it to stop"] = f"with the end token masked, {stops:.0f} % of the answers stopped."
+    takeaways["Teach it to stop"] = f"with the end token masked, {stops:.0f}% of the answers stopped."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%

@@ -40,7 +40,7 @@ class Measurement:
         warning: Why the result may be wrong; "" if nothing is known to be.
 
     >>> Measurement((1.0, 2.0, 1.0))
-    1.00 s ± 25 % (median of 3 × 1 calls; noisy: measure again, with nothing else running)
+    1.00 s ± 25% (median of 3 × 1 calls; noisy: measure again, with nothing else running)
     """
 
     times: tuple[float, ...]
@@ -81,7 +81,7 @@ class Measurement:
         noise = "; noisy: measure again, with nothing else running" if self.noisy else ""
         noise += f"; {self.warning}" if self.warning else ""
         return (
-            f"{_units.seconds(self.median)} ± {100 * self.spread:.0f} % "
+            f"{_units.seconds(self.median)} ± {100 * self.spread:.0f}% "
             f"(median of {len(self.times)} × {self.calls} calls{noise})"
         )
 
@@ -90,7 +90,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A speed-up: `value`, and `low` to `high`, its confidence interval at 98 %.
+    """A speed-up: `value`, and `low` to `high`, its confidence interval at 98%.
 
     Attributes:
         value: The trimmed mean of the rounds' ratios.
@@ -141,8 +141,8 @@ class Ratio:
     def is_significant(self) -> bool:
         """Whether the speed-up can be told from 1×.
 
-        The whole interval is more than 2 % away from 1, so of 100 comparisons of equal work at most two say
-        so. Less than 2 % is not called a difference: where code lies in memory can make as much.
+        The whole interval is more than 2% away from 1, so of 100 comparisons of equal work at most two say
+        so. Less than 2% is not called a difference: where code lies in memory can make as much.
         """
         return self.low > 1 + NEGLIGIBLE_DIFFERENCE or self.high < 1 / (1 + NEGLIGIBLE_DIFFERENCE)
 
@@ -159,7 +159,7 @@ class Ratio:
 
 
 def _trimmed_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 20 % trimmed mean of sorted `values`, at least two, and half its interval at 98 %."""
+    """The 20% trimmed mean of sorted `values`, at least two, and half its interval at 98%."""
     count = len(values)
     cut = count // 5
     kept = values[cut : count - cut]
@@ -170,7 +170,7 @@ def _trimmed_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _t_quantile(freedom: int) -> float:
-    """The 99 % quantile of Student's t: 1 % are beyond it on each side."""
+    """The 99% quantile of Student's t: 1% are beyond it on each side."""
     few = (31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821)
     if freedom <= len(few):
         return few[freedom - 1]

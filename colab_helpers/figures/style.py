@@ -204,7 +204,7 @@ def with_unit(value: float, unit: str, short: bool = False) -> str:
     if unit in ("FLOP/s", "B/s", "B"):
         return EngFormatter(unit)(value) if short else _units.quantity(value, unit)
     number = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return number if short else f"{number} {unit}".rstrip()
+    return number if short else f"{number}{unit if unit == '%' else f' {unit}'}".rstrip()
 
 
 def axis_unit(unit: str) -> str:

@@ -99,7 +99,7 @@ class Run:
 
 @dataclass(frozen=True)
 class PeakMargin:
-    """How far predicted peaks were off: how many within 2 %, and the worst in percent either way."""
+    """How far predicted peaks were off: how many within 2%, and the worst in percent either way."""
 
     count: int
     within_2_percent: int

@@ -27,7 +27,7 @@ def waits(answer: float) -> str:
     """The share of the time that 900 images a second wait, where 6,000 are possible."""
     given = number(answer)
     if close(given, 85):
-        return "85 %. So a GPU of any speed would make this fit at most 1.18 times faster."
+        return "85%. So a GPU of any speed would make this fit at most 1.18 times faster."
     if close(given, 0.85):
         raise Wrong("That is the fraction. Give a percentage.")
     if close(given, 15):

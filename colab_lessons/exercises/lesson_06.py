@@ -82,7 +82,7 @@ def way_out(answer: str) -> str:
     hint="Replace the dots. Which bytes grow with the rows, and must all of them be alive at once?",
 )
 def thrifty(answer: Callable, spendthrift: Callable) -> str:
-    """Whether a function leaves the same gradients with 60 % of the peak: both are watched here."""
+    """Whether a function leaves the same gradients with 60% of the peak: both are watched here."""
     import torch
 
     from colab_helpers import memory
@@ -106,6 +106,6 @@ def thrifty(answer: Callable, spendthrift: Callable) -> str:
         raise Wrong("The gradients differ. Do the parts' losses add up to the mean over all rows?")
     if after > 0.6 * before:
         raise Wrong(
-            f"The peak is {after / before:.0%} of the first; 60 % are wanted. Smaller parts."
+            f"The peak is {after / before:.0%} of the first; 60% are wanted. Smaller parts."
         )
     return f"The same gradients, with {after / before:.0%} of the peak."

@@ -47,8 +47,8 @@ class Value:
             return _units.times(self.number)
         if self.unit == "bytes" and abs(self.number) >= 1000:
             return _units.quantity(self.number, "B")
-        if self.unit in ("%", "bytes"):
-            return f"{self.number:,.3g} {self.unit}"
+        if self.unit == "bytes":
+            return f"{self.number:,.3g} bytes"
         if self.unit == "":
             return f"{self.number:,.3g}" if abs(self.number) < 100 else f"{self.number:,.0f}"
         return _units.quantity(self.number, self.unit)

@@ -18,7 +18,7 @@ def trials_table() -> str:
             trial.network,
             trial.optimizer,
             _units.mib(trial.measured_peak),
-            f"{trial.peak_error_percent:+.2f} %",
+            f"{trial.peak_error_percent:+.2f}%",
             _units.seconds(trial.predicted_seconds * estimate_accuracy.step_over_sum_of_ops()[1]),
             _units.seconds(trial.measured_seconds),
             f"{trial.time_ratio:.2f}",
@@ -30,14 +30,14 @@ def trials_table() -> str:
 
 
 def peaks_table() -> str:
-    """Every predicted peak beside the measured one, the worst first; those within 2 % as one row."""
+    """Every predicted peak beside the measured one, the worst first; those within 2% as one row."""
     checks = estimate_accuracy.peak_checks()
     far = [check for check in checks if abs(check.error_percent) > 2]
     rows = [
         (
             check.network,
             check.device,
-            f"{check.error_percent:+.1f} %",
+            f"{check.error_percent:+.1f}%",
             _units.mib(check.measured_peak),
             check.caveat or "nothing",
             check.date,
@@ -45,7 +45,7 @@ def peaks_table() -> str:
         for check in far
     ]
     near = f"{len(checks) - len(far)} other comparisons"
-    rows.append((near, "CPUs and an H100", "within 2 %", "", "", ""))
+    rows.append((near, "CPUs and an H100", "within 2%", "", "", ""))
     return table(("network", "device", "off", "peak", "the result names", "date"), rows)
 
 

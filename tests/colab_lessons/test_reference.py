@@ -115,7 +115,7 @@ def test_record_speaks_to_people_and_machines():
         (reference.Value(8.1e12, "FLOP/s", ""), "8.10 TFLOP/s"),
         (reference.Value(180.4, "", ""), "180"),
         (reference.Value(1.5, "×", ""), "1.5×"),
-        (reference.Value(28.9, "%", ""), "28.9 %"),
+        (reference.Value(28.9, "%", ""), "28.9%"),
     ],
 )
 def test_values_read_well(value, text):

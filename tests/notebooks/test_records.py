@@ -56,7 +56,7 @@ def test_effects_of_the_first_lessons_are_large(device):
     assert value(device, "04_tensorflow_on_gpu", "decoded_once") > 1.5
 
 
-#: Quantities that several lessons record: on one machine they agree within 15 %.
+#: Quantities that several lessons record: on one machine they agree within 15%.
 SAME = {"peak": ("01_enable_gpu", "02_check_hardware", "03_pytorch_on_gpu")}
 
 

@@ -45,7 +45,7 @@ function ways(room, asked) {
   );
   return words.length ? `would fit with ${words.join(", or with ")}` : "";
 }
-const percent = (part) => `${Math.round(100 * part)} %`;
+const percent = (part) => `${Math.round(100 * part)}%`;
 
 function build() {
   const known = element("select", {}, ...options([["", "sizes of my own"], ...KNOWN.map(([name], i) => [i, name])]));
@@ -92,7 +92,7 @@ function shown(answer, asked) {
       ? [element("p", {}, "Careful: training with all numbers in 16 bits saves memory, and often does not learn; in fp16, AdamW fails outright. ", element("a", { href: "lessons/07_mixed_precision.html" }, "Lesson 07 shows why"), ".")]
       : []),
     table(
-      "Colab's machines; the largest batch leaves 10 % to spare",
+      "Colab's machines; the largest batch leaves 10% to spare",
       ["verdict", "machine", "needs", "has", "largest batch", "a step, at least", "price", "note"],
       rooms,
     ),
@@ -100,7 +100,7 @@ function shown(answer, asked) {
     element(
       "p",
       {},
-      `How good is that? For every network that was traced on a CPU, the formulas came within ${(100 * answer.most_off).toFixed(1)} % of its peak; a test ` +
+      `How good is that? For every network that was traced on a CPU, the formulas came within ${(100 * answer.most_off).toFixed(1)}% of its peak; a test ` +
         "checks that. A GPU differs a little: keep the logits in a variable, in fp32 or in 16 bits throughout, and the loss takes one more table, up to an eighth of the whole. " +
         "Machines add what CUDA and its libraries need; pieces between tensors come on top, so “tight” may well run out. “At least” is how long it would take at the speed of large matmuls on this chip, which no training reaches: ",
       element("a", { href: "planner.html" }, "how much longer published runs took"),

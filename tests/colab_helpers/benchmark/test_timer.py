@@ -144,7 +144,7 @@ def test_numbers_of_a_measurement():
     found = benchmark.Measurement((1.0, 2.0, 3.0, 4.0, 5.0))
     assert (found.median, found.quartiles, found.spread) == (3.0, (2.0, 4.0), pytest.approx(1 / 3))
     assert benchmark.Measurement((2.0,)).spread == 0
-    assert str(found).startswith("3.00 s ± 33 % (median of 5 × 1 calls; noisy")
+    assert str(found).startswith("3.00 s ± 33% (median of 5 × 1 calls; noisy")
 
 
 def test_a_wait_that_is_dear_for_the_budget_is_said():

@@ -306,7 +306,7 @@ def test_the_planner_answers_as_python_does(python, address, page):
         )
         assert row.locator("td").first.inner_text() == fit.verdict
         assert row.locator("td").nth(4).inner_text() == str(fit.largest_batch)
-    assert sizes.peak_phase in said and f"{100 * training.MAX_PEAK_ERROR:.1f} %" in said
+    assert sizes.peak_phase in said and f"{100 * training.MAX_PEAK_ERROR:.1f}%" in said
 
 
 def test_the_server_answers_as_python_does(python, address, page):
