@@ -24,6 +24,7 @@ from colab_helpers.figures.style import (
 )
 
 Band = tuple[Sequence[float], Sequence[float]]
+_RECORDED = "our run"  # in the name of a curve that another machine measured
 
 
 def loglog(
@@ -39,26 +40,34 @@ def loglog(
 ) -> Picture:
     """Plot seconds over size on log-log axes: who is faster where.
 
-    `curves` hold measured seconds by contender for every size, `bands` the low and the high ends of what
-    is expected; each is named at its right end. `shade` are one or two sizes between which they cross,
-    `prediction` is the reader's. `sizes` rise; `xlabel` and `ylabel` say what the axes are, `title` holds
-    the finding.
+    `curves` hold measured seconds by contender for every size, hollow where the name has "our run" in it;
+    `bands` hold the low and the high ends of what is expected. Each is named at its right end. `shade` are
+    one or two sizes between which they cross, `prediction` is the reader's. `sizes` rise; `xlabel` and
+    `ylabel` say what the axes are, `title` holds the finding.
     """
     with canvas(7.6, 4.1) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
-            axes.plot(sizes, seconds, **line_style(i))
-            _name(axes, sizes[-1], seconds[-1], name, line_style(i)["color"])
-        for i, (name, (low, high)) in enumerate((bands or {}).items()):
-            color = line_style(len(curves) + i)["color"]
-            axes.fill_between(sizes, low, high, color=color, alpha=0.25, lw=0)
-            for edge in (low, high):
-                axes.plot(sizes, edge, color=color, lw=1.2, ls="--")
-            _name(axes, sizes[-1], (low[-1] * high[-1]) ** 0.5, name, color)
+            style = line_style(
+                i + 2 if i else 0
+            )  # what is recorded or estimated has a color of its own
+            if _RECORDED in name:
+                style |= {"color": COLORS[2], "mfc": "white"}
+            axes.plot(sizes, seconds, **style)
+            _name(axes, sizes[-1], seconds[-1], name, style["color"])
+        for name, (low, high) in (bands or {}).items():
+            middle = [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)]
+            axes.fill_between(sizes, low, high, color=COLORS[1], alpha=0.25, lw=0)
+            axes.plot(sizes, middle, color=COLORS[1], lw=1.2, ls="--")
+            _name(axes, sizes[-1], middle[-1], name, COLORS[1])
         axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, title=title)
         axes.set_xlim(sizes[0] / 1.15, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.24)  # room for names
         if shade:
             axes.axvspan(shade[0], shade[-1] * 1.001, color=GRAY, alpha=0.18, lw=0)
             axes.axvline(shade[0], color=GRAY, lw=1)
+            axes.annotate(
+                f"{shade[0]:.2g}", (shade[0], 0.94), xycoords=("data", "axes fraction"),
+                xytext=(4, 0), textcoords="offset points", fontsize=9, color=INK,
+            )  # fmt: skip
         if prediction is not None and prediction > 0:
             axes.axvline(prediction, color=COLORS[3], ls=":", lw=1.6)
             axes.annotate(
@@ -90,7 +99,7 @@ def dot_plot(
             low, high = value if isinstance(value, tuple) else (value, value)
             ends += [low, high]
             own = "measured" in name
-            theirs = "published" in name or "recorded" in name
+            theirs = "published" in name or "recorded" in name or _RECORDED in name
             color = COLORS[0] if own else COLORS[2] if theirs else COLORS[1]
             face, mark = (color if own else "white"), ("o" if own else "s" if theirs else "D")
             axes.plot([low, high], [i, i], color=color, lw=7 if high > low else 0, alpha=0.35)

@@ -99,16 +99,20 @@ def axes_of(monkeypatch):
     return draw
 
 
-def test_race_draws_what_was_measured(axes_of):
+def test_measured_recorded_and_expected_times_look_different(axes_of):
     sizes = [16, 64, 256]
     [axes] = axes_of(
-        figures.loglog, sizes, {"one": [1e-6, 1e-5, 1e-3]}, title="T", xlabel="n", ylabel="t",
-        bands={"T4": ([1e-6] * 3, [2e-6] * 3)},
+        figures.loglog, sizes, {"one": [1e-6, 1e-5, 1e-3], "a GPU, our run": [2e-6] * 3}, title="T",
+        xlabel="n", ylabel="t", bands={"T4": ([1e-6] * 3, [4e-6] * 3)},
     )  # fmt: skip
-    one, low, high = axes.lines
+    one, recorded, middle = axes.lines
+    [band] = axes.collections
     assert list(one.get_xdata()) == sizes and list(one.get_ydata()) == [1e-6, 1e-5, 1e-3]
-    assert list(low.get_ydata()) == [1e-6] * 3 and list(high.get_ydata()) == [2e-6] * 3
-    assert low.get_linestyle() == "--" and one.get_linestyle() == "-"
+    assert list(middle.get_ydata()) == pytest.approx([2e-6] * 3)
+    assert {y for _, y in band.get_paths()[0].vertices} == {1e-6, 4e-6}
+    assert middle.get_linestyle() == "--" and one.get_linestyle() == "-"
+    assert recorded.get_markerfacecolor() == "white" != one.get_markerfacecolor()
+    assert len({one.get_color(), recorded.get_color(), middle.get_color()}) == 3
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
@@ -186,7 +190,7 @@ def test_long_times_have_ticks_at_minutes_and_hours(axes_of):
     ("value", "unit", "long", "short"),
     [
         (1500.0, "s", "25.0 min", "25 min"), (2e9, "B", "2.00 GB", "2 GB"), (1234.0, "", "1,234", "1,234"),
-        (0.5, "%", "0.5 %", "0.5"), (999.0, "steps", "999 steps", "999"),
+        (0.5, "%", "0.5%", "0.5"), (999.0, "steps", "999 steps", "999"),
         (1000.0, "steps", "1,000 steps", "1,000"),
         (2.5e12, "FLOP/s", "2.50 TFLOP/s", "2.5 TFLOP/s"), (10.0, "s", "10.0 s", "10 s"),
     ],
@@ -212,7 +216,7 @@ def test_each_contender_is_named_at_its_end_and_the_guess_is_marked(axes_of):
         figures.loglog, [1, 10, 100], {"a": [1, 2, 3]}, title="T", xlabel="n", ylabel="t",
         bands={"b": ([1, 1, 1], [2, 2, 2])}, prediction=10, shade=[5, 7],
     )  # fmt: skip
-    assert [text.get_text() for text in axes.texts] == ["a", "b", "you said 10"]
+    assert [text.get_text() for text in axes.texts] == ["a", "b", "5", "you said 10"]
     assert axes.texts[0].xy == (100, 3) and axes.get_xlim()[1] > 200
 
 
