@@ -14,10 +14,12 @@ import gzip
 import json
 import math
 import sys
+import tempfile
 import threading
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 
@@ -38,6 +40,8 @@ replay.watch("10_profile")  # cells that need what is missing show recorded resu
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
+if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
+    [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
@@ -72,9 +76,9 @@ a100 = read(paths["a100_trace"])
 print({kind: len(found) for kind, found in a100.items()})
 
 # %% [markdown]
-# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call is *asynchronous*. It usually returns at once, and the kernel runs later, when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
+# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call is *asynchronous*: it usually returns at once, and the kernel runs when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
 #
-# The sixteen GPUs exchange data through a library called *NCCL*. While an NCCL kernel runs, the GPU counts as busy, even if the kernel is only waiting for the other GPUs. (The "other threads" below belong to autograd, which runs the backward pass.)
+# The sixteen GPUs exchange data through *NCCL*, whose kernels count as running even while they only wait for the other GPUs. The "other threads" below are autograd's, which run the backward pass.
 
 # %%
 # @title Sort a step's events into rows { display-mode: "form" }
@@ -85,6 +89,7 @@ def rows_of(trace, step):
     gpu, main = trace["gpu"], step["tid"]
     rows = {
         "Python's thread: operators": [e for e in trace["operators"] if e["tid"] == main],
+        "optimizer.step()": [e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main],
         "other threads: operators": [e for e in trace["operators"] if e["tid"] != main],
         "CUDA calls over 1 ms": [e for e in trace["calls"] if e["dur"] > 1000],
         "GPU: kernels": [e for e in gpu if e["cat"] == "kernel" and not is_nccl(e)],
@@ -92,8 +97,8 @@ def rows_of(trace, step):
         "GPU: copies and memsets": [e for e in gpu if e["cat"] != "kernel"],
     }
     start, end = step["ts"], step["ts"] + step["dur"]
-    inside = {name: [e for e in found if start <= e["ts"] < end] for name, found in rows.items()}
-    return {name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found] for name, found in inside.items()}, step["dur"] / 1e6
+    inside = {name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found if start <= e["ts"] < end] for name, found in rows.items()}
+    return {name: spans for name, spans in inside.items() if spans}, step["dur"] / 1e6
 
 
 # %%
@@ -101,6 +106,9 @@ def rows_of(trace, step):
 # needs: a100_trace
 figures.device_rows(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
 
+# %% [markdown]
+# Python's thread looks busy, but an operator counts as running for as long as it waits for something. For the GPU, add up the time in which at least one of
+# its rows is in use.
 
 # %%
 def busy(events, start, end):  # microseconds in which at least one of them runs
@@ -166,9 +174,7 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
         print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
 
 # %% [markdown]
-# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` doesn't return from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) until the copy is done, and the copy can't start until everything ahead of it in its stream is done. That's a *synchronization*. Until then its thread is blocked, and a blocked thread launches nothing.
-#
-# So this copy looks like the reason the GPU runs out of work.
+# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` doesn't return from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) until the copy is done, and the copy can't start until everything ahead of it in its stream is done. That's a *synchronization*. Until then its thread launches nothing, so this copy looks like the reason the GPU runs out of work.
 #
 # ### How long does a kernel wait?
 #
@@ -210,14 +216,14 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 # - On the H100 the queue is short, and a quarter of the kernels start at once: the queue had run dry, and the GPU was waiting. For part of each step the program is *CPU-bound*.
 # - The A100's kernels wait longest of all, *and yet it's idle*. It hadn't run out of work. Plenty had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The file doesn't say what that was. For long stretches nothing runs on any stream, so there's no running kernel to blame, not even one of NCCL's. (PyTorch can record which stream waits for which event, and Meta's [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) uses that to find the critical path. This recording has none of it.)
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The file doesn't say what that was: for long stretches the profiler recorded nothing running on any stream, so there's no running kernel to blame, not even one of NCCL's.
 #
-# That doesn't quite clear the copy. Suppose the program had other work that didn't need the missing result. Had Python been free, it could have launched that work and filled the gap. A trace shows the order in which things ran, but not what could have run earlier. So moving the copy might save most of a step, or nothing. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. Suppose the program had other work that didn't need the missing result. Had Python been free, it could have launched that work sooner. A trace shows the order in which things ran, but not what could have run earlier. So moving the copy might save most of a step, or nothing. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# You can ask the same question of a loop small enough to take apart. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message. A blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message and waits for it. In version B it doesn't need it.
+# You can ask the same question of a loop small enough to take apart. Two threads play two streams. In each step, stream 1 runs a short kernel and then waits for a message from another process, and a blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -275,7 +281,7 @@ for name, needs_it in LOOPS.items():
 # @title Check these claims on your machine { display-mode: "form" }
 with_message, without = LOOPS
 holds(abs(idle_share[with_message] - idle_share[without]), 0, 5, "Both versions are idle equally long.", fast=FAST)
-holds(saves[without], 25, 40, "A kernel that doesn't need the message fills the gap.", fast=FAST)
+holds(saves[without], 25, 40, "A kernel that doesn't need the message runs sooner, and the step gets shorter.", fast=FAST)
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
@@ -284,7 +290,7 @@ holds(saves[with_message], -5, 5, "A kernel that needs the message can't run soo
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
 #
-# Unlike Meta's program, your own is one you can change. Here is one of our three steps of the training run from lesson 01.
+# We can't change Meta's program, but we can change ours, the training run of lesson 01. We recorded three of its steps on an H100.
 
 # %%
 h100_idle, h100_ms = idle(h100)
@@ -295,16 +301,17 @@ record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["step
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
 print(f"with the profiler, {h100_ms / 3:.0f} ms per step, {busy_ms:.1f} of them busy; without it {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, {in_matmuls:.0%} of their time in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of their time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, where the optimizer is. In between, the kernels run nearly back to back. Most of their time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% above with the 23% here.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
-# **Predict.** By what percentage did bf16 shorten the step? (Less than 0 if it took longer.)
+# **Predict.** By what percentage did bf16 shorten the step?
 
 # %%
 bf16_shortens = None  # @param {type:"number"}
@@ -320,20 +327,18 @@ shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
 print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}")
 
 # %% [markdown]
-# This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU. The GPU waits twice: for the batch, and then, among the short kernels, for the next launch. That second stretch is *launch-bound*. If the kernels were faster, the GPU would only wait longer. And autocast adds work for Python.
+# This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU, and the median kernel starts a fraction of a millisecond after its launch. The GPU keeps up with Python as it is. If its kernels were faster, it would only wait longer for the next launch, which makes the step *launch-bound*. And autocast adds work for Python.
 #
-# A fused AdamW changed nothing to speak of. What helped was `torch.compile`, which fuses kernels and takes Python out of the way, and keeping the text on the GPU. With Python out of the way, bf16 pays, too: in float32 the matmuls alone take nearly as long as the last of these steps.
+# A fused AdamW changed nothing we could measure, although the GPU idles where the optimizer is; we'd expected better. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. We didn't time `torch.compile` without bf16, but in float32 the matmuls alone take nearly as long as the last of these steps.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Your own step
 #
-# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name (the profiler calls it a *range*). The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time and hide everything else, so the steps below use a small model, with 32 characters per sequence.
+# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so the steps below use a small model, with 32 characters per sequence.
 
 # %%
-if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
-    [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
 text, small = shakespeare.load(), models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32)
 
 
@@ -380,7 +385,7 @@ def profiled(step, **options):
     return found
 
 
-def show(found, rows=10):
+def show(found, rows=8):
     ops = found.key_averages()
     calls.append(sum(op.count for op in ops if op.key.startswith("aten::")) / ACTIVE)
     print(ops.table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=57))
@@ -388,19 +393,36 @@ def show(found, rows=10):
 
 
 calls, healthy = [], training_step()
-show(profiled(healthy))
+found = profiled(healthy)
+show(found)
 
 # %% [markdown]
-# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole (on a GPU, thread by thread). *Total* times don't, since they count nested calls more than once. `mm`, `addmm` and `bmm` are matmuls. On a GPU, the CPU time of `## backward` is the time Python took to *launch* the work, plus any waiting. It isn't the time the GPU took to do it.
+# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm` and `bmm` are matmuls. On a GPU, the CPU time of `## backward` is what Python took to *launch* the work, plus any waiting.
 #
-# With `with_stack=True` the profiler also records the call stack of each operator, at some cost in time. `found.export_chrome_trace("step.json.gz")` writes a file like Meta's, which both `read` and [ui.perfetto.dev](https://ui.perfetto.dev) can open.
+# A table has no order. For that, write a trace like Meta's, and read it with the same functions. ([ui.perfetto.dev](https://ui.perfetto.dev) opens it, too, and with `with_stack=True` the profiler also records the call stack of each operator, at some cost in time.)
+
+# %%
+file = Path(tempfile.mkdtemp()) / "step.json.gz"
+found.export_chrome_trace(str(file))
+own = read(file)
+start, length = own["steps"][0]["ts"], sum(e["dur"] for e in own["steps"])
+outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # percent: between operators
+if gpu_here:
+    waits = queue_waits(own)
+    print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
+figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: no operator runs for {outside:.0f}% of the time")
+
+# %% [markdown]
+# Where no operator runs, Python is on its way from one to the next. On a GPU, that's when nothing gets launched.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
 #
-# We slowed the same step down in six ways. Leave the two folded cells closed, and name each cause from its profile. Two of the six share a cause, and some of the choices fit none of them.
+# We slowed the same step down in six ways. Leave the two folded cells closed, and name each cause from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
 #
-# Three questions help. Are there many more operator calls than in the healthy step? Does a range take time that its operators don't account for? Which operators are new to the top of the table?
+# - Are there many more operator calls than in the healthy step?
+# - Does a named part take time that its operators don't account for?
+# - Which operators are new to the top of the table?
 
 # %%
 # @title The six slowed-down steps: don't open this yet { display-mode: "form" }
@@ -499,7 +521,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100.", fast=FAST)
 
 # %% [markdown]
-# Don't expect the tables to agree with these factors. The profiler adds time of its own to every call, and a table has seen only a few steps. On an H100 the first five slowed down more than on this CPU. The healthy step is much shorter there, so whatever Python adds weighs more, and each value read is a synchronization. The fixes, in the same order:
+# Use a table to find the cause, and a stopwatch without the profiler for the cost: the two don't agree. Steps 1 and 2 make about as many operator calls, but the second step's are cheap, on a CPU. On an H100 each value read is a synchronization, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -523,7 +545,7 @@ copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
 print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would tell you, because its utilization doesn't say what is running. Low utilization means that the GPU waits. High utilization means nothing until you've seen what runs.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would show it, because high utilization only means that something is running.
 #
 # Look in this order:
 #
@@ -532,7 +554,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, not
 # ├─ yes, and kernels start at once: what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
-# │       └─ blocked in a copy or a read    launch first, and read later
+# │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
 # ├─ yes, and kernels wait to start         find what they wait for: record events, look at other streams and ranks
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a slow partner; larger buckets, a faster link (lesson 11)
@@ -541,7 +563,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, not
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
-# `torch.compile` appears twice. To see what it does, take a GELU written as eight operators:
+# `torch.compile` appears twice. Here's what it does to a GELU written as eight operators:
 
 # %%
 def written_gelu(x):
@@ -560,32 +582,33 @@ merged = benchmark.speedup(both["eight operators"], both["compiled"])
 print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
 
 # %% [markdown]
-# The eight operators read and write the whole tensor again and again. The compiled loop does so once, and then computing tanh sets the pace. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
+# The eight operators read and write the whole tensor again and again, and the compiled loop does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
 #
-# ### 1 · The longest gap
+# ### 1 · Repair a slow step
 #
-# Write `longest_gap(spans, start, end)`, which returns the start and the length of the longest stretch between `start` and `end` in which none of the `spans` is running. A span is a (start, duration) pair. Spans may overlap, and they come in no particular order.
+# The second slow step reads its values one by one, as `slow_pairs` does. Write `pairs_of`, which returns the same list without a single call to `.item()`.
 
 # %% tags=["exercise"]
-def longest_gap(spans, start, end):  # returns (start of the gap, its length)
+def slow_pairs(logits, targets):
+    best = logits.flatten(0, 1).topk(3).indices  # (positions, 3)
+    return [(target.item(), *(guess.item() for guess in guesses)) for guesses, target in zip(best, targets.flatten())]
+
+
+def pairs_of(logits, targets):
     return ...
 
 
 ### BEGIN SOLUTION
-def longest_gap(spans, start, end):
-    best, until = (start, 0), start
-    for begin, length in [*sorted(spans), (end, 0)]:
-        if min(begin, end) - until > best[1]:
-            best = until, min(begin, end) - until
-        until = max(until, begin + length)  # a span may end before one that began earlier
-    return best
+def pairs_of(logits, targets):
+    best = logits.flatten(0, 1).topk(3).indices
+    return [tuple(row) for row in torch.cat([targets.reshape(-1, 1), best], 1).tolist()]
 
 
 ### END SOLUTION
-exercises.check("10.gap", longest_gap)
+exercises.check("10.pairs", pairs_of, slow=slow_pairs)
 
 # %% [markdown]
 # ### 2 · Who waits for whom?
@@ -596,7 +619,7 @@ exercises.check("10.gap", longest_gap)
 # | Q | 55% | 90 ms | is blocked in a copy |
 # | R | 60% | 0.01 ms | launches, call after call |
 #
-# None of them uses NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
+# Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
 
 # %% tags=["exercise"]
 programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
@@ -608,7 +631,7 @@ exercises.check("10.waits", programs)
 # %% [markdown]
 # ### 3 · Your own loop
 #
-# Open task: put one step of your own training loop into `mine`, and profile it. Which operator has the most self time on the CPU?
+# Put one step of your own training loop into `mine`, and profile it. Before you look, write down what you think it waits for. Which operator has the most self time on the CPU?
 
 # %% tags=["exercise"]
 def mine():
@@ -651,8 +674,8 @@ predicted = {
 }
 reference.record(
     "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
-    saved_free=value(saves[without], "%", "share of a step saved by reading later, second kernel independent of the message"),
-    saved_needs=value(saves[with_message], "%", "the same, second kernel waiting for the message"),
+    saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
+    saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
     **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
     merged=value(merged.value, "×", "speed of a GELU of eight operators, compiled"),
     **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
@@ -675,7 +698,5 @@ reference.record(
 # print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))  # on a GPU: self_device_time_total
 # prof.export_chrome_trace("step.json.gz")  # open it at ui.perfetto.dev, or with this lesson's read()
 # ```
-#
-# **An open task.** Profile a training loop of your own. Before you change a line, write down what you think it waits for, what you'd change to find out, and by how many milliseconds that should shorten the step.
 #
 # Lesson 11 asks why two GPUs aren't twice as fast as one.

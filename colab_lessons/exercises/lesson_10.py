@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises import Wrong, exercise, field, filled
 
 #: A step's longest operators are close together: one of so many is right.
 _LONGEST = 10
 
 
-@exercise("10.gap", hint="Sort the spans by start, and keep track of the latest end so far.")
-def gap(answer: Callable, /) -> str:
-    """The start and length of the longest stretch without a span, found in lists that trip simple answers."""
-    for spans, start, end, wanted, why in _GAPS:
-        found = filled(answer([*spans], start, end), "longest_gap")
-        at, length = (number(part) for part in found)
-        if not (close(length, wanted[1]) and close(at, wanted[0])):
-            raise Wrong(
-                f"For {spans} between {start} and {end} it says {at:g} and {length:g}. {why}"
-            )
-    return "Also where spans overlap, come in no order, or leave the end blank."
-
-
-_GAPS = (  # spans, start, end, (gap's start, its length), what to think of
-    ([(0, 2), (5, 1), (6, 4)], 0, 10, (2, 3), "Nothing runs from 2 to 5."),
-    ([(6, 4), (0, 2), (5, 1)], 0, 10, (2, 3), "They come in no order."),
-    ([(0, 9), (1, 1), (12, 8)], 0, 20, (9, 3), "One that began earlier may end later."),
-    ([(4, 1), (5, 3)], 0, 10, (0, 4), "It may be blank before the first one."),
-    ([(0, 3)], 0, 10, (3, 7), "It may be blank after the last one."),
+@exercise(
+    "10.pairs", hint="Put targets and guesses side by side in one tensor, then call tolist()."
 )
+def pairs(answer: Callable, slow: Callable) -> str:
+    """Whether the answer returns what `slow` does, from (rows, length, characters), without `.item()`."""
+    import torch
+    from torch.profiler import profile
+
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(4, 8, 96, generator=generator)
+    targets = torch.randint(96, (4, 8), generator=generator)
+    with profile() as watched:
+        found = filled(answer(logits, targets), "pairs_of")
+    if not isinstance(found, list) or [tuple(row) for row in found] != slow(logits, targets):
+        raise Wrong(
+            "It should return a list with (target, first, second, third guess) per position."
+        )
+    if read := sum(event.count for event in watched.key_averages() if event.key == "aten::item"):
+        raise Wrong(f"It still reads {read} values one by one.")
+    logits, targets = (
+        logits.repeat(8, 4, 1),
+        targets.repeat(8, 4),
+    )  # as many as in the lesson's step
+    took = [_fastest(pairs_of, logits, targets) for pairs_of in (slow, answer)]
+    return f"The same pairs in {1e3 * took[1]:.1f} ms instead of {1e3 * took[0]:.1f}."
+
+
+def _fastest(work: Callable, *args: Any) -> float:
+    """Seconds of the fastest of three calls."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work(*args)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 @exercise("10.waits", hint="Where kernels start at once and the GPU idles, who is late?")
