@@ -65,28 +65,3 @@ def positive(answer: Callable) -> str:
             raise Wrong("Only 127 steps reach up to the top. Use 255.")
         raise Wrong("The error is a whole step. Round instead of cutting off.")
     return f"{levels} different numbers, and an error of half a step."
-
-
-@exercise("12.mine", hint="error(rounded(mine, 4, 64), mine) is one of the two errors.")
-def mine(answer: float, weight: Any) -> str:
-    """How much smaller groups make the error of the learner's layer."""
-    found = number(answer)
-    if weight.numel() % 64:
-        raise Wrong("Take a layer whose number of weights divides by 64.")
-    whole, groups = (_error(weight.detach().float(), size) for size in (weight.numel(), 64))
-    if not groups > 0:
-        raise Wrong("This layer loses nothing in 4 bits. Take one that was trained.")
-    if not close(found, whole / groups, 0.02):
-        if close(found, groups / whole, 0.02):
-            raise Wrong("Turn it over: the larger error divided by the smaller one.")
-        if close(found, (whole / groups) ** 2, 0.02):
-            raise Wrong("That's the factor of the squared error. Take the norm.")
-        raise Wrong("Compare the norm of what rounding changed: one scale, and groups of 64.")
-    return f"Groups of 64 make the error of your layer {whole / groups:.1f} times smaller."
-
-
-def _error(weight: Any, size: int) -> float:
-    """Norm of what 4 bits change, with so many weights to a scale."""
-    blocks = weight.reshape(-1, size)
-    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / 7
-    return ((blocks / scale).round() * scale - blocks).norm().item()
