@@ -83,19 +83,3 @@ def admit(answer: Callable) -> str:
                 f"yours returned {shown(given)}."
             )
     return "Nobody waits for what can't happen, and nobody jumps the queue."
-
-
-@exercise("16.mine", hint="Which call gave the number of conversations on the T4 above?")
-def mine(answer: float, config: Any) -> str:
-    """How many conversations with the learner's model fit on an L4."""
-    from colab_helpers.formulas import serving
-
-    found = number(answer)
-    right = serving.serve(config, "L4", context=8192, bits=4)
-    sixteen = serving.serve(config, "L4", context=8192, bits=16).max_users
-    if found == right.max_users:
-        slow, fast = right.tokens_per_second
-        return f"{found:.0f} conversations; one alone gets {slow:,.0f} to {fast:,.0f} tokens/s."
-    if found == sixteen:
-        raise Wrong("That many fit with weights in 16 bits. Use bits=4.")
-    raise Wrong("Take max_users of plan.serve(mine, 'L4', context=8192, bits=4).")

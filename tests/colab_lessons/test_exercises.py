@@ -58,11 +58,6 @@ def not_yet(starts):
     return ...
 
 
-UNEVEN = torch.cat([torch.linspace(-0.01, 0.013, 1984), torch.linspace(-0.9, 1, 64)]).reshape(
-    32, 64
-)
-
-
 def with_a_thread(command, seconds):
     job = subprocess.Popen(command, start_new_session=True)
     threading.Timer(seconds, job.kill).start()
@@ -107,23 +102,17 @@ def overwriting(x):
 WAITS = {"CUDA graphs": "R", "a faster GPU": "P", "can't say": "Q"}
 
 
-def longest_gap(spans, start, end):
-    best, until = (start, 0), start
-    for begin, length in [*sorted(spans), (end, 0)]:
-        if min(begin, end) - until > best[1]:
-            best = until, min(begin, end) - until
-        until = max(until, begin + length)
-    return best
+def slow_pairs(logits, targets):
+    best = logits.flatten(0, 1).topk(3).indices
+    return [
+        (target.item(), *(guess.item() for guess in guesses))
+        for guesses, target in zip(best, targets.flatten(), strict=True)
+    ]
 
 
-def first_gap(spans, start, end):
-    """As if they came in order."""
-    until = start
-    for begin, length in spans:
-        if begin > until:
-            return until, begin - until
-        until = begin + length
-    return until, end - until
+def fast_pairs(logits, targets):
+    best = logits.flatten(0, 1).topk(3).indices
+    return [tuple(row) for row in torch.cat([targets.reshape(-1, 1), best], 1).tolist()]
 
 
 def heavy_calls():
@@ -418,7 +407,7 @@ CASES = {
     ),
     "06.thrifty": (
         {"spendthrift": spendthrift}, lambda network, x, y: ..., in_parts,
-        [(spendthrift, "60 % are wanted"), (plain_mean_of_parts, "The gradients differ"),
+        [(spendthrift, "60% are wanted"), (plain_mean_of_parts, "The gradients differ"),
          (lambda network, x, y: None, "no gradient"), (3, "raised an error")],
     ),
     "06.read_oom": (
@@ -509,11 +498,12 @@ CASES = {
          (lambda run: {**keep(run), "best": 0.0}, "The state of best"),
          (lambda run: 3, "A dict is wanted"), (3, "raised an error")],
     ),
-    "10.gap": (
-        {}, lambda spans, start, end: ..., longest_gap,
-        [(lambda spans, start, end: (2, 3), "may end later"), (first_gap, "in no order"),
-         (lambda spans, start, end: longest_gap(spans[:1], start, end), "from 2 to 5"),
-         (3, "raised an error")],
+    "10.pairs": (
+        {"slow": slow_pairs}, lambda logits, targets: ..., fast_pairs,
+        [(slow_pairs, "128 values one by one"),
+         (lambda logits, targets: fast_pairs(logits, targets)[::-1], "per position"),
+         (lambda logits, targets: slow_pairs(logits, targets)[:5], "per position"),
+         (lambda logits, targets: 3, "should return a list"), (3, "raised an error")],
     ),
     "10.waits": (
         {}, dict.fromkeys(WAITS, ...), WAITS,
@@ -570,11 +560,6 @@ CASES = {
          (lambda x: (x / x.max() * 255).round().to(torch.int8) / 255 * x.max(), "ends at 127"),
          (lambda x: x, "256 codes"), (lambda x: x * float("nan"), "256 codes"),
          (lambda x: x[:5], "as many numbers"), (3, "raised an error")],
-    ),
-    "12.mine": (
-        {"weight": UNEVEN}, ..., 1.3638,
-        [(1 / 1.3638, "Turn it over"), (1.3638**2, "squared error"), (2, "Compare the norm"),
-         (float("nan"), "Compare the norm"), ("a", "A number")],
     ),
     "13.guard": (
         {}, puzzles.nothing, puzzles.guarded,
@@ -667,10 +652,6 @@ CASES = {
          (lambda waiting, free, room: ([n for n in waiting if n <= free], [n for n in waiting if n > room]),
           "mustn't be overtaken"),
          (lambda waiting, free, room: waiting, "two lists"), (3, "raised an error")],
-    ),
-    "16.mine": (
-        {"config": "qwen3-8b"}, ..., 12,
-        [(3, "with weights in 16 bits"), (5, "max_users"), ("a", "A number")],
     ),
 }  # fmt: skip
 
