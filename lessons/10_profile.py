@@ -407,7 +407,7 @@ found.export_chrome_trace(str(file))
 own = read(file)
 start, length = own["steps"][0]["ts"], sum(e["dur"] for e in own["steps"])
 outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # percent: between operators
-if gpu_here:
+if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
 figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: no operator runs for {outside:.0f}% of the time")
