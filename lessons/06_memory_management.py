@@ -28,9 +28,9 @@ BUDGET = None
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.05 if FAST else 2)  # time budget of one measurement
-VOCABULARY = VOCABULARY or (2000 if FAST else 8000)  # of the GPT
+VOCABULARY = VOCABULARY or (500 if FAST else 8000)  # of the GPT
 LAYERS = LAYERS or (2 if FAST else 4)  # of the GPT
-LLAMA_LAYERS = LLAMA_LAYERS or (2 if FAST else 32)  # of the 7B model
+LLAMA_LAYERS = LLAMA_LAYERS or (1 if FAST else 32)  # of the 7B model
 BUDGET = BUDGET or (80e6 if FAST else 400e6)  # bytes to stay within
 
 # %%

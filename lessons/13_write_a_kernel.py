@@ -26,7 +26,7 @@ TOKENS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 TILE = TILE or (8 if FAST else 32)  # threads along each side of a block
 SIZE = SIZE or (16 if FAST else 64)  # of matrices that the simulator multiplies
-TOKENS = TOKENS or (512 if FAST else 2048)  # that attend to each other
+TOKENS = TOKENS or (256 if FAST else 2048)  # that attend to each other
 
 # %%
 # @title Look where we are { display-mode: "form" }
