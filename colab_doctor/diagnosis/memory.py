@@ -147,7 +147,7 @@ def _cause(said: Numbers, failure: Failure) -> Diagnosis:
     if said.asked > _TENSOR * said.total:
         return _one_piece(asked, total, nearly_empty=said.allocated < _NAMED * said.total)
     return _of(
-        f"Your own tensors hold {_gib(said.allocated)} of {total}: the work is too large.",
+        f"Your own tensors hold {_gib(said.allocated)} of {total}: the model or the batch is too large.",
         "Restart first: earlier cells keep tensors. Then a smaller batch, or gradient checkpointing. If it "
         "fails later on, a list keeps tensors: `losses.append(loss.item())`.",
     )

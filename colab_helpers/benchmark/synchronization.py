@@ -13,9 +13,9 @@ from typing import Any
 def synchronize(result: Any = None) -> None:
     """Wait until all work handed to any accelerator so far is done.
 
-    `result` is what the work returned: JAX has no queue to wait for, so there its arrays are waited
-    for, in any nesting, or all that are alive where it holds none. Waits for every GPU that PyTorch
-    has used, for Apple's and Intel's, and for TensorFlow's. Sources: torch.cuda.synchronize,
+    `result` is what the work returned. JAX has no queue to wait for, so its arrays in `result`, however
+    deeply nested, are waited for; if there are none, all live JAX arrays are. Waits for every GPU that
+    PyTorch has used, for Apple's and Intel's, and for TensorFlow's. Sources: torch.cuda.synchronize,
     torch.accelerator.synchronize, tf.test.experimental.sync_devices, jax.block_until_ready.
 
     >>> synchronize()

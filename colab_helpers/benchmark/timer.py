@@ -142,7 +142,7 @@ class Ratio:
         """Whether the speed-up can be told from 1×.
 
         The whole interval is more than 2% away from 1, so of 100 comparisons of equal work at most two say
-        so. Less than 2% is not called a difference: where code lies in memory can make as much.
+        so. A difference under 2% doesn't count: where code sits in memory can cause that much.
         """
         return self.low > 1 + NEGLIGIBLE_DIFFERENCE or self.high < 1 / (1 + NEGLIGIBLE_DIFFERENCE)
 

@@ -204,7 +204,7 @@ class Fit:
 
 
 def fits(model: Transformer) -> list[Fit]:
-    """Return what each of Colab's machines with an accelerator would say to `model`'s training step.
+    """Return whether `model`'s training step fits on each of Colab's accelerator machines, and how fast.
 
     >>> gpt2 = Transformer(12, 768, 12, 1024, 50257, batch_size=16)
     >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]

@@ -117,7 +117,7 @@ def tensorflow_cuda(state: State) -> Finding | None:
     if not (2, 18) <= colab_images.version_tuple(version)[:2] <= (2, 22):
         return None
     majors = ", ".join(map(str, state.symptoms.cublas)) or "none"
-    seen = f"TensorFlow {version} needs CUDA 12's libraries; found of CUDA: {majors}."
+    seen = f"TensorFlow {version} needs CUDA 12's libraries; CUDA versions found: {majors}."
     return state.report("tensorflow-cuda", f"{seen} It will compute on the CPU.")
 
 
