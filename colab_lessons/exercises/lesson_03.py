@@ -47,7 +47,7 @@ def amdahl(answer: float) -> str:
     """Speed-up of a loop that waits 60 ms and trains 20 ms, when training is ten times faster."""
     given, right = number(answer), 80 / 62
     if close(given, right):
-        return "1.29×. The waiting stays, so fix the feed before you rent a GPU."
+        return "1.29×. The waiting stays, so fix the input pipeline before you rent a GPU."
     if close(given, 10):
         raise Wrong("Only the training is ten times faster. The waiting isn't.")
     if close(given, 62 / 80):

@@ -27,7 +27,7 @@ def waits(answer: float) -> str:
     """The share of the time that 900 images a second wait, where 6,000 are possible."""
     given = number(answer)
     if close(given, 85):
-        return "85%. So a GPU of any speed would make this fit at most 1.18 times faster."
+        return "85%. So even an infinitely fast GPU would speed this up by at most 1.18×."
     if close(given, 0.85):
         raise Wrong("That is the fraction. Give a percentage.")
     if close(given, 15):
@@ -93,7 +93,9 @@ def quick_batches(answer: Callable, slow_batches: Callable) -> str:
     expected, given = slow_batches(), answer()
     filled(given, "quick_batches")
     if iter(given) is given:
-        raise Wrong("That can be read only once. Return a data set, which starts anew each time.")
+        raise Wrong(
+            "That can be iterated only once. Return a Dataset, which starts over each time."
+        )
     pairs = itertools.zip_longest(expected, given)
     for number_of_batch, (right, mine) in enumerate(pairs, 1):
         if right is None or mine is None:

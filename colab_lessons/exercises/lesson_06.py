@@ -25,7 +25,7 @@ def read_oom(answer: Mapping[str, Any]) -> str:
     if not close(alive, 9.80, 1e-3):
         raise Wrong("GiB alive: look for what is allocated by PyTorch.")
     if reason == "model":
-        raise Wrong("reason: 4.10 GiB are held and free, eight times of what was asked for.")
+        raise Wrong("reason: 4.10 GiB is reserved but free, eight times what was requested.")
     if reason != "pieces":
         raise Wrong('reason: "model" or "pieces".')
     return "4.10 GiB are free, and no piece has 512 MiB. expandable_segments helps, or equal sizes."
@@ -53,7 +53,7 @@ def leak(answer: Mapping[str, Any]) -> str:
     if re.search(r"\.(item|tolist|detach)\(\)|\.data\b|\bfloat\(", instead):
         if not re.search(r"append|extend|insert|\+=", instead):
             raise Wrong(
-                "Right number, and nothing keeps it: the line shall still fill the history."
+                "The number is right, but nothing stores it: the line must still append to the history."
             )
         return "A number has no graph. Around the loop, torch.no_grad() saves building it at all."
     raise Wrong("Put a number into the list, not a tensor with a graph.")
@@ -69,7 +69,7 @@ def way_out(answer: str) -> str:
     if given == "checkpoint":
         raise Wrong("That fits. Something cheaper fits, too.")
     if given == "half the batch":
-        raise Wrong("Half the batch is another training.")
+        raise Wrong("Halving the batch changes the training.")
     if given == "chunked loss":
         raise Wrong("It takes 12.8 GB, and you have 10.")
     if given != "accumulate":

@@ -45,7 +45,11 @@ def rescue(answer: Sequence[str]) -> str:
         ),
         ("backward", "clip", "There is nothing to clip before backward."),
         ("clip", "step", "The step is taken already when you clip."),
-        ("unscale", "step", "The step unscales by itself then, and the clipping saw scaled ones."),
+        (
+            "unscale",
+            "step",
+            "Without it, the step unscales by itself, after you clipped scaled gradients.",
+        ),
         ("step", "update", "The factor may only change when the step is done."),
     )
     in_order(answer, _STEPS, rules)
@@ -64,7 +68,7 @@ def _spoiled(place: int) -> Any:
 
 @exercise(
     "07.culprit",
-    hint="Register a forward hook on each named module, run the network, and return the first that told.",
+    hint="Register a forward hook on each named module, run the network, and return the first that fired.",
 )
 def culprit(answer: Callable) -> str:
     """Whether a function names the first module whose output isn't finite: it is tried on three networks."""

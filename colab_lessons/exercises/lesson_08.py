@@ -31,7 +31,7 @@ def multiplier(answer: Mapping[str, Any]) -> str:
 
 @exercise(
     "08.your_model",
-    hint="Rehearse batch sizes 8 and 16. What does one example take? What is there without any?",
+    hint="Trace batch sizes 8 and 16. What does one example take? What is there without any?",
 )
 def your_model(answer: int, job: Callable) -> str:
     """The largest batch that fits into 14 GB: the answer is traced, and one larger by a tenth."""
@@ -110,6 +110,6 @@ def modest(answer: Callable, hungry: Callable) -> str:
     share = needs[1] / needs[0]
     if share > 0.5:
         raise Wrong(
-            f"It needs {share:.0%} of what hungry does. Half is wanted: keep less, compute again."
+            f"It needs {share:.0%} of what hungry does. The goal is half: store less, and recompute it."
         )
     return f"The same gradients, with {share:.0%} of the memory."

@@ -22,7 +22,7 @@ def missing(answer: Mapping[str, Any]) -> str:
             ("A", "scaler"): "a scaler only skips steps: nothing jumps.",
             ("B", "scheduler"): "a small learning rate still changes the weights, a little.",
             ("B", "optimizer"): "without its averages it steps at once, and too far.",
-            ("C", "scaler"): "then the first numbers would be that at the resume.",
+            ("C", "scaler"): "then the first few losses would stay at the value it resumed with.",
             ("C", "position"): "other pictures at the full learning rate would move it more.",
             ("C", "random"): "that decides on dropout: it would look like luck.",
             ("C", "noise"): "that changes the pictures: it would look like luck.",

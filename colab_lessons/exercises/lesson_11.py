@@ -49,7 +49,7 @@ def factor(answer: Callable) -> str:
 
 @exercise(
     "11.gather",
-    hint="In the second round of the ring, sums are passed on. At which step does a worker send the part "
+    hint="In the all-gather phase of the ring, sums are passed on. At which step does a worker send the part "
     "whose index is its own rank?",
 )
 def gather(answer: Callable) -> str:
@@ -84,7 +84,8 @@ def gather(answer: Callable) -> str:
                 f"{', '.join(f'{part:g}' for part in held)}. In the first round, parts are added."
             )
     return (
-        "Everybody holds everything, after n - 1 steps. An all-reduce is a half like this, twice."
+        "Every worker holds every part after n - 1 steps. "
+        "An all-reduce is a reduce-scatter, then an all-gather."
     )
 
 

@@ -63,5 +63,5 @@ def positive(answer: Callable) -> str:
     if not worst <= 0.55 * step:
         if levels <= 128:
             raise Wrong("Only 127 steps reach up to the top. Use 255.")
-        raise Wrong("The error is a whole step. Round instead of cutting off.")
+        raise Wrong("The error is a whole step. Round instead of truncating.")
     return f"{levels} different numbers, and an error of half a step."

@@ -41,7 +41,9 @@ def guard(answer: Callable) -> str:
         raise Wrong("Each number should be larger by 1.")
     threads = {access.thread: access.cell for access in out.writes if access.block == (0, 0)}
     if threads.get((1, 0)) != (0, 1):
-        raise Wrong("The numbers are right, but neighboring threads write below each other.")
+        raise Wrong(
+            "The numbers are right, but neighboring threads write down a column: not coalesced."
+        )
     return "30 cells, each written once, and nothing outside."
 
 

@@ -107,4 +107,4 @@ def shut(answer: Callable) -> str:
             raise Wrong("Your group can still get in.")
         if mode & 0o007:
             raise Wrong("Others can still get in. Closing files alone doesn't hide later ones.")
-    return "Others can't pass the folder, so all in it is closed, also what comes later."
+    return "Others can't enter the folder, so everything in it is private, even files added later."

@@ -81,7 +81,7 @@ def mixture(answer: Any) -> str:
     if answer.shape[1] == 9:
         raise Wrong("These rows have no END. F.pad puts one at the end of each.")
     if answer.shape[1] != 10 or not (answer[:, 9] == _END).all():
-        raise Wrong("Each row has ten signs, and the last one is END.")
+        raise Wrong("Each row has ten tokens, and the last one is END.")
     if answer.is_floating_point():
         raise Wrong("Tokens are whole numbers, and this tensor isn't.")
     if len(answer) > 10_000:
@@ -97,7 +97,7 @@ def mixture(answer: Any) -> str:
     if len(wrong):
         raise Wrong(f"{data.spell(wrong[0].cpu().numpy())} is wrong. Take the lesson's own rows.")
     if len(answer.unique(dim=0)) < 1_000:
-        raise Wrong("Those are few different rows. Take a thousand or more.")
+        raise Wrong("There are too few distinct rows. Use a thousand or more.")
     if not 0.14 <= share <= 0.86:
         raise Wrong(f"{share:.0%} of the rows are additions. Take more of what's rare.")
     return f"{share:.0%} additions. Now the cell below trains an adapter with them."
