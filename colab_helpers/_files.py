@@ -63,9 +63,13 @@ def clear_parts(folder: Path) -> None:
 
 
 def _is_left(part: Path, writer: str) -> bool:
-    """Whether `part` is stale: of a dead process, or a day old from another host. `writer`: "host-pid-…"."""
+    """Whether `part` is ours, "host-pid-…" as its `writer`, and stale: its process dead, or a day old."""
     host, _, pid = writer.rpartition("-")[0].rpartition("-")
-    if host == HOST and pid.isdecimal():
+    if not (
+        host and pid.isdecimal()
+    ):  # somebody else's file, whose name only looks like one of ours
+        return False
+    if host == HOST:
         return not pid_exists(int(pid))
     with contextlib.suppress(OSError):  # gone meanwhile
         return time.time() - part.stat().st_mtime > _DAY

@@ -38,12 +38,15 @@ def simulate_jax(count: int = 8, use_accelerator: bool = True) -> None:
     os.environ.setdefault("NPROC", str(_THREADS_A_DEVICE * count))
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave a GPU room for others
     platforms = os.environ.get("JAX_PLATFORMS", "")
+    wanted = platforms
     if not use_accelerator:
-        os.environ["JAX_PLATFORMS"] = "cpu"
-        if "jax" in sys.modules:  # imported, not started: it has read the variable already
-            sys.modules["jax"].config.update("jax_platforms", "cpu")
+        wanted = "cpu"
     elif platforms and "cpu" not in platforms:
-        os.environ["JAX_PLATFORMS"] = f"{platforms},cpu"
+        wanted = f"{platforms},cpu"
+    if wanted:
+        os.environ["JAX_PLATFORMS"] = wanted
+        if "jax" in sys.modules:  # imported, not started: it has read the variable already
+            sys.modules["jax"].config.update("jax_platforms", wanted)
 
 
 def _jax_has_started() -> bool:

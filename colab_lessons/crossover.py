@@ -21,9 +21,9 @@ def crossover(
     if not len(sizes) == len(first) == len(second):
         raise ValueError("crossover needs one time a size for both contenders.")
     lead = [math.log(b / a) for a, b in zip(first, second, strict=True)]  # below 0: second wins
-    if lead[-1] > 0:
+    if lead[-1] >= 0:
         return None
-    last_loss = max((i for i, value in enumerate(lead) if value > 0), default=None)
+    last_loss = max((i for i, value in enumerate(lead) if value >= 0), default=None)
     if last_loss is None:
         return float(sizes[0])
     share = lead[last_loss] / (lead[last_loss] - lead[last_loss + 1])

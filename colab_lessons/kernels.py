@@ -59,7 +59,8 @@ class WatchedArray:
     array: np.ndarray
     reads: list[Access] = field(default_factory=list)
     writes: list[Access] = field(default_factory=list)
-    outside: list[Access] = field(default_factory=list)
+    outside: list[Access] = field(default_factory=list)  # of reads and writes both
+    written_outside: list[Access] = field(default_factory=list)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,6 +115,8 @@ class WatchedArray:
         turns[id(log)] += 1
         if any(not 0 <= k < n for k, n in zip(where, self.shape, strict=True)):
             self.outside.append(access)
+            if log is self.writes:
+                self.written_outside.append(access)
             return None
         log.append(access)
         return where
@@ -165,19 +168,22 @@ def launch(
         threading.excepthook = before
     if errors:  # an error that the simulator couldn't pass on
         raise RuntimeError(f"A thread stopped with {errors[0].exc_type.__name__}.")
-    started = int(np.prod(blocks) * np.prod(threads))
-    counts = {*barriers.values(), *([0] if len(barriers) < started else [])}
-    if len(counts) > 1:
-        raise BarrierError(
-            f"Some threads reach {max(counts)} barriers, others {min(counts)}. All threads of a block have "
-            "to reach each one: on a GPU the rest would wait for them, or go on too early."
-        )
+    by_block: dict[tuple[int, ...], list[int]] = {}
+    for (block, _), count in barriers.items():
+        by_block.setdefault(block, []).append(count)
+    for passed in by_block.values():
+        counts = {*passed, *([0] if len(passed) < np.prod(threads) else [])}
+        if len(counts) > 1:
+            raise BarrierError(
+                f"Some threads reach {max(counts)} barriers, others {min(counts)}. All threads of a block "
+                "have to reach each one: on a GPU the rest would wait for them, or go on too early."
+            )
     return watched
 
 
 @contextlib.contextmanager
 def _count_barriers() -> Iterator[Counter]:
-    """Count the barriers that each thread passes."""
+    """Count the barriers that each thread passes, by its block and its place in it."""
     from numba.cuda.simulator import kernel as simulator
 
     barriers: Counter = Counter()
@@ -185,7 +191,7 @@ def _count_barriers() -> Iterator[Counter]:
     plain = threads.syncthreads
 
     def counted(thread: Any) -> None:
-        barriers[(*thread.blockIdx, *thread.threadIdx)] += 1
+        barriers[(*thread.blockIdx,), (*thread.threadIdx,)] += 1
         plain(thread)
 
     threads.syncthreads = counted

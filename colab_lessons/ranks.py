@@ -154,6 +154,7 @@ def _context() -> Any:
 def _receive_result(process: BaseProcess, connection: Connection, end: float) -> Any:
     """What a rank returned, or how it failed."""
     error = "no message"
+    begun = time.monotonic()
     try:
         if connection.poll(max(0.0, end - time.monotonic())):
             returned, error, printed = connection.recv()
@@ -162,6 +163,8 @@ def _receive_result(process: BaseProcess, connection: Connection, end: float) ->
                 return json.loads(returned)
         else:
             process.kill()
+            process.join()
+            return RankError(1, f"ended after {time.monotonic() - begun:.0f} s without a result")
     except EOFError:
         pass
     process.join()

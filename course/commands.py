@@ -22,7 +22,7 @@ def build(course: Course, options: argparse.Namespace) -> int:
     if options.check:
         problems = [p for lesson in course.lessons for p in static.stale_problems(course, lesson)]
         problems += [
-            f"{path.name}: its generated part is out of date. Run `make notebooks`."
+            f"{path.name}: its generated part is out of date. Run `make build`."
             for path, text in pages.render(course).items()
             if path.read_text("utf-8") != text
         ]

@@ -23,12 +23,26 @@ from torch.nn import functional as F
 
 from colab_helpers import chip_rates, hardware, published_results
 
-from colab_lessons import browser_gpu, crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
-from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import (
+    browser_gpu,
+    crossover,
+    exercises,
+    figures,
+    models,
+    reference,
+    scoreboard,
+    shakespeare,
+    training,
+)
+from colab_lessons.claims import (
+    holds,
+)  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SIZES = SIZES or [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
-CROWDS = CROWDS or [round(10 ** (k / 2)) for k in range(9 if FAST else 15)]  # elements that advance at once
+CROWDS = CROWDS or [
+    round(10 ** (k / 2)) for k in range(9 if FAST else 15)
+]  # elements that advance at once
 LAYERS = LAYERS or (1 if FAST else 6)  # of the GPT
 SEQUENCES = SEQUENCES or (2 if FAST else 32)  # in a batch
 REPEATS = REPEATS or (1 if FAST else 3)  # timed training steps
@@ -49,7 +63,11 @@ CHARACTERS = CHARACTERS or (30 if FAST else 300)  # that the trained model write
 # notebook again from the top. Or stay where you are, since every cell below runs on a CPU, too.
 
 # %%
-device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
 device
 
 # %% [markdown]
@@ -74,6 +92,7 @@ print(shakespeare.decode(text[835_421:835_730]))
 # Training repeats one step over and over. A *batch* of 32 sequences goes through the model, and the *loss* says how badly the next characters were
 # predicted. Then every parameter is nudged in the direction that lowers the loss. This is *gradient descent*, and AdamW is a refinement of it.
 
+
 # %%
 def batch(sequences, device):
     starts = torch.randint(len(text) - 256, (sequences, 1))  # a random place in the text for each
@@ -82,7 +101,9 @@ def batch(sequences, device):
 
 
 def training_step(device):
-    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(device)  # the parameters live where the work is done
+    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(
+        device
+    )  # the parameters live where the work is done
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step():
@@ -103,7 +124,9 @@ for i in (1, 2, 3):
     start = time.perf_counter()
     loss = step().item()
     print(f"step {i}: loss {loss:.2f}, {time.perf_counter() - start:.2g} s")
-print(f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}.")
+print(
+    f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}."
+)
 
 # %% [markdown]
 # A card like the T4 has its own memory, and PyTorch expects every tensor in an operation to be there. `.to(device)` copies tensors there: the
@@ -148,7 +171,10 @@ minutes_on_one_core = None  # @param {type:"number"}
 a = torch.rand(1024, 1024, device=device)
 if device.type == "cpu":
     queue = ThreadPoolExecutor(1)  # one thread, which works through its queue
-    launch, wait = lambda: queue.submit(torch.matmul, a, a), lambda: queue.submit(int).result()  # int() waits its turn and does nothing
+    launch, wait = (
+        lambda: queue.submit(torch.matmul, a, a),
+        lambda: queue.submit(int).result(),
+    )  # int() waits its turn and does nothing
 else:
     launch, wait = lambda: a @ a, torch.accelerator.synchronize
 
@@ -161,13 +187,26 @@ returned = time.perf_counter() - start
 wait()
 finished = time.perf_counter() - start
 for when, took in {"the last call returned": returned, "the work was done": finished}.items():
-    print(f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s.")
-early, right = (10 * 2 * 1024**3 / took / 1e12 for took in scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"].values())
-print(f"The same cell on an H100, our run: {early:.1f} TFLOP/s, and {right:.1f} when the work was done.")
+    print(
+        f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s."
+    )
+early, right = (
+    10 * 2 * 1024**3 / took / 1e12
+    for took in scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"].values()
+)
+print(
+    f"The same cell on an H100, our run: {early:.1f} TFLOP/s, and {right:.1f} when the work was done."
+)
 
 # %%
 # @title Check { display-mode: "form" }
-holds(finished / returned, 1.5, math.inf, "The clock that stops early claims much more than the chip does.", fast=FAST)
+holds(
+    finished / returned,
+    1.5,
+    math.inf,
+    "The clock that stops early claims much more than the chip does.",
+    fast=FAST,
+)
 
 # %% [markdown]
 # The division is right both times, but the first clock was stopped too early, and claims a speed that the chip doesn't have. With larger matrices it would
@@ -179,6 +218,7 @@ holds(finished / returned, 1.5, math.inf, "The clock that stops early claims muc
 #
 # The cell also calls `launch` once before it starts the clock, because the first call pays for setup that later calls reuse. That untimed call is a
 # *warm-up*. Put the warm-up and the wait together, and you have an honest timer:
+
 
 # %%
 def seconds(work, device, repeats=5):
@@ -207,7 +247,13 @@ chips = {"one CPU core": cpu} | ({} if device.type == "cpu" else {"your GPU": de
 
 steps = {name: seconds(training_step(chip)[1], chip, REPEATS) for name, chip in chips.items()}
 job = {name: 1000 * statistics.median(times) for name, times in steps.items()}
-print(*(f"{name}: {time / 60:,.3g} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
+print(
+    *(
+        f"{name}: {time / 60:,.3g} minutes for 1,000 steps, extrapolated from {REPEATS} steps"
+        for name, time in job.items()
+    ),
+    sep="\n",
+)
 if minutes_on_one_core is not None:
     print(f"You said {minutes_on_one_core:g} minutes.")
 
@@ -225,7 +271,10 @@ for name, chip in chips.items():
     a = torch.rand(n, n, device=chip)
     matmul_speed[name] = 2 * n**3 / min(seconds(lambda: a @ a, chip, repeats=20))
 core = matmul_speed["one CPU core"]
-print(*(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in matmul_speed.items()), sep="\n")
+print(
+    *(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in matmul_speed.items()),
+    sep="\n",
+)
 
 # %%
 # @title Compare with an H100 and a T4 { display-mode: "form" }
@@ -233,7 +282,9 @@ t4, sheet = chip_rates.rates("T4"), hardware.catalog()["T4"]
 recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
 h100_matmul = 2 * 2048**3 / recorded["matmul"]["2048"]
 print(f"an H100, our run: {h100_matmul / 1e9:,.0f} GFLOP/s at n = 2,048")
-print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})")
+print(
+    f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})"
+)
 
 # %% [markdown]
 # A data sheet gives a peak. The T4's best measured speed is about half of it, so the estimates below use what was measured.
@@ -266,31 +317,64 @@ for name in chips:
 
 # An estimated T4: overhead, then arithmetic or memory traffic, whichever takes longer. The overhead is one launch and one wait, as in `seconds`.
 overhead = t4["launch"].low + 4e-6, t4["launch"].high + 10e-6
-expected = [[extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"].value) for n in SIZES] for extra in overhead]
+expected = [
+    [extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"].value) for n in SIZES]
+    for extra in overhead
+]
 
 # %%
 # @title Plot time against matrix size { display-mode: "form" }
 core_times = race["one CPU core"]
 gpu = "your GPU" if "your GPU" in race else "an H100, our run"
-drawn = race if "your GPU" in race else race | {gpu: [recorded["matmul"].get(str(n), math.nan) for n in SIZES]}
+drawn = (
+    race
+    if "your GPU" in race
+    else race | {gpu: [recorded["matmul"].get(str(n), math.nan) for n in SIZES]}
+)
 found = crossover.crossover(SIZES, core_times, drawn[gpu])
 on_t4 = [c for c in (crossover.crossover(SIZES, core_times, times) for times in expected) if c]
 at = f"{found:.2g}" if found else "no size here"
-there = {"your browser's GPU": [browser.matmuls[n] for n in SIZES]} if browser and {*SIZES} <= {*browser.matmuls} else {}
+there = (
+    {"your browser's GPU": [browser.matmuls[n] for n in SIZES]}
+    if browser and {*SIZES} <= {*browser.matmuls}
+    else {}
+)
 figures.loglog(
-    SIZES, drawn | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=[found] if found else [], prediction=gpu_wins_from,
-    xlabel="matrix size n", ylabel="time for one matmul, fp32",
+    SIZES,
+    drawn | there,
+    bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)},
+    shade=[found] if found else [],
+    prediction=gpu_wins_from,
+    xlabel="matrix size n",
+    ylabel="time for one matmul, fp32",
     title=f"{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes one CPU core at n = {at}{your_prediction(gpu_wins_from)}",
 )
 
 # %%
 # @title What the figure says { display-mode: "form" }
-print(f"A matmul of {SIZES[0]} × {SIZES[0]} takes {gpu.partition(',')[0]} {1e6 * drawn[gpu][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
+print(
+    f"A matmul of {SIZES[0]} × {SIZES[0]} takes {gpu.partition(',')[0]} {1e6 * drawn[gpu][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core."
+)
 if on_t4 and "your GPU" not in race:
-    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at its best measured speed (which flatters small matrices). It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
+    print(
+        f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at its best measured speed (which flatters small matrices). It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast."
+    )
 if browser:
-    print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
-holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
+    print(
+        f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process."
+        + (
+            ""
+            if there
+            else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."
+        )
+    )
+holds(
+    found or math.nan,
+    30,
+    1000,
+    "The GPU overtakes one core between n = 30 and n = 1000.",
+    fast=FAST,
+)
 
 # %% [markdown]
 # On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat, while
@@ -307,6 +391,7 @@ holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 an
 # A matmul is ideal work for a GPU. Now take something less convenient: a chain of a hundred steps, each of which needs the result of the one before.
 # No number of arithmetic units shortens such a chain, but you can *vectorize*: advance many chains together, as the elements of one *tensor*,
 # PyTorch's array.
+
 
 # %%
 def advance(x, scratch):
@@ -325,12 +410,16 @@ thousand_takes = None  # @param {type:"number"}
 crowd = {}
 for name, chip in chips.items():
     rounds = []
-    for _ in range(3):  # each size's fastest time counts: the others may include a slow moment of this machine
+    for _ in range(
+        3
+    ):  # each size's fastest time counts: the others may include a slow moment of this machine
         taken = {}
         for n in CROWDS:
             x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
-            taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=10 if n < 10**5 else 1))
+            taken[n] = min(
+                seconds(lambda: advance(x, scratch), chip, repeats=10 if n < 10**5 else 1)
+            )
         rounds.append(taken)
     crowd[name] = {n: min(taken[n] for taken in rounds) for n in CROWDS}
 torch.set_num_threads(threads)  # all cores again
@@ -345,13 +434,18 @@ ends = [
 alone = [*crowd["one CPU core"].values()]
 ratio = crowd["one CPU core"][min(CROWDS, key=lambda n: abs(n - 1000))] / alone[0]
 curves = {name: [*taken.values()] for name, taken in crowd.items()}
-curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), math.nan) for n in CROWDS]}
+curves |= (
+    {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), math.nan) for n in CROWDS]}
+)
 passed = crossover.crossover(CROWDS, alone, curves[gpu])
 enough = f"{float(f'{passed:.2g}'):,.0f}" if passed else "no such number of"
 holds(ratio, 0.7, 1.4, "A thousand elements take barely longer than one.", fast=FAST)
 figures.loglog(
-    CROWDS, curves, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
-    xlabel="number of elements", ylabel="time for 100 steps",
+    CROWDS,
+    curves,
+    bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
+    xlabel="number of elements",
+    ylabel="time for 100 steps",
     title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes the core at {enough} elements",
 )
 
@@ -377,7 +471,13 @@ tokens = 1000 * SEQUENCES * 256
 flops = 6 * parameters * tokens
 estimate = {name: flops / speed for name, speed in matmul_speed.items()}
 print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
-print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
+print(
+    *(
+        f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s"
+        for name, speed in matmul_speed.items()
+    ),
+    sep="\n",
+)
 
 # %% [markdown]
 # **Predict.** Training isn't all matmul. What percentage of its matmul speed does the core (or your GPU, if you have one) reach while training?
@@ -387,22 +487,37 @@ percent_of_speed = None  # @param {type:"number"}
 
 # %%
 share = {name: estimate[name] / job[name] for name in chips}
-h100 = 1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
+h100 = (
+    1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
+)
 h100_rule = flops / h100_matmul
 print(*(f"{name}: {part:.0%} of its matmul speed" for name, part in share.items()), sep="\n")
 print(f"an H100, our run: {scoreboard.FLOPS / h100_matmul / h100:.0%} of its matmul speed")
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), (f"measured over {REPEATS} step{'s' * (REPEATS > 1)}", job))}
+rows = {
+    f"{name}, {what}": times[name]
+    for name in chips
+    for what, times in (
+        ("estimated", estimate),
+        (f"measured over {REPEATS} step{'s' * (REPEATS > 1)}", job),
+    )
+}
 best = flops / t4["fp32"].value
-rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
+rows |= (
+    {}
+    if device.type == "cuda"
+    else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
+)
 rows |= {"an H100, estimated": h100_rule}
 rows |= {} if FAST else {"an H100, our run": h100}
 last = [*chips][-1]
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.dot_plot(
-    rows, unit="s", xlabel="time for 1,000 training steps, fp32",
+    rows,
+    unit="s",
+    xlabel="time for 1,000 training steps, fp32",
     title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
 )
 
@@ -425,7 +540,9 @@ if train_all_steps:
         loss = step()
         if i % 100 == 0:
             print(f"step {i}: loss {loss.item():.2f}")
-    print(f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes")  # .item() waits
+    print(
+        f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes"
+    )  # .item() waits
     print(training.sample(model, count=CHARACTERS))
 
 # %% [markdown] tags=["minutes-7"]
@@ -435,6 +552,7 @@ if train_all_steps:
 #
 # `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write
 # `timed`, which returns how many seconds the work of one `launch` takes, not counting the setup.
+
 
 # %% tags=["exercise"]
 def timed(launch, wait):
@@ -466,7 +584,9 @@ hours_here, hours_t4 = ..., ...
 hours_here = 6 * 124e6 * 100e6 / matmul_speed["one CPU core"] / 3600
 hours_t4 = 6 * 124e6 * 100e6 / t4["fp32"].value / 3600
 ### END SOLUTION
-exercises.check("01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU core"], t4=t4["fp32"].value)
+exercises.check(
+    "01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU core"], t4=t4["fp32"].value
+)
 
 # %% [markdown]
 # ### 3 · Halve the time
@@ -505,7 +625,10 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # matmul speed, the high end only the share that the H100 reached.
 
 # %%
-own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
+own = {
+    name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time
+    for name, time in job.items()
+}
 board = scoreboard.show("01", own)
 board
 
@@ -517,21 +640,29 @@ takeaways = {
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 low, high = (job["one CPU core"] / end for end in (board.rows[2].high, board.rows[2].low))
-print(f"At this job an H100 is {job['one CPU core'] / h100:.0f} times as fast as one core, and we expect a T4 to be {low:.0f} to {high:.0f} times as fast.")
+print(
+    f"At this job an H100 is {job['one CPU core'] / h100:.0f} times as fast as one core, and we expect a T4 to be {low:.0f} to {high:.0f} times as fast."
+)
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "01_enable_gpu", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
+    "01_enable_gpu",
+    FAST,
+    device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
     predicted={
         "minutes_on_one_core": guess(minutes_on_one_core, job["one CPU core"] / 60, "min"),
         "gpu_wins_from": guess(gpu_wins_from, found),
         "thousand_takes": guess(thousand_takes, ratio, "×"),
         "percent_of_speed": guess(percent_of_speed, 100 * share[last], "%"),
     },
-    wrong_clock_matmul=value(finished / returned, "×", "apparent speedup when the clock stops too early"),
-    crossing=value(found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"),
+    wrong_clock_matmul=value(
+        finished / returned, "×", "apparent speedup when the clock stops too early"
+    ),
+    crossing=value(
+        found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"
+    ),
     thousand=value(ratio, "×", "time for 1,000 elements, relative to one"),
     call=value(crowd[last][CROWDS[0]] / 300, "s", "one call, on one element"),
     peak=value(matmul_speed[last], "FLOP/s", "best speed of a large matmul in fp32"),

@@ -29,24 +29,43 @@ from torch.profiler import profile, record_function, schedule
 
 from colab_helpers import benchmark, hardware
 
-from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, traces
-from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import (
+    exercises,
+    figures,
+    models,
+    reference,
+    replay,
+    scoreboard,
+    shakespeare,
+    traces,
+)
+from colab_lessons.claims import (
+    holds,
+)  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
 ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
 replay.watch("10_profile")  # cells that need what is missing show recorded results
-device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
-if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
+if (
+    sys.platform == "linux"
+):  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
     [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
 paths = {name: traces.fetch(name) for name in ("a100_trace", "v100_trace")}
-KEPT = 8000 if gpu_here and not FAST else 500  # steps whose logits one of the slow steps copies; a GPU copies fast
+KEPT = (
+    8000 if gpu_here and not FAST else 500
+)  # steps whose logits one of the slow steps copies; a GPU copies fast
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Reading a trace
@@ -64,9 +83,13 @@ CATEGORIES = {
 
 def read(path):
     with gzip.open(path) as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]  # "X": it has a duration
+        events = [
+            e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"
+        ]  # "X": it has a duration
     of = {kind: [e for e in events if e.get("cat") in cats] for kind, cats in CATEGORIES.items()}
-    of["steps"] = sorted((e for e in of["named"] if e["name"].startswith("ProfilerStep")), key=lambda e: e["ts"])
+    of["steps"] = sorted(
+        (e for e in of["named"] if e["name"].startswith("ProfilerStep")), key=lambda e: e["ts"]
+    )
     return of
 
 
@@ -80,6 +103,7 @@ print({kind: len(found) for kind, found in a100.items()})
 #
 # The sixteen GPUs exchange data through *NCCL*, whose kernels count as running even while they only wait for the other GPUs. The "other threads" below are autograd's, which run the backward pass.
 
+
 # %%
 # @title Sort a step's events into rows { display-mode: "form" }
 def rows_of(trace, step):
@@ -89,7 +113,9 @@ def rows_of(trace, step):
     gpu, main = trace["gpu"], step["tid"]
     rows = {
         "Python's thread: operators": [e for e in trace["operators"] if e["tid"] == main],
-        "optimizer.step()": [e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main],
+        "optimizer.step()": [
+            e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main
+        ],
         "other threads: operators": [e for e in trace["operators"] if e["tid"] != main],
         "CUDA calls over 1 ms": [e for e in trace["calls"] if e["dur"] > 1000],
         "GPU: kernels": [e for e in gpu if e["cat"] == "kernel" and not is_nccl(e)],
@@ -97,7 +123,10 @@ def rows_of(trace, step):
         "GPU: copies and memsets": [e for e in gpu if e["cat"] != "kernel"],
     }
     start, end = step["ts"], step["ts"] + step["dur"]
-    inside = {name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found if start <= e["ts"] < end] for name, found in rows.items()}
+    inside = {
+        name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found if start <= e["ts"] < end]
+        for name, found in rows.items()
+    }
     return {name: spans for name, spans in inside.items() if spans}, step["dur"] / 1e6
 
 
@@ -109,6 +138,7 @@ figures.device_rows(*rows_of(a100, a100["steps"][1]), title="One training step o
 # %% [markdown]
 # Python's thread looks busy, but an operator counts as running for as long as it waits for something. For the GPU, add up the time in which at least one of
 # its rows is in use.
+
 
 # %%
 def busy(events, start, end):  # microseconds in which at least one of them runs
@@ -151,13 +181,21 @@ item_ms = None  # @param {type:"number"}
 # needs: a100_trace
 def inside(outer, events):  # on the same thread, between its start and its end
     ends = outer["ts"] + outer["dur"]
-    return [e for e in events if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] and e["ts"] + e["dur"] <= ends]
+    return [
+        e
+        for e in events
+        if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] and e["ts"] + e["dur"] <= ends
+    ]
 
 
 of_items = sum(e["dur"] for e in items) / 1e3
-waiting = [call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]]
+waiting = [
+    call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]
+]
 asked = sum(bool(inside(e, waiting)) for e in items)
-print(f"{of_items:.1f} ms{your_prediction(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it")
+print(
+    f"{of_items:.1f} ms{your_prediction(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it"
+)
 
 # %% [markdown]
 # A count isn't a cost. None of these calls touched the GPU, so their tensors must have been on the CPU, where there's nothing to wait for. Sort the CUDA calls by duration instead. A call and the GPU work it starts share a *correlation ID*.
@@ -171,7 +209,9 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
     print(f"{call['dur'] / 1e3:6.1f} ms  {call['name']}, in {' > '.join(around[:2])}")
     if work := started.get(call["args"]["correlation"]):
         size = f", {work['args']['bytes']} bytes" if "bytes" in work["args"] else ""
-        print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
+        print(
+            f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}"
+        )
 
 # %% [markdown]
 # Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` doesn't return from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) until the copy is done, and the copy can't start until everything ahead of it in its stream is done. That's a *synchronization*. Until then its thread launches nothing, so this copy looks like the reason the GPU runs out of work.
@@ -185,11 +225,21 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
 # %%
 median_wait = None  # @param {type:"number"}
 
+
 # %%
 def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
     start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
-    launched = {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
-    return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
+    launched = {
+        call["args"]["correlation"]: call["ts"]
+        for call in trace["calls"]
+        if start <= call["ts"] < end
+    }
+    return sorted(
+        (e["ts"] - launched[e["args"]["correlation"]]) / 1e3
+        for e in trace["gpu"]
+        if e["args"].get("correlation") in launched
+    )
+
 
 # %% [markdown]
 # For comparison, two more traces: one from a job on two V100s, and three steps of our own job, which we recorded on an H100.
@@ -207,7 +257,9 @@ medians = {}
 for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     waits = queue_waits(trace)
     medians[name] = waits[len(waits) // 2]
-    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
+    print(
+        f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms"
+    )
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
@@ -224,6 +276,7 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 # ## A loop to take apart
 #
 # You can ask the same question of a loop small enough to take apart. Two threads play two streams. In each step, stream 1 runs a short kernel and then waits for a message from another process, and a blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -257,9 +310,13 @@ for name, needs_it in LOOPS.items():
     seconds = small_step(needs_it, "before", events)
     for row in ("Python blocked in the read", "device"):
         rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
-    device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
+    device_busy = busy(
+        [{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds
+    )
     idle_share[name] = 100 * (1 - device_busy / seconds)
-figures.device_rows(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
+figures.device_rows(
+    rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs"
+)
 
 # %% [markdown]
 # The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
@@ -273,15 +330,31 @@ version_b = None  # @param {type:"slider", min:0, max:100, step:5}
 # %%
 guesses, saves = dict(zip(LOOPS, (version_a, version_b))), {}
 for name, needs_it in LOOPS.items():
-    took = {when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")}
+    took = {
+        when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")
+    }
     saves[name] = 100 * (1 - took["after"] / took["before"])
-    print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}")
+    print(
+        f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}"
+    )
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 with_message, without = LOOPS
-holds(abs(idle_share[with_message] - idle_share[without]), 0, 5, "Both versions are idle equally long.", fast=FAST)
-holds(saves[without], 25, 40, "A kernel that doesn't need the message runs sooner, and the step gets shorter.", fast=FAST)
+holds(
+    abs(idle_share[with_message] - idle_share[without]),
+    0,
+    5,
+    "Both versions are idle equally long.",
+    fast=FAST,
+)
+holds(
+    saves[without],
+    25,
+    40,
+    "A kernel that doesn't need the message runs sooner, and the step gets shorter.",
+    fast=FAST,
+)
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
@@ -300,9 +373,13 @@ longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(f"with the profiler, {h100_ms / 3:.0f} ms per step, {busy_ms:.1f} of them busy; without it {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
+print(
+    f"with the profiler, {h100_ms / 3:.0f} ms per step, {busy_ms:.1f} of them busy; without it {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle"
+)
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of their time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(
+    f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of their time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})"
+)
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
@@ -318,13 +395,21 @@ bf16_shortens = None  # @param {type:"number"}
 
 # %%
 changes = {
-    "as written, in float32": "as written", "autocast to bf16": "bf16", "and a fused AdamW": "bf16 fused",
-    "and torch.compile": "bf16 fused compile", "and the text on the GPU": "bf16 fused compile text on GPU",
+    "as written, in float32": "as written",
+    "autocast to bf16": "bf16",
+    "and a fused AdamW": "bf16 fused",
+    "and torch.compile": "bf16 fused compile",
+    "and the text on the GPU": "bf16 fused compile text on GPU",
 }
-for name, key in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
+for (
+    name,
+    key,
+) in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: {step_ms[key]:4.1f} ms per step")
 shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
-print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}")
+print(
+    f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}"
+)
 
 # %% [markdown]
 # This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU, and the median kernel starts a fraction of a millisecond after its launch. The GPU keeps up with Python as it is. If its kernels were faster, it would only wait longer for the next launch, which makes the step *launch-bound*. And autocast adds work for Python.
@@ -353,7 +438,13 @@ def mean_loss(logits, targets):
 
 
 # %%
-def training_step(config=small, data=draw_batch, loss_of=mean_loss, change=lambda model: None, after=lambda *_: None):
+def training_step(
+    config=small,
+    data=draw_batch,
+    loss_of=mean_loss,
+    change=lambda model: None,
+    after=lambda *_: None,
+):
     model = models.GPT(config).to(device)
     change(model)
     adamw = torch.optim.AdamW(model.parameters(), fused=True)
@@ -377,7 +468,9 @@ def training_step(config=small, data=draw_batch, loss_of=mean_loss, change=lambd
 
 # %%
 def profiled(step, **options):
-    with profile(schedule=schedule(wait=1, warmup=2, active=ACTIVE), acc_events=True, **options) as found:
+    with profile(
+        schedule=schedule(wait=1, warmup=2, active=ACTIVE), acc_events=True, **options
+    ) as found:
         for _ in range(3 + ACTIVE):
             step()
             benchmark.synchronize()
@@ -389,7 +482,9 @@ def show(found, rows=8):
     ops = found.key_averages()
     calls.append(sum(op.count for op in ops if op.key.startswith("aten::")) / ACTIVE)
     print(ops.table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=57))
-    print(f"{calls[-1]:,.0f} operator calls per step, {calls[-1] / calls[0]:.1f} times the healthy step's")
+    print(
+        f"{calls[-1]:,.0f} operator calls per step, {calls[-1] / calls[0]:.1f} times the healthy step's"
+    )
 
 
 calls, healthy = [], training_step()
@@ -406,11 +501,18 @@ file = Path(tempfile.mkdtemp()) / "step.json.gz"
 found.export_chrome_trace(str(file))
 own = read(file)
 start, length = own["steps"][0]["ts"], sum(e["dur"] for e in own["steps"])
-outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # percent: between operators
+outside = 100 * (
+    1 - busy(own["operators"], start, start + length) / length
+)  # percent: between operators
 if own["gpu"]:
     waits = queue_waits(own)
-    print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
-figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: no operator runs for {outside:.0f}% of the time")
+    print(
+        f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms"
+    )
+figures.device_rows(
+    *rows_of(own, own["steps"][1]),
+    title=f"Your own step: no operator runs for {outside:.0f}% of the time",
+)
 
 # %% [markdown]
 # Where no operator runs, Python is on its way from one to the next. On a GPU, that's when nothing gets launched.
@@ -423,6 +525,7 @@ figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: no op
 # - Are there many more operator calls than in the healthy step?
 # - Does a named part take time that its operators don't account for?
 # - Which operators are new to the top of the table?
+
 
 # %%
 # @title The six slowed-down steps: don't open this yet { display-mode: "form" }
@@ -453,8 +556,15 @@ def head_by_head(model):
     def attend(self, x):
         out = []
         for row in x:
-            query, key, value = self.query_key_value(row).view(len(row), 3, 4, -1).permute(1, 2, 0, 3)
-            heads = [F.scaled_dot_product_attention(query[h][None, None], key[h][None, None], value[h][None, None], is_causal=True)[0, 0] for h in range(4)]
+            query, key, value = (
+                self.query_key_value(row).view(len(row), 3, 4, -1).permute(1, 2, 0, 3)
+            )
+            heads = [
+                F.scaled_dot_product_attention(
+                    query[h][None, None], key[h][None, None], value[h][None, None], is_causal=True
+                )[0, 0]
+                for h in range(4)
+            ]
             out.append(self.project(torch.cat(heads, -1)))
         return torch.stack(out)
 
@@ -463,14 +573,23 @@ def head_by_head(model):
 
 
 pairs, kept = [], [torch.zeros(KEPT * 32 * 32, 96, device=device)]
-written_out = models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32, fused_layers=False, fused_attention=False)
+written_out = models.GPTConfig(
+    n_layer=2, n_head=4, n_embd=64, block_size=32, fused_layers=False, fused_attention=False
+)
 slowed = [
-    training_step(change=sequence_by_sequence), training_step(after=confusion), training_step(written_out),
-    training_step(data=read_file_again), training_step(change=head_by_head), training_step(after=keep_logits),
+    training_step(change=sequence_by_sequence),
+    training_step(after=confusion),
+    training_step(written_out),
+    training_step(data=read_file_again),
+    training_step(change=head_by_head),
+    training_step(after=keep_logits),
 ]
 CAUSES = {
-    "many small calls instead of one": (0, 4), "values read one by one": (1,), "a chain of operators that one can replace": (2,),
-    "data prepared again in every step": (3,), "a result that is copied in every step": (5,),
+    "many small calls instead of one": (0, 4),
+    "values read one by one": (1,),
+    "a chain of operators that one can replace": (2,),
+    "data prepared again in every step": (3,),
+    "a result that is copied in every step": (5,),
 }
 cause_of = {place: cause for cause, places in CAUSES.items() for place in places}
 
@@ -504,21 +623,37 @@ fifth = None  # @param ["shapes that make torch.compile start over", "a result t
 sixth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
 
 # %%
-times = benchmark.compare({"healthy": healthy} | {str(place): step for place, step in enumerate(slowed)}, budget=SECONDS)
+times = benchmark.compare(
+    {"healthy": healthy} | {str(place): step for place, step in enumerate(slowed)}, budget=SECONDS
+)
 slower = [benchmark.speedup(times[str(place)], times["healthy"]) for place in range(6)]
 on_h100 = scoreboard.job_record("nvidia-h100")["slow_steps"]["times"]  # of the first five
 named = (first, second, third, fourth, fifth, sixth)
 for place, guess in enumerate(named):
     there = f" ({on_h100[place]}× on an H100, our run)" if place < len(on_h100) else ""
-    print(f"{place + 1}: {cause_of[place]}{your_prediction(guess)}; {slower[place]} the time of the healthy step{there}")
+    print(
+        f"{place + 1}: {cause_of[place]}{your_prediction(guess)}; {slower[place]} the time of the healthy step{there}"
+    )
 right = sum(guess == cause_of[place] for place, guess in enumerate(named))
 print(f"You got {right} of six right." if any(named) else "")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds(min(one.value for one in slower), 1.15, math.inf, "Each of the six takes clearly longer than the healthy step.", fast=FAST)
+holds(
+    min(one.value for one in slower),
+    1.15,
+    math.inf,
+    "Each of the six takes clearly longer than the healthy step.",
+    fast=FAST,
+)
 if device.type == "cpu":
-    holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100.", fast=FAST)
+    holds(
+        min(there / one.value for there, one in zip(on_h100, slower)),
+        1,
+        math.inf,
+        "The first five lose more on an H100.",
+        fast=FAST,
+    )
 
 # %% [markdown]
 # Use a table to find the cause, and a stopwatch without the profiler for the cost: the two don't agree. Steps 1 and 2 make about as many operator calls, but the second step's are cheap, on a CPU. On an H100 each value read is a synchronization, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
@@ -542,7 +677,9 @@ device_copies = [e for e in v100["gpu"] if e["name"] == "Memcpy DtoD (Device -> 
 rest = [e for e in v100["gpu"] if e["name"] != "Memcpy DtoD (Device -> Device)"]
 start, end = v100["steps"][0]["ts"], v100["steps"][-1]["ts"] + v100["steps"][-1]["dur"]
 copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
-print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies")
+print(
+    f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies"
+)
 
 # %% [markdown]
 # The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would show it, because high utilization only means that something is running.
@@ -565,6 +702,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, not
 #
 # `torch.compile` appears twice. Here's what it does to a GELU written as eight operators:
 
+
 # %%
 def written_gelu(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -577,9 +715,13 @@ try:
 except Exception as error:  # no C++ compiler, or no Triton
     print(f"no compiler here ({type(error).__name__})")
     compiled = written_gelu
-both = benchmark.compare({"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS)
+both = benchmark.compare(
+    {"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS
+)
 merged = benchmark.speedup(both["eight operators"], both["compiled"])
-print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
+print(
+    "not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed"
+)
 
 # %% [markdown]
 # The eight operators read and write the whole tensor again and again, and the compiled loop does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
@@ -591,10 +733,14 @@ print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs 
 #
 # The second slow step reads its values one by one, as `slow_pairs` does. Write `pairs_of`, which returns the same list without a single call to `.item()`.
 
+
 # %% tags=["exercise"]
 def slow_pairs(logits, targets):
     best = logits.flatten(0, 1).topk(3).indices  # (positions, 3)
-    return [(target.item(), *(guess.item() for guess in guesses)) for guesses, target in zip(best, targets.flatten())]
+    return [
+        (target.item(), *(guess.item() for guess in guesses))
+        for guesses, target in zip(best, targets.flatten())
+    ]
 
 
 def pairs_of(logits, targets):
@@ -633,6 +779,7 @@ exercises.check("10.waits", programs)
 #
 # Put one step of your own training loop into `mine`, and profile it. Before you look, write down what you think it waits for. Which operator has the most self time on the CPU?
 
+
 # %% tags=["exercise"]
 def mine():
     healthy()
@@ -640,7 +787,10 @@ def mine():
 
 most_self_time = ...  # a name from the table, such as "aten::add"
 ### BEGIN SOLUTION
-most_self_time = max((e for e in profiled(mine).key_averages() if e.key.startswith("aten::")), key=lambda e: e.self_cpu_time_total).key
+most_self_time = max(
+    (e for e in profiled(mine).key_averages() if e.key.startswith("aten::")),
+    key=lambda e: e.self_cpu_time_total,
+).key
 ### END SOLUTION
 exercises.check("10.mine", most_self_time, events=lambda: profiled(mine).key_averages())
 
@@ -669,16 +819,44 @@ predicted = {
     "version_a": guess(version_a, saves[with_message], "%"),
     "version_b": guess(version_b, saves[without], "%"),
     "bf16_shortens": guess(bf16_shortens, shortened, "%"),
-    "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
-    "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
+    "first": guess(first, cause_of[0]),
+    "second": guess(second, cause_of[1]),
+    "third": guess(third, cause_of[2]),
+    "fourth": guess(fourth, cause_of[3]),
+    "fifth": guess(fifth, cause_of[4]),
+    "sixth": guess(sixth, cause_of[5]),
 }
 reference.record(
-    "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
-    saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
-    saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
-    **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
+    "10_profile",
+    FAST,
+    device=inventory.main if gpu_here else inventory.cpu,
+    predicted=predicted,
+    saved_free=value(
+        round(saves[without], 1),
+        "%",
+        "share of a step saved by reading later, second kernel independent of the message",
+    ),
+    saved_needs=value(
+        round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"
+    ),
+    **(
+        {
+            "copies": value(
+                100 * copy_ms / v100_ms,
+                "%",
+                "share of a V100's time in which only copies within its memory run",
+            )
+        }
+        if "copy_ms" in globals()
+        else {}
+    ),
     merged=value(merged.value, "×", "speed of a GELU of eight operators, compiled"),
-    **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
+    **{
+        f"slower_{place + 1}": value(
+            one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})"
+        )
+        for place, one in enumerate(slower)
+    },
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -20,8 +20,20 @@ from torch import nn
 
 from colab_helpers import benchmark, chip_rates, hardware, published_results
 
-from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, training, weights
-from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import (
+    exercises,
+    figures,
+    models,
+    reference,
+    replay,
+    scoreboard,
+    shakespeare,
+    training,
+    weights,
+)
+from colab_lessons.claims import (
+    holds,
+)  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 WINDOWS = WINDOWS or (1 if FAST else 16)  # test windows of 256 characters
@@ -30,7 +42,11 @@ BITS = BITS or ((4, 2) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
 replay.watch("12_quantize")  # where a package is missing, a recorded output appears
-device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+device = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else torch.device("cpu")
+)
 
 # %% [markdown] tags=["minutes-2"]
 # ## The model, and how good it is
@@ -51,7 +67,9 @@ def bits_per_character(model):
 whole = bits_per_character(model)
 linear = {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
 in_linear = sum(layer.weight.numel() for layer in linear.values())
-print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:,} weights are in {len(linear)} linear layers")
+print(
+    f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:,} weights are in {len(linear)} linear layers"
+)
 
 # %% [markdown] tags=["minutes-4"]
 # ## Eight bits by hand
@@ -60,10 +78,13 @@ print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:
 # 127, and round. This is called *absmax quantization*, and doing it to a finished model is *post-training quantization*. You keep one integer per
 # weight, plus the scale. Before you compute with the integers, you multiply by the scale again, which is called *dequantizing*.
 
+
 # %%
 def quantize(w, bits, group):  # for 2 to 8 bits
     blocks = w.reshape(-1, group)  # (groups, weights that share one scale)
-    top = 2 ** (bits - 1) - 1  # 127 for 8 bits: as far below zero as above it, so one code is left over
+    top = (
+        2 ** (bits - 1) - 1
+    )  # 127 for 8 bits: as far below zero as above it, so one code is left over
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / top
     return (blocks / scale).round().to(torch.int8), scale
 
@@ -82,8 +103,13 @@ w = model.blocks[0].expand.weight.detach()  # (1536, 384)
 codes, scale = quantize(w, 8, w.numel())
 back = rounded(w, 8, w.numel())
 for name, row in {"weights": w[0, :6], "codes": codes[0, :6], "dequantized": back[0, :6]}.items():
-    print(f"{name:>11}:", *(f"{value:9.5f}" if name != "codes" else f"{value:9}" for value in row.tolist()))
-print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}")
+    print(
+        f"{name:>11}:",
+        *(f"{value:9.5f}" if name != "codes" else f"{value:9}" for value in row.tolist()),
+    )
+print(
+    f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}"
+)
 
 # %% [markdown]
 # That is a quarter of the bytes for an error of a percent or two.
@@ -93,10 +119,16 @@ print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is 
 # whole.
 
 # %%
-trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
-print(f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}")
+trained = json.loads(
+    (weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text()
+)
+print(
+    f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}"
+)
 for play, in_float32 in trained["bits_float32"].items():
-    print(f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped")
+    print(
+        f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped"
+    )
 
 # %% [markdown] tags=["minutes-7"]
 # ## Take the bits away
@@ -110,6 +142,7 @@ for play, in_float32 in trained["bits_float32"].items():
 # %%
 breaks_at = None  # @param {type:"integer"}
 
+
 # %%
 def changed(model, change):
     model = copy.deepcopy(model)
@@ -119,7 +152,12 @@ def changed(model, change):
     return model
 
 
-GROUPS = {"per matrix": lambda w: w.numel(), "per row": lambda w: w.shape[1], "per 64 weights": lambda w: 64, "per 16 weights": lambda w: 16}
+GROUPS = {
+    "per matrix": lambda w: w.numel(),
+    "per row": lambda w: w.shape[1],
+    "per 64 weights": lambda w: 64,
+    "per 16 weights": lambda w: 16,
+}
 curve = {}
 for name, group in GROUPS.items():
     curve[name] = {}
@@ -130,11 +168,24 @@ broke = next((bits for bits, found in curve["per matrix"].items() if found > who
 # %%
 # @title Plot the loss against bits per weight { display-mode: "form" }
 rows = sum(layer.out_features for layer in linear.values())
-scale_bits = {"per matrix": 0, "per row": 16 * rows / in_linear, "per 64 weights": 16 / 64, "per 16 weights": 16 / 16}  # per weight
+scale_bits = {
+    "per matrix": 0,
+    "per row": 16 * rows / in_linear,
+    "per 64 weights": 16 / 64,
+    "per 16 weights": 16 / 16,
+}  # per weight
 lost = {name: {bits: found - whole for bits, found in row.items()} for name, row in curve.items()}
 figures.lines(
-    BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001} for name, row in lost.items()},
-    xlabel="bits per weight, with the scales", ylabel="bits per character lost (if over 0.001)", log_y=True,
+    BITS,
+    {
+        f"scale {name}": {
+            bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001
+        }
+        for name, row in lost.items()
+    },
+    xlabel="bits per weight, with the scales",
+    ylabel="bits per character lost (if over 0.001)",
+    log_y=True,
     title=f"With a scale per matrix, more than one bit per character is lost at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
@@ -149,7 +200,9 @@ figures.lines(
 # %%
 for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
     if bits in BITS:
-        print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} bits per character lost")
+        print(
+            f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} bits per character lost"
+        )
 
 # %% [markdown]
 # On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16, with
@@ -171,13 +224,22 @@ for bits in BITS:
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 at = curve["per matrix"]
-holds(at.get(5), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, nothing has happened.", fast=FAST)
-holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
+holds(
+    at.get(5),
+    whole - 0.02,
+    whole + 0.05,
+    "At 5 bits with a scale per matrix, nothing has happened.",
+    fast=FAST,
+)
+holds(
+    at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST
+)
 
 # %% [markdown] tags=["minutes-8"]
 # ## The same function, other weights
 #
 # Here is the same model with a change that makes no difference to what it computes.
+
 
 # %%
 # @title The change: don't open this yet { display-mode: "form" }
@@ -185,7 +247,10 @@ holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model fa
 def scale_a_column(model, times=100, column=2):
     model = copy.deepcopy(model)
     for block in model.blocks:
-        for norm, layer in ((block.norm_attention, block.query_key_value), (block.norm_mlp, block.expand)):
+        for norm, layer in (
+            (block.norm_attention, block.query_key_value),
+            (block.norm_mlp, block.expand),
+        ):
             layer.weight[:, column] *= times
             norm.weight[column] /= times
             norm.bias[column] /= times
@@ -213,20 +278,33 @@ print(f"6 bits, a scale per row: {by_row:.3f} bits per character{your_prediction
 
 # %%
 spoiled_w = spoiled.blocks[0].expand.weight.detach()  # (1536, 384)
-codes = {"as trained": quantize(w, 6, 384)[0], "after the change": quantize(spoiled_w, 6, 384)[0]}  # from -31 to 31
+codes = {
+    "as trained": quantize(w, 6, 384)[0],
+    "after the change": quantize(spoiled_w, 6, 384)[0],
+}  # from -31 to 31
 zeros = {name: (these == 0).float().mean().item() for name, these in codes.items()}
 columns = spoiled_w.abs().amax(0)  # (384,)
-print(f"largest weight of a column: {columns.median():.2f} at the median, {columns.max():.2f} in column {columns.argmax()}, counting from 0")
+print(
+    f"largest weight of a column: {columns.median():.2f} at the median, {columns.max():.2f} in column {columns.argmax()}, counting from 0"
+)
 
 # %%
 # @title Draw the codes { display-mode: "form" }
-with figures.canvas(8.4, 3.1, columns=2, title=f"{zeros['as trained']:.0%} of the 6-bit codes were 0; after the change, {zeros['after the change']:.0%} are") as (figure, axes):
+with figures.canvas(
+    8.4,
+    3.1,
+    columns=2,
+    title=f"{zeros['as trained']:.0%} of the 6-bit codes were 0; after the change, {zeros['after the change']:.0%} are",
+) as (figure, axes):
     for panel, (name, these) in zip(axes, codes.items()):
         image = panel.imshow(these[:32, :48].cpu(), cmap="RdBu", vmin=-31, vmax=31)
         panel.set(title=name, xlabel="column", ylabel="row")
         panel.grid(visible=False)
     figure.colorbar(image, ax=axes, label="code")
-    picture = figures.finish(figure, f"Two heat maps of the same 32 rows and 48 columns of 6-bit codes. As trained they vary; after the change, column {columns.argmax()} is at its extremes, and {zeros['after the change']:.0%} of all codes are 0.")
+    picture = figures.finish(
+        figure,
+        f"Two heat maps of the same 32 rows and 48 columns of 6-bit codes. As trained they vary; after the change, column {columns.argmax()} is at its extremes, and {zeros['after the change']:.0%} of all codes are 0.",
+    )
 picture
 
 # %% [markdown]
@@ -244,7 +322,9 @@ repaired = {
     "a scale per 64 weights": changed(spoiled, lambda w: rounded(w, 6, 64)),
     "a scale per 16 weights": changed(spoiled, lambda w: rounded(w, 6, 16)),
     "a scale per column": changed(spoiled, lambda w: rounded(w.T, 6, w.shape[0]).T),
-    "a scale per row, the column divided by 100 again": changed(scale_a_column(spoiled, times=1 / 100), lambda w: rounded(w, 6, w.shape[1])),
+    "a scale per row, the column divided by 100 again": changed(
+        scale_a_column(spoiled, times=1 / 100), lambda w: rounded(w, 6, w.shape[1])
+    ),
 }
 repaired = {name: bits_per_character(model) for name, model in repaired.items()}
 print(*(f"6 bits, {name}: {found:.3f}" for name, found in repaired.items()), sep="\n")
@@ -252,8 +332,20 @@ print(*(f"6 bits, {name}: {found:.3f}" for name, found in repaired.items()), sep
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(same, whole - 0.002, whole + 0.002, "The large column changes nothing by itself.", fast=FAST)
-holds(by_row - whole, 0.5, 20, "With a scale per row, one large column spoils the model at 6 bits.", fast=FAST)
-holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.02, 0.02, "A scale per column repairs it, and so does the opposite change.", fast=FAST)
+holds(
+    by_row - whole,
+    0.5,
+    20,
+    "With a scale per row, one large column spoils the model at 6 bits.",
+    fast=FAST,
+)
+holds(
+    max(repaired["a scale per column"], [*repaired.values()][-1]) - whole,
+    -0.02,
+    0.02,
+    "A scale per column repairs it, and so does the opposite change.",
+    fast=FAST,
+)
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 16.", fast=FAST)
 
 # %% [markdown]
@@ -282,6 +374,7 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 
 # %%
 with_four_levels = None  # @param {type:"number"}
 
+
 # %%
 def uniform(count):
     return torch.linspace(-1, 1, count, device=device)
@@ -289,16 +382,24 @@ def uniform(count):
 
 def normal(bits):  # for 4 bits, this is NF4
     half = 2 ** (bits - 1)
-    last = 1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2  # QLoRA's choice: the outermost quantile can't be at infinity
-    above = torch.special.ndtri(torch.linspace(0.5, last, half + 1, dtype=torch.float64))  # from 0 up
-    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(0)  # up to 0, with one level less
+    last = (
+        1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2
+    )  # QLoRA's choice: the outermost quantile can't be at infinity
+    above = torch.special.ndtri(
+        torch.linspace(0.5, last, half + 1, dtype=torch.float64)
+    )  # from 0 up
+    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(
+        0
+    )  # up to 0, with one level less
     return (torch.cat([below[:-1], above]) / above[-1]).float().to(device)
 
 
 def encode(w, levels):
     blocks = w.reshape(-1, 64)
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12)
-    return torch.bucketize(blocks / scale, (levels[1:] + levels[:-1]) / 2), scale  # the midpoints between levels separate the codes
+    return torch.bucketize(
+        blocks / scale, (levels[1:] + levels[:-1]) / 2
+    ), scale  # the midpoints between levels separate the codes
 
 
 def nearest(w, levels):
@@ -313,20 +414,37 @@ kinds = {
     "normal quantiles": normal,
 }
 few = [bits for bits in (4, 3, 2) if bits in BITS]
-found = {name: {bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits)))) for bits in few} for name, make in kinds.items()}
+found = {
+    name: {
+        bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits)))) for bits in few
+    }
+    for name, make in kinds.items()
+}
 errors = {name: error(nearest(w, make(4)), w) for name, make in kinds.items()}
 
-print("groups of 64:".ljust(26) + "".join(f"{bits} bits".rjust(9) for bits in few) + "   error of one layer at 4 bits")
+print(
+    "groups of 64:".ljust(26)
+    + "".join(f"{bits} bits".rjust(9) for bits in few)
+    + "   error of one layer at 4 bits"
+)
 for name, row in found.items():
-    print(name.ljust(26) + "".join(f"{needed:9.3f}" for needed in row.values()) + f"{errors[name]:12.1%}")
-print(f"four levels instead of three: {found['uniform, all codes'][2]:.2f} bits per character instead of {found['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}")
+    print(
+        name.ljust(26)
+        + "".join(f"{needed:9.3f}" for needed in row.values())
+        + f"{errors[name]:12.1%}"
+    )
+print(
+    f"four levels instead of three: {found['uniform, all codes'][2]:.2f} bits per character instead of {found['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}"
+)
 
 # %%
 # @title Draw the levels { display-mode: "form" }
 blocks = torch.cat([layer.weight.detach().flatten() for layer in linear.values()]).reshape(-1, 64)
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
 figures.quantization_levels(
-    shares.numpy(), {"uniform": uniform(16).tolist(), "NF4": normal(4).tolist()}, title="NF4 has more levels where there are more weights",
+    shares.numpy(),
+    {"uniform": uniform(16).tolist(), "NF4": normal(4).tolist()},
+    title="NF4 has more levels where there are more weights",
     xlabel="weights of all linear layers, divided by the largest of the 64 that share a scale",
 )
 
@@ -344,11 +462,15 @@ figures.quantization_levels(
 bell = torch.randn(1024, 1024, device=device)  # normally distributed weights
 codes, scale = encode(bell, normal(4))
 used = 100 * torch.bincount(codes.flatten(), minlength=16) / bell.numel()
-print(f"each level gets from {used.min():.1f}% to {used.max():.1f}% of normally distributed weights")
+print(
+    f"each level gets from {used.min():.1f}% to {used.max():.1f}% of normally distributed weights"
+)
 pairs = codes.to(torch.uint8).reshape(-1, 2)
 both = pairs[:, 0] * 16 + pairs[:, 1]
 stored = both.numel() + 4 * scale.numel()  # bytes
-print(f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight")
+print(
+    f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight"
+)
 
 # %%
 # needs: bitsandbytes
@@ -363,9 +485,27 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 unused, all_codes, quantiles = found.values()
-holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
-holds(abs(all_codes[4] - quantiles[4]), 0, 0.02, "At 4 bits, the two sets of 16 levels are within the noise of each other.", fast=FAST)
-holds(errors["normal quantiles"], 0, errors["uniform, all codes"], "NF4 has the smallest error.", fast=FAST)
+holds(
+    unused[2] - all_codes[2],
+    0.5,
+    5,
+    "At 2 bits, the fourth level is worth more than half a bit per character.",
+    fast=FAST,
+)
+holds(
+    abs(all_codes[4] - quantiles[4]),
+    0,
+    0.02,
+    "At 4 bits, the two sets of 16 levels are within the noise of each other.",
+    fast=FAST,
+)
+holds(
+    errors["normal quantiles"],
+    0,
+    errors["uniform, all codes"],
+    "NF4 has the smallest error.",
+    fast=FAST,
+)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
@@ -384,7 +524,9 @@ fused_gains = None  # @param {type:"number"}
 layer = nn.Linear(WIDE, WIDE, bias=False)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it's deprecated
-    eight_bits = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
+    eight_bits = torch.ao.quantization.quantize_dynamic(
+        nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8
+    )
 
 # %%
 codes, scale = quantize(layer.weight.detach(), 8, WIDE)
@@ -401,8 +543,13 @@ with torch.no_grad():
         }
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["in 32 bits"], times["in 8 bits, fused"])
-        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
-        print(f"   fused, it runs at {gains[rows]} the speed of 32 bits{your_prediction(fused_gains, '×') if rows == 1 else ''}")
+        print(
+            f"{rows} row{'s' if rows > 1 else ''}: "
+            + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items())
+        )
+        print(
+            f"   fused, it runs at {gains[rows]} the speed of 32 bits{your_prediction(fused_gains, '×') if rows == 1 else ''}"
+        )
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
@@ -420,7 +567,10 @@ with torch.no_grad():
 # %%
 t4 = chip_rates.rates("T4")
 memory, multiply = t4["memory"].value, t4["fp16"].value
-for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
+for rate, row in {
+    f"{memory / 1e9:.0f} GB/s": "copy-t4",
+    f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats",
+}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
 print("320 GB/s and 65 TFLOP/s: its data sheet")
 
@@ -432,7 +582,9 @@ gains_up_to = None  # @param {type:"integer"}
 
 # %%
 last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
-many = sorted([2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)])  # rows
+many = sorted(
+    [2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)]
+)  # rows
 
 
 def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
@@ -441,17 +593,29 @@ def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
 
 moved = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
 on_t4 = {name: [took(rows, size) for rows in many] for name, size in moved.items()}
-unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small ones, write the large ones
+unpack = (
+    moved["4 bits, fused"] + moved["16 bits"]
+) / memory  # read the small ones, write the large ones
 on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
-print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, the 4-bit ones")
+print(
+    f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, the 4-bit ones"
+)
 for name, seconds in on_t4.items():
-    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user")
+    print(
+        f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user"
+    )
 
 # %%
 # @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{your_prediction(gains_up_to)}",
-    xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
+    many,
+    {},
+    ideal=on_t4,
+    title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{your_prediction(gains_up_to)}",
+    xlabel="rows in the batch",
+    ylabel="time for a 4,096 × 4,096 layer",
+    log=True,
+    units=("", "s"),
 )
 
 # %% [markdown]
@@ -498,6 +662,7 @@ exercises.check("12.chip", on_l4)
 # After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 codes that 8 bits allow from 0 to the largest value (*unsigned*
 # quantization), and return the dequantized values. The error should be about half as large.
 
+
 # %% tags=["exercise"]
 def rounded_positive(x):
     return ...
@@ -521,7 +686,9 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Each bit costs several times as much as the one before": "with a scale per row, " + ", ".join(f"{found - whole:.3f}" for found in per_row.values()) + f" bits per character are lost at {', '.join(map(str, BITS))} bits per weight.",
+    "Each bit costs several times as much as the one before": "with a scale per row, "
+    + ", ".join(f"{found - whole:.3f}" for found in per_row.values())
+    + f" bits per character are lost at {', '.join(map(str, BITS))} bits per weight.",
     "One outlier costs all the other weights their precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
     "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 can benefit from smaller weights up to {last:.0f} rows.",
 }
@@ -531,7 +698,9 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
-    "12_quantize", FAST, device=inventory.main,
+    "12_quantize",
+    FAST,
+    device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, by_row),
@@ -540,15 +709,28 @@ reference.record(
         "gains_up_to": guess(gains_up_to, last),
     },
     whole=value(whole, "bits per character", "the model as shipped"),
-    **{f"row_{bits}": value(found, "bits per character", f"{bits} bits per weight and a scale per row") for bits, found in per_row.items()},
+    **{
+        f"row_{bits}": value(
+            found, "bits per character", f"{bits} bits per weight and a scale per row"
+        )
+        for bits, found in per_row.items()
+    },
     matrix_broke=value(broke, "", "bits per weight at which a scale per matrix breaks the model"),
     same=value(same, "bits per character", "with a large column, not rounded"),
     outlier_row=value(by_row, "bits per character", "with a large column, 6 bits, a scale per row"),
-    outlier_column=value(repaired["a scale per column"], "bits per character", "with a large column, 6 bits, a scale per column"),
+    outlier_column=value(
+        repaired["a scale per column"],
+        "bits per character",
+        "with a large column, 6 bits, a scale per column",
+    ),
     nf4=value(quantiles[4], "bits per character", "NF4"),
-    four_levels=value(all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"),
+    four_levels=value(
+        all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"
+    ),
     rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
-    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
+    fused_one=value(
+        gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"
+    ),
 )
 
 # %% [markdown] tags=["minutes-0"]

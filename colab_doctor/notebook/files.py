@@ -17,7 +17,7 @@ def read_file(path: Path) -> Mapping[str, Any]:
     """Return the notebook in `path`, as parsed JSON. Raises `CommandError` for what is none."""
     try:
         if path.exists() and not path.is_file():  # a pipe or a device would never end
-            raise CommandError(f"No such file: {path}")
+            raise CommandError(f"{path} is not a file.")
         with path.open("rb") as file:
             notebook = json.loads(file.read(_MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:

@@ -51,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--python", default="", help="a Python of the image's version")
     one.add_argument("--folder", type=Path, default=_FOLDER, help=f"where it stands: {_FOLDER}")
     one.add_argument("--seconds", type=int, default=600, help="what a cell may take: 600")
-    one.add_argument("--with-files", action="store_true", help="bring what lies beside a notebook")
+    one.add_argument(
+        "--with-files", action="store_true", help="also copy the files beside each notebook"
+    )
     return parser
 
 

@@ -101,16 +101,17 @@ def run(
 
 
 def _judged(notebook: Mapping[str, Any], took: float, ended: str, seconds: int) -> NotebookRun:
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    """How a run went. Cells are numbered as `colab-doctor --notebook` does, text cells included."""
+    numbered = [(n, c) for n, c in enumerate(notebook["cells"], 1) if c["cell_type"] == "code"]
     if ended:
         error = "The kernel died, most likely because memory ran out."
         if ended == "CellTimeoutError":
             error = f"It didn't end within {seconds} s; --seconds gives a cell more."
-        begun = [number for number, cell in enumerate(cells, 1) if cell["execution_count"]]
-        return NotebookRun(took, len(cells), begun[-1] if begun else 1, error)
-    for number, cell in enumerate(cells, 1):
+        begun = [number for number, cell in numbered if cell["execution_count"]]
+        return NotebookRun(took, len(notebook["cells"]), begun[-1] if begun else 1, error)
+    for number, cell in numbered:
         for output in cell["outputs"]:
             if output["output_type"] == "error":
                 error = f"{output['ename']}: {output['evalue']}"
-                return NotebookRun(took, len(cells), number, error)
-    return NotebookRun(took, len(cells))
+                return NotebookRun(took, len(notebook["cells"]), number, error)
+    return NotebookRun(took, len(numbered))

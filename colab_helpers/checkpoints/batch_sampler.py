@@ -16,8 +16,8 @@ class ResumableBatchSampler:
     """The indices of each step's examples, reshuffled every epoch and reproducible from the step alone.
 
     So the position in the data needs no saving: it is the number of steps done. `examples` is how
-    many there are, `batch_size` how many a step takes; what is left at the end of an epoch is passed
-    over, in each epoch others. `seed` chooses the order. Raises ValueError where an
+    many there are, `batch_size` how many a step takes; examples left over at the end of an
+    epoch are dropped, different ones each epoch. `seed` chooses the order. Raises ValueError where an
     epoch has not even one batch.
 
     >>> batches = ResumableBatchSampler(examples=10, batch_size=4)
@@ -53,10 +53,12 @@ class ResumableBatchSampler:
     def starting_at(self, step: int) -> Iterator[list[int]]:
         """Give the batches from `step` on, without end: the `batch_sampler` of a DataLoader.
 
-        A loader's workers fetch ahead of the training, so what *it* has read is no position to save. Give
-        the loader a `generator` of its own: without one, it draws a seed from PyTorch's whenever it begins,
-        and a resumed run begins once more.
+        A loader's workers fetch ahead of the training, so don't save how far *it* has read. Give the
+        loader its own `generator`: without one, it draws a seed from PyTorch's generator each time it
+        starts, and a resumed run starts it one extra time. Raises IndexError below 0, at the first batch.
         """
+        if step < 0:
+            raise IndexError(f"step {step}: steps are counted from 0.")
         epoch, place = divmod(step, self.steps_per_epoch)
         while True:
             order = self._order(epoch)

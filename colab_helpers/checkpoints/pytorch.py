@@ -300,8 +300,17 @@ def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -
                 f"{path.name}: {name!r} does not match: the checkpoint has {then} parameters per "
                 f"group, this program {now}. Nothing was loaded."
             )
-    elif isinstance(part, list | dict) and isinstance(part, list) != isinstance(kept, list):
-        _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
+    elif isinstance(part, list | dict):
+        if isinstance(part, list) != isinstance(kept, list):
+            _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
+    else:  # a scheduler, a sampler or a generator
+        _check_kind(path, name, _kind_of(kept), _kind_of(_state_of(part, name)))
+
+
+def _kind_of(state: Any) -> str:
+    if isinstance(state, torch.Tensor):
+        return f"a tensor of shape {tuple(state.shape)}"
+    return f"a {'dict' if isinstance(state, dict) else type(state).__name__}"
 
 
 def _check_kind(path: Path, name: str, then: str, now: str) -> None:

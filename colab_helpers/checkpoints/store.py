@@ -113,10 +113,10 @@ class Store:
 
     On a mounted Drive, or with a `local` folder on the machine's own disk, checkpoints are written there
     first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
-    deleted there, since what is deleted on Drive still counts. `local` is a folder of its own in the
-    machine's temporary one when left out. Drive in turn takes a file into a cache and sends it later. So
-    copies to Drive begin at least `min_seconds_between_copies` apart, 300 when left out: a file then rests
-    for ten minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
+    deleted there, since what is deleted on Drive still counts. `local` defaults to a folder
+    of its own in the temporary directory. Drive caches each file and uploads it later, so copies to
+    Drive start at least `min_seconds_between_copies` apart (300 by default): a file then stays
+    untouched for ten minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())
@@ -161,9 +161,9 @@ class Store:
         The file is written beside the others under a name that `files` does not see, flushed to the disk,
         read again for its checksum, and renamed. A process that is killed meanwhile leaves the older ones as
         they were. `suffix`, such as ".pt", says what is in it. A disk that is full, read-only
-        or gone does not raise: there is a `CheckpointWarning`, and the result says what happened; so it is
-        for the copy of the checkpoint before. Errors that are not the disk's are raised, and ValueError for
-        a step below 0 or a suffix without its dot. There is a warning, once, where the folder has a
+        or gone does not raise: you get a `CheckpointWarning`, and the result says what happened. The same
+        goes for a failed copy of the previous checkpoint. Errors that are not the disk's are raised, and
+        ValueError for a step below 0 or a suffix without its dot. A warning comes once where the folder has a
         later step: it is another run's, or this one has gone back, and `read` would take the later.
         """
         if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
@@ -211,7 +211,7 @@ class Store:
         return sorted(kept, key=lambda one: (one.step, one in here, one.written), reverse=True)
 
     def read(self, suffix: str, reader: Callable[[Path], _T]) -> tuple[CheckpointFile, _T] | None:
-        """Return the newest checkpoint that is whole and what `reader(path)` returns of it; None for none.
+        """Return the newest intact checkpoint and what `reader(path)` returns for it; None if there is none.
 
         Each that is not whole gets a `CheckpointWarning`, and the one before it is tried. `suffix` is as
         in `write`. Raises `CheckpointError` where there are files and none is whole: to begin from the

@@ -243,8 +243,12 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
 
 
 def _from_file(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        raise ValueError(f"{path} is neither a file nor one of {', '.join(names())}.")
+    try:
+        there = path.is_file()
+    except OSError:  # too long for a name: somebody has passed the text of a config
+        there = False
+    if not there:
+        raise ValueError(f"{str(path)[:80]} is neither a file nor one of {', '.join(names())}.")
     try:
         found = json.loads(path.read_text("utf-8"))
     except ValueError as error:

@@ -41,7 +41,6 @@ class Chip:
     seen: date
     confidence: str
     capability: str | None = None
-    compute_units: int | None = None
     fp32_lanes: int | None = None
     memory_mib: int | None = None
     links: Mapping[str, float] = field(default_factory=dict)

@@ -97,7 +97,8 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
         total = torch.cuda.get_device_properties(device).total_memory
         fraction = (torch.cuda.memory_reserved(device) + max(0, more)) / total
         torch.cuda.set_per_process_memory_fraction(min(allowed, fraction), device)
-    if not _ACTIVE:  # without context: tracebacks of every allocation would fill the host's RAM
+    recorded = bool(_ACTIVE) or _history_is_on()
+    if not recorded:  # without context: tracebacks of every allocation would fill the host's RAM
         torch.cuda.memory._record_memory_history(
             context=None, stacks="python", max_entries=_HISTORY
         )
@@ -109,10 +110,15 @@ def track_cuda(device: torch.device, budget: int | None, known: Any) -> Iterator
         try:
             tracker.keep()
         finally:
-            if not _ACTIVE:
+            if not recorded:
                 torch.cuda.memory._record_memory_history(enabled=None)
             if budget is not None:
                 torch.cuda.set_per_process_memory_fraction(allowed, device)
+
+
+def _history_is_on() -> bool:
+    """Whether somebody else has PyTorch record its memory history: it is theirs to end."""
+    return getattr(torch._C, "_cuda_isHistoryEnabled", bool)()
 
 
 def _allowed_fraction(device: torch.device) -> float:

@@ -26,8 +26,8 @@ def writers(watched: WatchedArray, *, title: str) -> Picture:
     written: dict[tuple[int, ...], list] = {}
     for access in watched.writes:
         written.setdefault((0, *access.cell)[-2:], []).append(access)
-    lost = {(0, *access.cell)[-2:]: access for access in watched.outside}
-    blocks = sorted({access.block for access in [*watched.writes, *watched.outside]})
+    lost = {(0, *access.cell)[-2:]: access for access in watched.written_outside}
+    blocks = sorted({access.block for access in [*watched.writes, *watched.written_outside]})
     height = max([rows, *(row + 1 for row, _ in lost)])
     width = max([columns, *(column + 1 for _, column in lost)])
     with canvas(8.4, 0.8 + 0.34 * height, title=title) as (figure, axes):

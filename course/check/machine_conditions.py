@@ -32,7 +32,6 @@ class ConditionSetup:
 
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
-    allowed_warnings: str = ""
     expected_kind: str = ""
 
 
@@ -139,7 +138,7 @@ def check(course: Course, lesson: Lesson, condition: str) -> Result:
         outcome = execute.run(source, scratch / "out" / source.name, settings)
         if not outcome.ok and (reason := _card_reason(outcome)):
             return result("said", reason)
-        problems = outcome_checks.run_problems(outcome, run.allowed_warnings)
+        problems = outcome_checks.run_problems(outcome)
         problems += record_assertions.violations_in(execute.records(outcome.notebook))
         if run.expected_kind and lesson.accelerator:  # one that asks for none runs anywhere
             problems += outcome_checks.device_problems(outcome, run.expected_kind)

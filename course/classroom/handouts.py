@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +191,7 @@ def _clear(course: Course, folder: Path) -> None:
             (folder / "students" / f"{name}.ipynb").unlink(missing_ok=True)
         (folder / "students" / f"{lesson.slug}-predictions.html").unlink(missing_ok=True)
         (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)
+        shutil.rmtree(folder / "nbgrader" / "source" / lesson.slug, ignore_errors=True)
 
 
 def leaked_lines(course: Course, lesson: Lesson, text: str) -> list[str]:

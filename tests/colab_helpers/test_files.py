@@ -100,3 +100,17 @@ def test_every_file_of_the_package_and_the_tools_is_written_so():
         if any(call in line for call in (".write_text(", ".write_bytes(", "nbformat.write("))
     ]
     assert found == []
+
+
+def test_files_of_others_that_look_unfinished_stay(tmp_path):
+    theirs = [tmp_path / name for name in (".holiday.mp4.part", ".part", ".a.b-c-d.part")]
+    folder = tmp_path / ".part-of-mine"
+    folder.mkdir()
+    for old in [*theirs, folder]:
+        if old is not folder:
+            old.write_text("years of work")
+        os.utime(old, (0, 0))
+    _files.write(tmp_path / "new.txt", "hello")
+    with _files.private_folder(tmp_path):
+        pass
+    assert all(old.exists() for old in [*theirs, folder])

@@ -376,3 +376,8 @@ def test_a_gpu_number_that_does_not_exist_hides_them_all():
     seen = machine(env={"COLAB_RELEASE_TAG": "x", "CUDA_VISIBLE_DEVICES": "7"})
     found = ids(state(seen, (CPU,)))
     assert "gpu-hidden" in found and "silent-driver" not in found
+
+
+def test_a_part_of_a_missing_package_is_missing():
+    found = {finding.id for finding in preflight.status_card(packages="no_such.part").findings}
+    assert "package-missing" in found and "check-failed" not in found

@@ -75,6 +75,8 @@ def test_a_broken_file_is_named(tmp_path):
             serving.read_config(path)
     with pytest.raises(ValueError, match="neither a file"):
         serving.read_config("nowhere.json")
+    with pytest.raises(ValueError, match="neither a file"):
+        serving.read_config("```json\n" + json.dumps(dict.fromkeys(map(str, range(200)))))
 
 
 @pytest.mark.parametrize("chip", ["T4", "A100-40", "v5e"])

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -79,9 +80,12 @@ def test_who_gets_the_chip(monkeypatch, before, chip, after):
     monkeypatch.setattr(simulated_devices, "_jax_has_started", lambda: False)
     if before:
         monkeypatch.setenv("JAX_PLATFORMS", before)
+    config = types.SimpleNamespace(seen=before or None)
+    config.update = lambda name, value: setattr(config, "seen", value)
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(config=config))  # not started
     simulated_devices.simulate_jax(8, use_accelerator=chip)
     simulated_devices.simulate_jax(8, use_accelerator=chip)  # twice is as good as once
     import os
 
-    assert os.environ.get("JAX_PLATFORMS") == after
+    assert os.environ.get("JAX_PLATFORMS") == after == config.seen
     assert os.environ["XLA_FLAGS"] == "--xla_force_host_platform_device_count=8"

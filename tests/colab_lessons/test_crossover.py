@@ -11,6 +11,7 @@ def test_crossover_between_two_sizes():
     assert crossover.crossover(sizes, line, flat) == pytest.approx(50)
     assert crossover.crossover(sizes, flat, line) is None
     assert crossover.crossover(sizes, flat, [1, 1, 1, 1]) == 1
+    assert crossover.crossover(sizes, flat, flat) is None  # a tie is no win
     with pytest.raises(ValueError, match="one time a size"):
         crossover.crossover(sizes, line, [1])
 

@@ -120,3 +120,24 @@ def test_sectors_tell_what_came_along():
     said = figures.sectors(panels, title="T").alt
     assert "along_rows: 32 numbers in 4 sectors; down_columns: 32 numbers in 32 sectors" in said
     assert "nothing: 0 numbers in 0 sectors" in said
+
+
+def test_each_block_has_barriers_of_its_own():
+    def second_block_leaves(a, out):
+        if cuda.blockIdx.x == 1:
+            return
+        cuda.syncthreads()
+        out[cuda.threadIdx.x] = a[cuda.threadIdx.x]
+
+    out = kernels.launch(second_block_leaves, 2, 4, np.ones(4), np.zeros(4))[1]
+    assert out.array.tolist() == [1, 1, 1, 1]
+
+
+def test_a_read_outside_is_no_write_outside():
+    def neighbor(b):
+        i = cuda.threadIdx.x
+        b[i] = b[i + 1]
+
+    [b] = kernels.launch(neighbor, 1, 4, np.ones(4))
+    assert len(b.outside) == 1 and b.written_outside == []
+    assert "0 writes outside" in figures.writers(b, title="T").alt

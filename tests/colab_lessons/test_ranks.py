@@ -153,3 +153,15 @@ def test_the_script_to_keep_runs_under_torchrun_and_goes_on(tmp_path):
     for start in (0, 10):
         said = test_scripts.run(tmp_path, None, *torchrun, "train.py")
         assert said.count(f"from {start}") == 2
+
+
+def test_a_rank_that_takes_too_long_is_not_said_to_be_killed():
+    class Process:
+        exitcode = -9
+        kill = join = lambda self: None
+
+    class Silent:
+        poll = staticmethod(lambda seconds: False)
+
+    said = str(ranks._receive_result(Process(), Silent(), end=0.0))
+    assert "without a result" in said and "SIGKILL" not in said

@@ -1,6 +1,7 @@
 """The course's job in small: trained, killed, resumed, evaluated."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -59,7 +60,9 @@ def test_a_resumed_training_is_the_one_that_was_left_alone(tmp_path):
 
     with pytest.raises(Killed):
         training.TrainingRun(RECIPE, tmp_path / "killed", CPU, SMALL).train(kill)
-    resumed = training.TrainingRun(RECIPE, tmp_path / "killed", CPU, SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the learning rate is the schedule's: none is replaced
+        resumed = training.TrainingRun(RECIPE, tmp_path / "killed", CPU, SMALL)
     assert resumed.done == 2  # step 4 was said before it was saved
     said = []
     resumed.train(said.append)

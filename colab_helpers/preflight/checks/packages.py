@@ -87,7 +87,10 @@ def _is_installed(name: str, state: State) -> bool:
         return True
     if name.replace("_", "-") in runtime.WATCHED_PACKAGES:
         return False
-    return find_spec(name) is not None
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of "a.b", a is missing
+        return False
 
 
 def _is_same(loaded: str, installed: str) -> bool:

@@ -393,3 +393,27 @@ def test_a_loader_takes_them_and_with_a_generator_of_its_own_draws_from_no_other
     assert torch.equal(torch.get_rng_state(), before)
     with pytest.raises(IndexError, match="counted from 0"):
         batches[-1]
+
+
+@pytest.mark.parametrize(
+    ("part", "saved"),
+    [
+        (torch.Generator(), {}),
+        (random.Random(), {}),
+        (torch.optim.lr_scheduler.ConstantLR(torch.optim.SGD([torch.zeros(1)])), []),
+    ],
+)
+def test_nothing_is_loaded_where_a_later_part_was_saved_from_something_else(store, part, saved):
+    checkpoints.save(store, 1, {"model": torch.nn.Linear(2, 2), "other": saved})
+    model = torch.nn.Linear(2, 2)
+    before = model.weight.clone()
+    with pytest.raises(CheckpointError, match="'other'"):
+        checkpoints.resume(store, {"model": model, "other": part})
+    assert torch.equal(model.weight, before)
+
+
+@pytest.mark.parametrize("step", [-1, -100])
+def test_batches_are_counted_from_0(step):
+    sampler = checkpoints.ResumableBatchSampler(10, 2)
+    with pytest.raises(IndexError, match="counted from 0"):
+        next(sampler.starting_at(step))

@@ -154,7 +154,9 @@ def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_pa
     text = notebook.read_text("utf-8")  # the others have their solutions in them
     assert not [one.slug for one in COURSE.lessons if COURSE.colab_url(one) in text]
     assert "[All lessons]" in text
-    source = tmp_path / "nbgrader" / "source" / "05_tpu_strategy" / "05_tpu_strategy.ipynb"
+    sources = tmp_path / "nbgrader" / "source"
+    assert [path.name for path in sources.iterdir()] == ["05_tpu_strategy"]
+    source = sources / "05_tpu_strategy" / "05_tpu_strategy.ipynb"
     assert "/github/c/blob/d/e/05_tpu_strategy.ipynb" in source.read_text("utf-8")
 
 
