@@ -131,12 +131,12 @@ def edit_lesson(course: Course, old: str, new: str) -> None:
 
 def run_toy(
     course: Course,
-    variant: assemble.Variant = assemble.LEARNER,
+    solved: bool = False,
     settings: execute.Settings | None = None,
 ) -> execute.Outcome:
     """Build and run the toy lesson."""
     source = course.root / "toy.ipynb"
-    source.write_text(assemble.dumps(assemble.build(course, course.lessons[0], variant)), "utf-8")
+    source.write_text(assemble.dumps(assemble.build(course, course.lessons[0], solved)), "utf-8")
     return execute.run(source, course.root / "out" / "toy.ipynb", settings)
 
 

@@ -8,8 +8,6 @@ judged again on any other.
 from __future__ import annotations
 
 from colab_helpers.runtime.description import (
-    PLATFORM_NAMES,
-    TPU_PCI_DEVICES,
     Runtime,
     describe,
     hides_gpus,
@@ -19,8 +17,6 @@ from colab_helpers.runtime.machine_probe import DRIVE, WATCHED_PACKAGES, Probe, 
 
 __all__ = [
     "DRIVE",
-    "PLATFORM_NAMES",
-    "TPU_PCI_DEVICES",
     "WATCHED_PACKAGES",
     "Probe",
     "Runtime",

@@ -1,15 +1,10 @@
-"""What the class handed in, as one page that opens offline, and a table."""
+"""What the class handed in, as one page that opens offline."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course.classroom import template
 from course.classroom.class_summary import (
@@ -24,9 +19,6 @@ from course.classroom.submissions import Submission
 
 _WIDTH, _EDGE, _DOT = 740, 60, 13  # of a row of dots: pixels, room at both ends, height of a dot
 _WIDEST = 1000  # times off; who is farther off stands at the edge
-_HEAD = "student lesson chip run what id said measured unit times_off status tries message".split()
-_SEPARATORS = re.compile(r"[;\r\n\t]+")
-_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would take for one
 
 
 @dataclass(frozen=True)
@@ -81,40 +73,6 @@ def page(work: ClassWork, received: Sequence[Submission], names: bool = False) -
         file=file,
         reason=reason,
     )
-
-
-def table(work: ClassWork, names: bool = False) -> str:
-    """Return the same as CSV: a line a student and prediction or exercise. No cell is a formula."""
-    work = work if names else work.without_names or work
-    out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
-    writer.writerow(_HEAD)
-    for lesson in work.lessons:
-        for one in lesson.students:
-            run = one.submission.record.run.id[:8] if one.submission.record else ""
-            first = [_who(one, names), lesson.slug, device_of(one.submission), run]
-            for line in _lines(one):
-                writer.writerow([_harmless(cell) for cell in (*first, *line)])
-    return out.getvalue()
-
-
-def _lines(student: Student) -> Iterator[tuple]:
-    submission = student.submission
-    yield "notebook", "", "", submission.ran, "cells run", "", "", "", "; ".join(_notes(submission))
-    for name, one in student.submission.predictions.items():
-        off = one.times_off
-        text = "" if off is None else f"{off:.3g}"
-        yield "prediction", name, one.guess, one.measured, one.unit, text, "", "", ""
-    for id, tried in student.submission.exercises.items():
-        yield "exercise", id, "", "", "", "", tried.status, tried.tries, tried.message
-    for error in student.submission.errors:
-        yield "error", error.id, "", "", "", "", "", "", error.text
-
-
-def _harmless(cell: Any) -> str:
-    text = "" if cell is None else _SEPARATORS.sub(" ", str(cell))
-    plain = unicodedata.normalize("NFKC", text).lstrip()
-    return f"'{text}" if isinstance(cell, str) and plain.startswith(_FORMULA) else text
 
 
 def _row(student: Student, lesson: LessonWork, names: bool) -> _Row:

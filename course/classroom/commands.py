@@ -72,7 +72,7 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
 
 
 def class_report(course: Course, options: argparse.Namespace) -> int:
-    """Read what students handed in, and write the page and the table of it."""
+    """Read what students handed in, and write the page."""
     from colab_helpers import _files
     from course.classroom import class_page, class_summary, submissions
 
@@ -86,9 +86,8 @@ def class_report(course: Course, options: argparse.Namespace) -> int:
     work = class_summary.summarize(course, received)
     target = options.out or course.root / "build" / "class"
     page = _files.write(target / "class.html", class_page.page(work, received, options.names))
-    table = _files.write(target / "class.csv", "\ufeff" + class_page.table(work, options.names))
     counted = len(received) - len(work.left_out)
-    print(f"{counted} of {len(received)} notebooks count\n{page}\n{table}")
+    print(f"{counted} of {len(received)} notebooks count\n{page}")
     return 0
 
 

@@ -143,7 +143,7 @@ def _cut(cells: Sequence[NotebookNode]) -> Iterator[NotebookNode]:
 
 def for_teachers(course: Course, lesson: Lesson) -> NotebookNode:
     """Return a lesson's notebook with solutions as cells that run, and what the judge knows below each."""
-    notebook = assemble.build(course, lesson, assemble.SOLVED)
+    notebook = assemble.build(course, lesson, solved=True)
     cells: list[NotebookNode] = []
     for cell in notebook.cells:
         cells.append(cell)
@@ -196,7 +196,7 @@ def _clear(course: Course, folder: Path) -> None:
 
 def leaked_lines(course: Course, lesson: Lesson, text: str) -> list[str]:
     """Return lines of the lesson's solutions that stand in `text`, and not in what students get anyway."""
-    solved = assemble.build(course, lesson, assemble.SOLVED)
+    solved = assemble.build(course, lesson, solved=True)
     given = "\n".join(
         cell.source for cell in solved.cells if assemble.SOLUTION not in assemble.tags_of(cell)
     )

@@ -17,7 +17,7 @@ from colab_helpers import _files
 from course import npm
 from course.classroom import handouts
 from course.config import Course, CourseError
-from course.site import browser_python, gpu_page, lesson_pages, metadata, problems, staging
+from course.site import browser_python, gpu_page, lesson_pages, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
 MAX_PAGE_BYTES, MAX_SITE_BYTES = 10**6, 40 * 10**6
@@ -47,10 +47,6 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
         _files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
     (html / "llms-full.txt").unlink(missing_ok=True)  # it would have the pictures
     _add_handouts(course, html / "handouts", folder / "class")
-    _files.write(html / "sitemap.xml", metadata.sitemap(course, html))
-    data = f'<script type="application/ld+json">{metadata.course_data(course)}</script></head>'
-    index = (html / "index.html").read_text("utf-8")
-    _files.write(html / "index.html", index.replace("</head>", data, 1))
     _files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
     _files.write(html / "problems.json", problems.as_json(course.repository.site))
     _files.write(html / "_static" / "addresses.json", _addresses())

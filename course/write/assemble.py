@@ -14,7 +14,6 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -37,26 +36,15 @@ EXERCISE, COMPARE, SOLUTION = "exercise", "nbval-check-output", "solution"
 PARAMETERS, SIZES = "parameters", "sizes"
 
 
-@dataclass(frozen=True)
-class Variant:
-    """Which notebook to build: the learner's, or one in which the solutions run as cells too."""
-
-    solved: bool = False
-
-
-LEARNER = Variant()
-SOLVED = Variant(solved=True)
-
-
-def build(course: Course, lesson: Lesson, variant: Variant = LEARNER) -> NotebookNode:
-    """Return the notebook of a lesson, without outputs."""
+def build(course: Course, lesson: Lesson, solved: bool = False) -> NotebookNode:
+    """Return the notebook of a lesson, without outputs; if `solved`, its solutions run as cells too."""
     source = course.source(lesson)
     if not source.exists():
         raise CourseError(f"{source.name} is in course.toml but not in lessons/. Write it there.")
     body = source_cells(source.read_text("utf-8"))
     cells = [_title(course, lesson), _set_up(course, lesson)]
     for cell in body:
-        cells += _exercise(cell, lesson, variant) if EXERCISE in tags_of(cell) else [_plain(cell)]
+        cells += _exercise(cell, lesson, solved) if EXERCISE in tags_of(cell) else [_plain(cell)]
     cells.append(_navigation(course, lesson))
     for cell in cells:
         cell.source = move_links(course, cell.source)
@@ -241,11 +229,11 @@ def _plain(cell: NotebookNode) -> NotebookNode:
     return new_code_cell(cell.source, metadata=metadata)
 
 
-def _exercise(cell: NotebookNode, lesson: Lesson, variant: Variant) -> list[NotebookNode]:
+def _exercise(cell: NotebookNode, lesson: Lesson, with_solution: bool) -> list[NotebookNode]:
     """The stub with its check, and the solution: folded text, or a cell that runs."""
     stub, solved, solution = _split(cell.source, lesson)
     task = new_code_cell(stub, metadata={"tags": [EXERCISE, COMPARE]})
-    if variant.solved:
+    if with_solution:
         return [task, new_code_cell(solved, metadata={"tags": [SOLUTION]})]
     folded = (
         "<details><summary>Solution (try first)</summary>\n\n"

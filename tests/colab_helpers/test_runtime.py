@@ -38,9 +38,9 @@ def test_this_machine_is_described():
 
 def test_only_watched_variables_are_kept(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
-    monkeypatch.setenv("COLAB_GPU", "1")
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "1")
     kept = runtime.probe().env
-    assert "HF_TOKEN" not in kept and kept["COLAB_GPU"] == "1"
+    assert "HF_TOKEN" not in kept and kept["COLAB_RELEASE_TAG"] == "1"
 
 
 @pytest.mark.parametrize("name", ["tensorflow", "tensorflow-cpu", "tensorflow-tpu"])

@@ -22,7 +22,7 @@ def quiet_shape(monkeypatch):
 def test_sound_toy_passes_everything(toy_course, quiet_shape):
     stored = nbformat.read(publish_toy(toy_course), as_version=4)
     assert problems_of(toy_course) == []
-    outcome = run_toy(toy_course, assemble.SOLVED)
+    outcome = run_toy(toy_course, solved=True)
     assert outcome_checks.run_problems(outcome) == []
     assert comparison.compare_stored_outputs("toy", stored, outcome.notebook) == []
 
@@ -56,7 +56,7 @@ def test_stored_output_that_changed(toy_course):
 
 def test_solution_that_is_wrong(toy_course):
     edit_lesson(toy_course, "50e6 * 8 / 240e9", "50e6 * 4 / 240e9")
-    [problem] = outcome_checks.run_problems(run_toy(toy_course, assemble.SOLVED))
+    [problem] = outcome_checks.run_problems(run_toy(toy_course, solved=True))
     assert "the solution is judged ['wrong']" in problem
 
 

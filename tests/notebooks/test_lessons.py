@@ -36,7 +36,7 @@ def test_stored_notebook_is_sound(lesson):
 def solved(lesson, tmp_path):
     """The lesson with a solution below each stub."""
     source = tmp_path / f"{lesson.slug}.ipynb"
-    source.write_text(assemble.dumps(assemble.build(COURSE, lesson, assemble.SOLVED)), "utf-8")
+    source.write_text(assemble.dumps(assemble.build(COURSE, lesson, solved=True)), "utf-8")
     return source
 
 

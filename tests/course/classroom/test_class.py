@@ -1,11 +1,8 @@
 """What the page says of a class, beside what was made for it."""
 
-import csv
-import io
 import json
 import math
 import os
-import unicodedata
 
 import pytest
 
@@ -37,7 +34,7 @@ def read(folder):
     """What is read of them, and the page."""
     handed = submissions.read_folder(COURSE, folder)
     work = class_summary.summarize(COURSE, handed)
-    return handed, work, (class_page.page(work, handed), class_page.table(work))
+    return handed, work, class_page.page(work, handed)
 
 
 def test_every_row_is_right(read):
@@ -58,21 +55,12 @@ def test_every_row_is_right(read):
 
 def test_hostile_text_is_text(read):
     page = class_page.page(read[1], read[0], names=True)
-    assert "onerror" not in read[2][0]  # it is one student's own
+    assert "onerror" not in read[2]  # it is one student's own
     assert "<script" not in page and "<img" not in page and "onerror=alert" in page
     assert (
         "&lt;script&gt;" in page
         and 'http-equiv="Content-Security-Policy" content="default-src \'none\'' in page
     )
-
-
-def test_no_cell_of_the_table_is_a_formula(read):
-    rows = list(csv.reader(io.StringIO(read[2][1])))
-    assert len({len(row) for row in rows}) == 1 and ";" not in read[2][1]
-    plain = [unicodedata.normalize("NFKC", cell).lstrip() for row in rows for cell in row]
-    assert not [cell for cell in plain if cell.startswith(("=", "@", "+"))]
-    named = csv.reader(io.StringIO(class_page.table(read[1], names=True)))
-    assert any(cell.startswith("'=HYPERLINK") for row in named for cell in row)
 
 
 def test_who_was_off_by_ten_and_in_which_direction(read):
@@ -124,16 +112,11 @@ def test_errors_have_their_explanation(read):
 
 def test_names_stand_there_only_if_asked_for(folder, tmp_path, capsys, read):
     assert main(["class", str(folder), "--out", str(tmp_path / "a")]) == 0
-    page, table = (
-        (tmp_path / "a" / name).read_text("utf-8") for name in ("class.html", "class.csv")
-    )
+    page = (tmp_path / "a" / "class.html").read_text("utf-8")
     counted = len(submissions.counted(read[0]))
-    assert (
-        table.startswith("\ufeff")
-        and f"{counted} of {len(read[0])} notebooks count" in capsys.readouterr().out
-    )
-    assert "ben" not in page + table and "student 2" in page and "student 2" in table
-    named = class_page.page(read[1], read[0], names=True) + class_page.table(read[1], names=True)
+    assert f"{counted} of {len(read[0])} notebooks count" in capsys.readouterr().out
+    assert "ben" not in page and "student 2" in page
+    named = class_page.page(read[1], read[0], names=True)
     assert "02-ben/lesson.ipynb" in named and "&lt;b&gt;hostile" in named
 
 
@@ -174,13 +157,13 @@ def test_a_folder_without_notebooks_is_told(tmp_path, capsys, make, said):
 
 
 def read_one(tmp_path, notebook, name="a.ipynb"):
-    """What is read of one notebook, and its page and table: none of it may raise."""
+    """What is read of one notebook, and its page: none of it may raise."""
     text = notebook if isinstance(notebook, str) else json.dumps(notebook)
     (tmp_path / name).write_text(text, "utf-8")
     handed = submissions.read_folder(COURSE, tmp_path)
     work = class_summary.summarize(COURSE, handed)
     for names in (False, True):
-        (class_page.page(work, handed, names) + class_page.table(work, names)).encode("utf-8")
+        class_page.page(work, handed, names).encode("utf-8")
     return handed
 
 
@@ -278,14 +261,14 @@ def test_nothing_that_one_student_wrote_is_shown_without_names(tmp_path):
     (tmp_path / f"{name}, broken.ipynb").write_text(name)
     handed = submissions.read_folder(COURSE, tmp_path)
     work = class_summary.summarize(COURSE, handed)
-    shown = (class_page.page(work, handed) + class_page.table(work)).lower()
+    shown = class_page.page(work, handed).lower()
     assert not [word for word in ("zelda", "quux", "laptop", "/home") if word in shown]
     assert "valueerror" in shown and "another device" in shown
     assert "zelda" in class_page.page(work, handed, names=True).lower()
 
 
 def class_told(tmp_path, messages):
-    """Page and table of a class in which each was told one thing of every exercise."""
+    """The page of a class in which each was told one thing of every exercise."""
     for name, told in messages.items():
         notebook = json.loads(samples.submission(name).content)
         for _, handed in samples.handed(notebook, "exercise"):
@@ -293,17 +276,17 @@ def class_told(tmp_path, messages):
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
     handed = submissions.read_folder(COURSE, tmp_path)
     work = class_summary.summarize(COURSE, handed)
-    return class_page.page(work, handed), class_page.table(work)
+    return class_page.page(work, handed)
 
 
 def test_what_several_were_told_is_shown(tmp_path):
-    page, _ = class_told(tmp_path, {"a": "It adds.", "b": "It adds.", "c": "It's mine alone."})
+    page = class_told(tmp_path, {"a": "It adds.", "b": "It adds.", "c": "It's mine alone."})
     assert "It adds." in page and "alone" not in page
 
 
 def test_what_their_code_raised_is_not_shown_to_others_though_two_got_it(tmp_path):
     told = "Your answer raised an error (KeyError: 'Quux (Zelda)'). Count again."
-    shown = "".join(class_told(tmp_path, dict.fromkeys("ab", told)))
+    shown = class_told(tmp_path, dict.fromkeys("ab", told))
     assert "raised an error (KeyError). Count again." in shown and "Zelda" not in shown
 
 

@@ -73,7 +73,7 @@ def test_a_hand_out_for_45_minutes_runs_what_it_does_not_show(folder, lesson):
 @lessons
 def test_what_stands_in_a_solution_is_found_wherever_it_is_hidden(lesson):
     notebook = handouts.for_students(COURSE, lesson)
-    solved = assemble.build(COURSE, lesson, assemble.SOLVED)
+    solved = assemble.build(COURSE, lesson, solved=True)
     [hidden, *_] = [c for c in solved.cells if assemble.SOLUTION in assemble.tags_of(c)]
     for hide in (
         lambda cell: cell.metadata.update(note=hidden.source),

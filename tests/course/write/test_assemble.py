@@ -8,12 +8,12 @@ from course.write import assemble
 from tests.toy import edit_lesson, publish_toy
 
 
-def cells(course, variant=assemble.LEARNER):
-    return assemble.build(course, course.lessons[0], variant).cells
+def cells(course, solved=False):
+    return assemble.build(course, course.lessons[0], solved).cells
 
 
-def tagged(course, tag, variant=assemble.LEARNER):
-    return [cell for cell in cells(course, variant) if tag in cell.metadata.get("tags", [])]
+def tagged(course, tag, solved=False):
+    return [cell for cell in cells(course, solved) if tag in cell.metadata.get("tags", [])]
 
 
 def test_same_text_gives_same_bytes(toy_course):
