@@ -59,7 +59,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return a speed-up with two figures, or three above 100.
+    """Return a speedup: one decimal below 10, whole numbers above, two figures below 1.
 
     >>> times(4.237), times(83.2), times(0.0437)
     ('4.2×', '83×', '0.044×')

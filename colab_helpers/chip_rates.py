@@ -56,7 +56,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class TimeRange:
-    """A time as a range: `low` if everything that can overlap does, `high` if nothing does.
+    """Seconds as a range: `low` is the longest of its parts, as if all overlapped, `high` is their sum.
 
     `basis` says what each rate rests on, and `checked` whether the chip has ever been compared with a run of
     the course.

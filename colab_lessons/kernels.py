@@ -35,7 +35,7 @@ class BarrierError(RuntimeError):
 
 
 class Access(NamedTuple):
-    """One read or write of one thread. `turn` counts the thread's own, from 0."""
+    """One read or write of one thread; its `turn` among the thread's accesses to this array, from 0."""
 
     block: tuple[int, int]
     thread: tuple[int, int]

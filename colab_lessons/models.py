@@ -153,7 +153,7 @@ class UnfusedLayerNorm(nn.Module):
         self.scale, self.shift = nn.Parameter(torch.ones(n_embd)), nn.Parameter(torch.zeros(n_embd))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalize the last axis of `x`, of any shape."""
+        """Normalize the last axis of `x`: (…, n_embd) in, the same shape out."""
         variance = x.var(-1, keepdim=True, unbiased=False)
         normalized = (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + 1e-5)
         return self.scale * normalized + self.shift
@@ -163,7 +163,7 @@ class UnfusedGELU(nn.Module):
     """GELU by its tanh formula, in separate operations."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map every element of `x`."""
+        """Map every element of `x`; the shape stays."""
         root = torch.sqrt(torch.tensor(2 / torch.pi))
         return 0.5 * x * (1 + torch.tanh(root * (x + 0.044715 * torch.pow(x, 3))))
 

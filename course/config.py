@@ -121,7 +121,7 @@ class Course:
 
     @property
     def published(self) -> Course:
-        """The course as people should meet it: its last release, where there is one."""
+        """The course at its last release, or as it is where there is none."""
         release = self.repository.release
         if release is None:
             return self

@@ -83,9 +83,9 @@ def _by_module() -> dict[str, list[str]]:
 
 
 def unmet_requirements(asker: Package) -> Iterator[tuple[Package, str]]:
-    """Yield (package, versions) that a package asks for here, where what is installed is none of them.
+    """Yield each installed dependency whose version violates `asker`'s requirement, with the requirement.
 
-    `asker` is one that is installed. Nothing, where nothing reads such lines: neither packaging nor pip.
+    `asker` is an installed package. Yields nothing without packaging and pip, which read requirements.
     """
     for line in metadata.requires(asker.name) or []:
         each = _read(line)

@@ -45,10 +45,10 @@ class Use:
     """One use of a name: `kind` is "name", "call", "call_as", "method", "keyword", "variable", "hook" or
     "string".
 
-    `name` is a full address, of a "call" one that is called without naming a local device; of a keyword
-    "address:keyword", of a "call_as" the address with its arguments, of a method the bare name, of a
-    variable that of the environment.
-    `guarded`: code around it says what to do without.
+    What `name` holds depends on `kind`: for "name", "call" (a call that names no local device), "hook" and
+    "string" the qualified name, such as "torch.load"; for "keyword" "torch.load:weights_only"; for "call_as"
+    the call with its arguments; for "method" the bare name; for "variable" an environment variable.
+    `guarded`: code around it handles its absence.
     """
 
     kind: str

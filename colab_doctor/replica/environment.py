@@ -87,8 +87,8 @@ def create(
     """Build the environment in `folder`, or take the one that stands there with the same versions.
 
     `image` is Colab's, `interpreter` a Python of its version; `wanted` is what pip installs, `colabtools`
-    where it finds Colab's own package. Raises `ReplicaError` for another version, or for what is not to be
-    had.
+    where it finds Colab's own package. Raises `ReplicaError` for another version, or if
+    a package cannot be installed.
     """
     marker = folder / "installed.json"
     if not marker.exists() or json.loads(marker.read_text("utf-8")) != wanted:

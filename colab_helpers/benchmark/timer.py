@@ -106,11 +106,11 @@ class Ratio:
     def of(cls, slow: Sequence[float], fast: Sequence[float]) -> Ratio:
         """Return how many times longer `slow` took than `fast`, from times measured in the same rounds.
 
-        From forty rounds on, neighbors form twenty batches of equal length, and the fastest times of a batch
-        make its ratio: on a busy machine disturbances last longer than a round. A fifth of the ratios is left
-        out at each end. Fewer than five have no end to spare, and one has no interval: 0 to infinity. Source:
-        Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61 (1974), here for the
-        logarithms of the ratios.
+        From forty rounds on, neighboring rounds form batches of a twentieth of all rounds, and the fastest
+        times of a batch make its ratio: on a busy machine disturbances last longer than a round. A fifth of
+        the ratios is left out at each end. Fewer than five have no end to spare, and one has no interval: 0
+        to infinity. Source: Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61
+        (1974), here for the logarithms of the ratios.
 
         Args:
             slow: Seconds per call, one for each round.

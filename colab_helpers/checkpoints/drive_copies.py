@@ -15,7 +15,7 @@ from pathlib import Path
 
 from colab_helpers import _files
 
-#: Files of one kind that there ever are: one is whole while the other is overwritten.
+#: Number of files kept per suffix: one is whole while the other is overwritten.
 SLOTS = 2
 
 

@@ -1,4 +1,4 @@
-"""Curves."""
+"""Line plots of one or more curves."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Serving:
         cache_bytes: Of all users' keys and values at the full context.
         max_users: As many as fit beside the weights, each with a full context.
         step_seconds: Of one decode step, which writes one token for each user: least and most.
-        first_token_seconds: Of the prefill of one user's context: least and most.
+        first_token_seconds: Of the prefill of one user's full context, without launches: least and most.
         units_per_hour: Compute units of Colab's machine per hour; None if unknown.
     """
 
@@ -355,7 +355,7 @@ def names() -> tuple[str, ...]:
 
 @functools.cache
 def model(name: str) -> ServedModel:
-    """Return the sizes of a model of `names`.
+    """Return the sizes of a model of `names`. Raises KeyError for any other name.
 
     >>> round(model("qwen3-8b").parameters / 1e9, 2)
     8.19

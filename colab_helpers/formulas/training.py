@@ -179,10 +179,18 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a step fits on one machine: it needs `step_bytes`, and the chip has `capacity_bytes`.
+    """Whether a training step fits on one machine, and how long it takes at least.
 
-    `verdict` is "fits", "tight" (less than a tenth is left) or "does not fit"; `largest_batch` the largest
-    that leaves a tenth; `seconds` is the least a step takes, at the chip's rate in `chip_rates`.
+    Attributes:
+        menu_name: The machine's name in Colab's menu.
+        chip: Its data sheet.
+        step_bytes: What the step needs at its peak.
+        capacity_bytes: What the chip has for it.
+        largest_batch: The largest batch size that leaves a tenth of the memory.
+        seconds: Lower bound per step: its FLOP alone, at the chip's rate in `chip_rates`.
+        units_per_hour: Colab's compute units per hour; None if unknown.
+        free: Whether the free tier has it.
+        note: What differs on this machine.
     """
 
     menu_name: str
@@ -204,7 +212,7 @@ class Fit:
 
 
 def fits(model: Transformer) -> list[Fit]:
-    """Return whether `model`'s training step fits on each of Colab's accelerator machines, and how fast.
+    """Return, per accelerator machine of Colab, whether `model`'s training step fits, and its least time.
 
     >>> gpt2 = Transformer(12, 768, 12, 1024, 50257, batch_size=16)
     >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]

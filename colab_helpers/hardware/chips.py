@@ -22,8 +22,10 @@ _VARIANTS = ("PCIe", "PCIE", "NVL", "MIG", "Workstation", "Max-Q", "Laptop", "Ti
 class Chip:
     """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format.
 
-    `links` holds the bytes/s that a chip can send to other "chips" and into the "network". A device is
-    this chip when its name has all words of `match`; it may have those of `also`.
+    Peaks of int8 and int4 are OP/s. `native` are the formats with matrix units; `where` a Colab user meets
+    it: "free", "paid", "history" or "elsewhere". `links` holds the bytes/s that a chip can send to other
+    "chips" and into the "network". A device is this chip when its name has all words of `match`; it may
+    have those of `also`.
     """
 
     key: str

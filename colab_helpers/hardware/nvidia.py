@@ -33,7 +33,7 @@ def gpus(nvml: Any, run: Callable, visible: str | None = None) -> tuple[list[Dev
 
 
 def _visible(found: list[Device], visible: str | None) -> list[Device]:
-    """Those that CUDA shows: by number or UUID, up to the first entry that is none, as CUDA reads it."""
+    """Those that CUDA shows: by number or UUID, up to the first invalid entry, as CUDA reads it."""
     if visible is None or not found:
         return found
     chosen = []

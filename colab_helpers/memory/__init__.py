@@ -1,4 +1,4 @@
-"""Bytes: counted while code runs, and predicted before it does.
+"""Measure the memory of PyTorch code while it runs, and predict it before.
 
 `track` counts the bytes of live tensors on any device, and can set a budget that raises PyTorch's own
 out-of-memory error. `footprint` says beforehand what a training step needs. `Allocator` hands

@@ -14,7 +14,7 @@ from colab_helpers.memory.memory_tracker import MemoryTracker, tensor_bytes, ten
 _HISTORY = 100_000  # events of CUDA's allocator to keep for a timeline
 
 
-#: Meters of the blocks that are running, the outermost first.
+#: Trackers of the open `track` blocks, the outermost first.
 _ACTIVE: list[_CudaTracker] = []
 
 

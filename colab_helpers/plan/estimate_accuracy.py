@@ -36,7 +36,8 @@ class PeakCheck:
 class Trial:
     """A network predicted, then measured, on `device`: bytes at the peak, and seconds of a step.
 
-    `measured_peak` is by a meter of its own, `predicted_seconds` the sum of the operations timed alone.
+    `measured_peak` is by an independent memory counter, `predicted_seconds` the sum of the operations,
+    each timed alone.
     """
 
     device: str

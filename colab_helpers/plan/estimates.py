@@ -104,9 +104,9 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
 def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     """Return the best-case and worst-case seconds of a step on `chip`.
 
-    Both start from `roofline_seconds` and take the factors by which published trainings in that precision
-    missed theirs: on that chip, or on all chips where there is none. At least: the launches hide behind the
-    work, or the work behind them. At most: every launch is waited for. `work` is a traced step.
+    Both multiply `roofline_seconds` by how much longer published trainings in that precision took than
+    theirs: the lowest and the highest such ratio on that chip, or on all chips where it has none. The best
+    case overlaps launches and work, and the worst adds one launch per operation. `work` is a traced step.
     """
     halves = sum(one.count * one.flops for one in work.operations if one.format in ("fp16", "bf16"))
     quick, slow = estimate_accuracy.measured_over_roofline(chip.key, half=halves > work.flops / 2)

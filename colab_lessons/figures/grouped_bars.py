@@ -11,8 +11,8 @@ from colab_helpers.figures.style import Picture, axis_unit, canvas, finish, line
 def grouped_bars(values: Mapping[str, Mapping[str, float]], *, title: str, unit: str) -> Picture:
     """Plot bars beside each other: for each name one bar a series, such as predicted and measured.
 
-    `values` maps a name to series and
-    numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title` holds the finding.
+    `values` maps a name to series and numbers, in `unit` ("s", "B", "B/s", "FLOP/s" or any word); `title`
+    holds the finding.
     """
     names, series = list(values), list(next(iter(values.values())))
     height = 0.8 / len(series)

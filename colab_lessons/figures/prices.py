@@ -12,7 +12,7 @@ Range = tuple[float, float]
 def prices(
     jobs: Mapping[str, tuple[Range, Range]], *, title: str, deadline: tuple[str, float], best: str
 ) -> Picture:
-    """Plot each machine as a line from the fast and cheap end of its estimate to the slow and dear one.
+    """Plot each machine as a line from the fast and cheap end of its estimate to the slow and expensive one.
 
     `jobs` maps a machine to ((least, most) hours, (least, most) dollars); one that costs nothing lies on the
     axis. `deadline` is a text and hours; `best` is drawn thick. `title` holds the finding.

@@ -1,7 +1,7 @@
 """Checks of a stored notebook that need no run.
 
 Every check returns problems in words: where, what was seen, what to do. An empty list is a pass.
-These see what a run on a CPU cannot.
+They see what a run on a CPU doesn't show: calls that only CUDA has, missing synchronization, stale text.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class PredictionStats:
 
     @property
     def not_compared(self) -> int:
-        """How many said something that no factor can be told for: a word, zero, less than nothing, no run."""
+        """How many said something that no factor can be told for: a word, zero, a negative number, no run."""
         return len(self.made) - len(self.times_off) if self.times_off else 0
 
     @property

@@ -125,9 +125,9 @@ def _validated(record: Record) -> Record:
     if len(values) > _MAX_VALUES or any(len(text) > 1000 for text in texts):
         raise ValueError("it is too large")
     if not all(_is_number(value.number) for value in values):
-        raise ValueError("a number in it is none")
+        raise ValueError("a value is not a number")
     if not all(one.status in STATUS and type(one.tries) is int for one in tried):
-        raise ValueError("an exercise in it is none")
+        raise ValueError("the status of an exercise is invalid")
     return record
 
 
