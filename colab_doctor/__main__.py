@@ -57,7 +57,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _answer(options: argparse.Namespace) -> int:
     if options.notebook:
-        return judge_notebooks(options.notebook, as_json=options.json, for_github=options.github)
+        return print_notebook_report(
+            options.notebook, as_json=options.json, for_github=options.github
+        )
     if options.error:
         text = " ".join(options.error)
         text = standard_input() if text == "-" else text
@@ -65,7 +67,7 @@ def _answer(options: argparse.Namespace) -> int:
             raise CommandError(
                 "No error text given. Paste the last line of the traceback, or all of it."
             )
-        return judge_error(text, options.json)
+        return print_explanation(text, options.json)
     from colab_helpers import preflight
 
     card = preflight.status_card()
@@ -73,7 +75,7 @@ def _answer(options: argparse.Namespace) -> int:
     return 0 if card.fits else 1
 
 
-def judge_error(text: str, as_json: bool = False) -> int:
+def print_explanation(text: str, as_json: bool = False) -> int:
     """Print what an error means; return 0 where it is known, 1 where not.
 
     `text` is what the person pasted; `as_json`: print data instead of lines.
@@ -95,7 +97,7 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def judge_notebooks(
+def print_notebook_report(
     paths: Sequence[Path], *, as_json: bool = False, for_github: bool = False
 ) -> int:
     """Print what notebooks ask for that is gone; return 1 where something fails or misleads, else 0.

@@ -141,7 +141,7 @@ def _explanation(
 ) -> Explanation:
     """What the table says and what was seen here, in the order in which to read them."""
     first = findings[0].id if findings else ""
-    surer = (each for each in diagnoses if each.goes_first and each.id != first)
+    surer = (each for each in diagnoses if each.overrides_table and each.id != first)
     shown = next(surer, None) if findings else next(iter(diagnoses), None)
     if shown is not None:  # the table does not know it, or means something else
         problem = known_problems()[shown.id]

@@ -90,7 +90,7 @@ def _plan(options: argparse.Namespace) -> int:
     if options.json:
         print(cli.to_json(work, table, options.steps, options.deadline))
     else:
-        print(cli.show(work, table, options.steps, options.deadline))
+        print(cli.format_plan(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1
 
 

@@ -12,14 +12,14 @@ from types import FrameType
 class Diagnosis:
     """What an error, or its session, shows beyond the table: the observation, and the fix.
 
-    `id` is the known problem that it is a case of. `goes_first`: it means more than what the table says
+    `id` is the known problem that it is a case of. `overrides_table`: it means more than what the table says
     of the text. A diagnosis without a fix only tells sizes.
     """
 
     id: str
     observation: str
     fix: str
-    goes_first: bool = False
+    overrides_table: bool = False
 
     def __str__(self) -> str:
         return f"{self.observation} {self.fix}"
@@ -39,15 +39,15 @@ class Failure:
     problem_id: str = ""
 
     @property
-    def restarting(self) -> str:
+    def restart_sentence(self) -> str:
         """How a session is restarted there, at the beginning of a sentence."""
         on_colab = self.platform.startswith("colab")
         return "Runtime > Restart session" if on_colab else "Restart the kernel"
 
     @property
-    def restart(self) -> str:
+    def restart_clause(self) -> str:
         """The same at the end of one."""
-        return f"then {self.restarting}".replace("Restart the", "restart the")
+        return f"then {self.restart_sentence}".replace("Restart the", "restart the")
 
 
 def frames(error: BaseException) -> Iterator[FrameType]:

@@ -122,7 +122,7 @@ def _cause(said: Numbers, failure: Failure) -> Diagnosis:
         )
     if said.other_processes > max(said.allocated, _NAMED * said.total):
         ends = (
-            f"Runtime > Manage sessions: end the others. Else {failure.restarting}"
+            f"Runtime > Manage sessions: end the others. Else {failure.restart_sentence}"
             if failure.platform.startswith("colab")
             else "End it: `nvidia-smi` lists who"
         )

@@ -56,8 +56,8 @@ def _replaced(error: BaseException, failure: Failure) -> Diagnosis | None:
     return Diagnosis(
         "restart-needed",
         f"{'; '.join(mixed)}: this session is using both.",
-        f"{failure.restarting}, then run from the top.",
-        goes_first=True,
+        f"{failure.restart_sentence}, then run from the top.",
+        overrides_table=True,
     )
 
 
@@ -89,7 +89,7 @@ def _built_for_another(error: BaseException, failure: Failure) -> Diagnosis | No
     if not sizes and there.version.startswith(("0.", "1.")):
         return None
     older = not sizes or sizes[1] == "96"  # NumPy 2 made it 88
-    fix = f"{update(asker) if older else '`%pip install -U numpy`'}, {failure.restart}."
+    fix = f"{update(asker) if older else '`%pip install -U numpy`'}, {failure.restart_clause}."
     if older and sys.version_info < (3, 13):  # no NumPy 1 was built for later ones
         fix += ' If that is not possible: `%pip install "numpy<2"`.'
     observation = f"{asker} was compiled for NumPy {1 if older else 2}, and {there} is installed."
@@ -108,7 +108,7 @@ def _unmet(error: BaseException, failure: Failure) -> Diagnosis | None:
                 return Diagnosis(
                     "library-mismatch",
                     f"{asker} asks for {there.name}{versions}, and {there} is installed.",
-                    f'`%pip install "{there.name}{versions}"`, {failure.restart}. If another '
+                    f'`%pip install "{there.name}{versions}"`, {failure.restart_clause}. If another '
                     f"package needs {there}: {update(asker)}.",
                 )
     return None

@@ -80,7 +80,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServingEstimate:
     """What `serve` found: bytes, and ranges from the best to the worst case.
 
     Attributes:
@@ -131,7 +131,7 @@ def serve(
     users: int = 1,
     bits: int = 16,
     eager: bool = False,
-) -> Serving:
+) -> ServingEstimate:
     """Return whether `users` conversations fit on `chip`, and how fast it answers them.
 
     A decode step takes at least the longer of two times: reading the weights and caches, and 2 operations
@@ -182,7 +182,7 @@ def serve(
     prefill = (
         context * _flops(sizes, context // 2) + 2 * output
     )  # its last token alone has an output
-    return Serving(
+    return ServingEstimate(
         chip=sheet,
         users=users,
         weight_bytes=weights,

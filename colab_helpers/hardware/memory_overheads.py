@@ -13,7 +13,7 @@ from colab_helpers.hardware.chips import Chip
 
 @dataclass(frozen=True)
 class Overhead:
-    """Bytes of a GPU that a trace cannot see, with the source; `hopper`: compute capability 9.0 and up."""
+    """Bytes of a GPU that no trace shows, with the source; `bytes_from_sm90` from compute capability 9.0."""
 
     id: str
     what: str
@@ -23,7 +23,7 @@ class Overhead:
     url: str
     seen: date
     confidence: str
-    hopper: int = 0
+    bytes_from_sm90: int = 0
 
     def on(self, chip: Chip) -> int:
         """Return the bytes on `chip`; 0 on a TPU.
@@ -35,7 +35,7 @@ class Overhead:
         if chip.kind != "GPU":
             return 0
         recent = float(chip.capability or 0) >= 9
-        return self.hopper if recent and self.hopper else self.bytes
+        return self.bytes_from_sm90 if recent and self.bytes_from_sm90 else self.bytes
 
 
 def total(chip: Chip) -> int:

@@ -20,7 +20,7 @@ MIN_LARGE_ALLOC = 10 * MIB  # from this size on a block gets a segment of its ow
 ROUND_LARGE = 2 * MIB  # ... in multiples of this
 
 
-class OutOfMemory(Exception):
+class OutOfMemoryError(Exception):
     """No room: the message that CUDA's allocator gives."""
 
 
@@ -86,7 +86,7 @@ class Allocator:
         return self.total - self.context - self.counts["reserved"].current
 
     def allocate(self, requested: int) -> Block:
-        """Return a block for `requested` bytes. Raises `OutOfMemory` with CUDA's message."""
+        """Return a block for `requested` bytes. Raises `OutOfMemoryError` with CUDA's message."""
         size = max(MIN_BLOCK_SIZE, _up(requested, MIN_BLOCK_SIZE))
         small = size <= SMALL_SIZE
         block = self._best_fit(small, size) or self._new_segment(small, size, requested)
@@ -161,7 +161,7 @@ class Allocator:
         if not self._has_room(segment):
             self.out_of_memory += 1
             self._note("oom", requested)
-            raise OutOfMemory(self._message(segment))
+            raise OutOfMemoryError(self._message(segment))
         self.counts["reserved"].change(segment)
         self._note("segment_alloc", segment)
         block = Block(segment, small, next(self._order))

@@ -96,9 +96,9 @@ class FakeTensorCorrectionMode(TorchDispatchMode):
     def _pass(self, result: Any, bytes: int) -> None:
         """Count scratch memory, which a kernel frees before it returns `result`."""
         if self.tracker is not None and bytes > 0:
-            self.tracker.note_all(result)
+            self.tracker.register(result)
             first = next(t for t in tree_iter(result) if isinstance(t, torch.Tensor))
-            self.tracker.note_all(first.new_empty(bytes, dtype=torch.uint8))
+            self.tracker.register(first.new_empty(bytes, dtype=torch.uint8))
 
 
 def _refused(function: Any, error: Exception) -> TraceError:
@@ -179,7 +179,7 @@ class ExternalTensorMode(TorchDispatchMode):
             with unset_fake_temporarily():
                 self.fakes.fake_scalars.note(fake, FakeScalar(thing.item(), assumed=False))
         if self.tracker is not None:
-            self.tracker.note_all(fake, counted=False)
+            self.tracker.register(fake, counted=False)
         return fake
 
 

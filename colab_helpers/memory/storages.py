@@ -88,7 +88,7 @@ class StorageTracker(MemoryTracker):
         """Stop tracking: storages freed after this are not recorded."""
         self._alive.clear()
 
-    def note_all(self, things: Any, counted: bool = True) -> None:
+    def register(self, things: Any, counted: bool = True) -> None:
         """Register every tensor in nested `things`; with `counted=False`, without counting it."""
         for tensor in tensors_in(things):
             self._note(tensor, counted)
@@ -139,19 +139,17 @@ class _Storages(TorchDispatchMode):
     def __init__(self, device: torch.device, budget: int | None, known: Any):
         super().__init__()
         self.tracker, self.budget = StorageTracker(device), budget
-        self.tracker.note_all(known)
+        self.tracker.register(known)
         self.tracker.begin()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        self.tracker.note_all(
-            (args, kwargs), counted=False
-        )  # older than the block, and not `known`
+        self.tracker.register((args, kwargs), counted=False)  # they are older than the block
         before = self.tracker.state()
         result = function(*args, **kwargs)
-        self.tracker.note_all(result)
+        self.tracker.register(result)
         wanted = self.tracker.allocated - before.live
         if self.budget is not None and wanted > 0 and self.tracker.allocated > self.budget:
             del result  # the traceback must not keep it alive

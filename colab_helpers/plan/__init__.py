@@ -11,7 +11,7 @@ from __future__ import annotations
 from colab_helpers.formulas.serving import checks as serving_checks
 from colab_helpers.formulas.serving import serve
 from colab_helpers.hardware.memory_overheads import overheads
-from colab_helpers.plan.cli import show
+from colab_helpers.plan.cli import format_plan
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates, roofline_seconds, seconds_on
 from colab_helpers.plan.step_trace import StepTrace, TracedOp, trace_step
 
@@ -21,11 +21,11 @@ __all__ = [
     "TracedOp",
     "cheapest",
     "estimates",
+    "format_plan",
     "overheads",
     "roofline_seconds",
     "seconds_on",
     "serve",
     "serving_checks",
-    "show",
     "trace_step",
 ]

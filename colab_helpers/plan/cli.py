@@ -69,7 +69,7 @@ def _as_if_run(path: Path) -> Iterator[None]:
         sys.modules.pop(_LOADED, None)
 
 
-def show(
+def format_plan(
     work: StepTrace, table: Sequence[Estimate], steps: int, deadline: float | None = None
 ) -> str:
     """Return what `estimates` found as lines for a terminal or a cell.
@@ -80,7 +80,7 @@ def show(
     >>> import torch
     >>> model = torch.nn.Linear(1000, 1000)
     >>> step = trace_step(model, lambda batch_size: model(torch.zeros(batch_size, 1000)), 8, None)
-    >>> print(show(step, estimates(step, ["T4"]), 1000).splitlines()[2].split()[:3])
+    >>> print(format_plan(step, estimates(step, ["T4"]), 1000).splitlines()[2].split()[:3])
     ['T4', 'GPU', 'yes']
     """
     checked = all(chip_rates.rates(estimate.chip.key).checked for estimate in table)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from colab_helpers import chip_rates, dated_facts
 from colab_helpers.hardware import Chip, catalog
 from colab_helpers.hardware.memory_overheads import overheads
-from colab_helpers.memory.allocator import Allocator, OutOfMemory
+from colab_helpers.memory.allocator import Allocator, OutOfMemoryError
 from colab_helpers.plan import estimate_accuracy
 from colab_helpers.plan.step_trace import StepTrace, TracedOp
 
@@ -164,7 +164,7 @@ def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     reserved_bytes = _reserved(work, Allocator(_ENDLESS), workspaces) + context + driver
     try:
         _reserved(work, Allocator(room - driver, context), workspaces)
-    except OutOfMemory:
+    except OutOfMemoryError:
         return False, reserved_bytes
     return True, reserved_bytes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from colab_helpers.memory.allocator import Allocator, Block, OutOfMemory
+from colab_helpers.memory.allocator import Allocator, Block, OutOfMemoryError
 from course.fake_gpu.machines import Machine
 
 
@@ -111,7 +111,7 @@ class DeviceMap:
     def _take(self, size: int, index: int) -> Block:
         try:
             return self.allocators[index].allocate(size)
-        except OutOfMemory as error:
+        except OutOfMemoryError as error:
             raise torch.OutOfMemoryError(str(error)) from None
 
     def _forget(self, key: int) -> None:

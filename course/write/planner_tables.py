@@ -106,7 +106,7 @@ def terms_table() -> str:
         (
             overhead.what,
             f"{overhead.bytes:,}",
-            f"{overhead.hopper or overhead.bytes:,}",
+            f"{overhead.bytes_from_sm90 or overhead.bytes:,}",
             f"{overhead.text} [{overhead.source}]({overhead.url}), {overhead.seen}",
         )
         for overhead in plan.overheads()

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from colab_helpers.memory.allocator import MIB, Allocator, OutOfMemory
+from colab_helpers.memory.allocator import MIB, Allocator, OutOfMemoryError
 
 
 def numbers(allocator):
@@ -64,7 +64,7 @@ def test_the_error_names_what_is_taken_allowed_and_free():
     allocator = Allocator(2**34, context=2**28, index=1)
     allocator.limit = 2**30
     allocator.allocate(900 * MIB)
-    with pytest.raises(OutOfMemory) as error:
+    with pytest.raises(OutOfMemoryError) as error:
         allocator.allocate(200 * MIB)
     text = str(error.value)
     assert text.startswith(

@@ -162,7 +162,7 @@ def test_a_chip_without_fp64_is_refused_for_it():
     tpu, gpu = plan.estimates(work, ["v5e", "T4"])
     assert (tpu.fits, tpu.note) == (False, "no fp64 here: use float32")
     assert gpu.fits and not gpu.note
-    assert "not possible" in plan.show(work, [tpu, gpu], 100, deadline=1)
+    assert "not possible" in plan.format_plan(work, [tpu, gpu], 100, deadline=1)
 
 
 def test_the_margin_is_that_of_every_comparison_without_a_caveat():
@@ -172,7 +172,7 @@ def test_the_margin_is_that_of_every_comparison_without_a_caveat():
     margin = estimate_accuracy.peak_margin()
     assert (margin.lowest_percent, margin.highest_percent) == (min(plain), max(plain))
     assert all(abs(a.error_percent) >= abs(b.error_percent) for a, b in itertools.pairwise(checks))
-    assert str(margin) in plan.show(training(64), plan.estimates(training(64), ["T4"]), 1)
+    assert str(margin) in plan.format_plan(training(64), plan.estimates(training(64), ["T4"]), 1)
 
 
 def test_trials_on_record_keep_what_the_docs_promise():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from colab_helpers import memory, plan
-from colab_helpers.memory.allocator import MIB, OutOfMemory
+from colab_helpers.memory.allocator import MIB, OutOfMemoryError
 from tests import slow
 from tests.colab_helpers.networks import NETWORKS
 
@@ -95,7 +95,7 @@ def test_a_card_that_is_too_small_refuses_the_replay():
     loss = lambda rows: model(torch.zeros(rows, 2000)).sum()  # noqa: E731
     work = plan.trace_step(model, loss, 8, torch.optim.AdamW(model.parameters()))
     assert work.replay(memory.Allocator(200 * MIB)) >= work.footprint.peak
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(OutOfMemoryError):
         work.replay(memory.Allocator(50 * MIB))
 
 
