@@ -13,6 +13,7 @@ CHARACTERS = None
 # %% tags=["sizes"]
 # @title Imports, and the lesson's own sizes { display-mode: "form" }
 import math
+import random
 import re
 import statistics
 import time
@@ -23,35 +24,22 @@ from torch.nn import functional as F
 
 from colab_helpers import chip_rates, hardware, published_results
 
-from colab_lessons import (
-    browser_gpu,
-    crossover,
-    exercises,
-    figures,
-    models,
-    reference,
-    scoreboard,
-    shakespeare,
-    training,
-)
-from colab_lessons.claims import (
-    holds,
-)  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import browser_gpu, crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SIZES = SIZES or [2**k for k in range(4, 10 if FAST else 12)]  # of the matrices
-CROWDS = CROWDS or [
-    round(10 ** (k / 2)) for k in range(9 if FAST else 15)
-]  # elements that advance at once
+CROWDS = CROWDS or [round(10 ** (k / 2)) for k in range(9 if FAST else 15)]  # elements that advance at once
 LAYERS = LAYERS or (1 if FAST else 6)  # of the GPT
 SEQUENCES = SEQUENCES or (2 if FAST else 32)  # in a batch
 REPEATS = REPEATS or (1 if FAST else 3)  # timed training steps
 CHARACTERS = CHARACTERS or (30 if FAST else 300)  # that the trained model writes
+threads = torch.get_num_threads()  # of the CPU
 
 # %% [markdown] tags=["minutes-2"]
 # ## Is there a GPU?
 #
-# Colab lends you a machine to run your notebook on, and most of its machines have no GPU. This notebook requests a machine with a T4, a small NVIDIA
+# Colab lends you a machine to run your notebook on, and by default that machine has no GPU. This notebook requests a machine with a T4, a small NVIDIA
 # GPU that's free when Colab has one to spare. NVIDIA's own tool shows whether you got one.
 
 # %%
@@ -60,19 +48,15 @@ CHARACTERS = CHARACTERS or (30 if FAST else 300)  # that the trained model write
 # %% [markdown]
 # If that printed a table, you have a GPU, and lesson 02 goes through the table line by line. If it didn't, and you'd like a GPU, choose *Runtime >
 # Change runtime type > T4 GPU > Save*. Colab then gives you a different machine, so you lose the files and variables on this one and have to run the
-# notebook again from the top. Or stay where you are, since every cell below runs on a CPU, too.
+# notebook again from the top. Or stay where you are: every cell below also runs on a CPU.
 
 # %%
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 device
 
 # %% [markdown]
-# PyTorch calls any chip it can compute on, other than the CPU, an *accelerator*. `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
-# Code that checks first, as this line does, runs on all of them, and on a plain CPU too. Code that hard-codes
+# PyTorch calls a chip it can compute on, other than the CPU, an *accelerator*. (Colab's TPUs need an extra package and don't show up here.) `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
+# Code that checks first, as the cell above does, runs on all of them, and on a plain CPU, too. Code that hard-codes
 # `"cuda"` stops with an error wherever there's no such GPU.
 
 # %% [markdown] tags=["minutes-8"]
@@ -82,16 +66,16 @@ device
 
 # %% tags=["nbval-check-output"]
 text = shakespeare.load()  # one small integer per character
-print(f"{len(text):,} characters, {len(shakespeare.CHARACTERS)} different ones. For example:\n")
+print(f"{len(text):,} characters, from a vocabulary of {len(shakespeare.CHARACTERS)}. For example:\n")
 print(shakespeare.decode(text[835_421:835_730]))
 
 # %% [markdown]
 # The model is a GPT, a *transformer* that looks at up to 256 characters and predicts the next one. It has nearly eleven million *parameters*, the
 # numbers that training adjusts. It's tiny, but it's built the way the large ones are.
 #
-# Training repeats one step over and over. A *batch* of 32 sequences goes through the model, and the *loss* says how badly the next characters were
-# predicted. Then every parameter is nudged in the direction that lowers the loss. This is *gradient descent*, and AdamW is a refinement of it.
-
+# Training repeats one step over and over. A *batch* of 32 sequences goes through the model, and the *loss* measures how badly the next characters
+# were predicted. Then every parameter is nudged in the direction that lowers the loss. This is *gradient descent*. The
+# optimizer in the next cell, AdamW, is a refinement of it.
 
 # %%
 def batch(sequences, device):
@@ -101,9 +85,7 @@ def batch(sequences, device):
 
 
 def training_step(device):
-    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(
-        device
-    )  # the parameters live where the work is done
+    model = models.GPT(models.GPTConfig(n_layer=LAYERS)).to(device)  # the parameters live where the work is done
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step():
@@ -124,13 +106,11 @@ for i in (1, 2, 3):
     start = time.perf_counter()
     loss = step().item()
     print(f"step {i}: loss {loss:.2f}, {time.perf_counter() - start:.2g} s")
-print(
-    f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}."
-)
+print(f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}.")
 
 # %% [markdown]
-# A card like the T4 has its own memory, and PyTorch expects every tensor in an operation to be there. `.to(device)` copies tensors there: the
-# parameters once, and each batch as it's drawn. If you forget either one, PyTorch stops with `Expected all tensors to be on the same device`, an
+# A GPU like the T4 has its own memory, and PyTorch expects every *tensor* (its word for an array) in an operation to be there. `.to(device)` copies
+# tensors into that memory: the parameters once, and each batch as it's drawn. If you forget either one, PyTorch stops with `Expected all tensors to be on the same device`, an
 # error you'll meet sooner or later.
 #
 # After three steps the model knows next to nothing. We've run 1,000 for you, on two CPU cores, and saved the parameters, also called *weights*:
@@ -160,23 +140,25 @@ minutes_on_one_core = None  # @param {type:"number"}
 # %% [markdown] tags=["minutes-7"]
 # ## The wrong clock, and the right one
 #
-# Before you time a model, time something you can check. When you multiply two n × n matrices, each of the n² elements of the result takes n
-# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divide that by the time it
-# took, and you have a speed, in *FLOP/s*.
+# Before you time a model, time something you can check. When you multiply two n × n matrices (a *matmul*), each of the n² elements of the result takes n
+# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divided by the time it
+# took, that gives the speed, in *FLOP/s*.
 #
 # Below, `launch()` starts `a @ a`, and `wait()` returns when everything that was started is done. On a CPU, a PyTorch call returns only when its work is
-# done. If you have no GPU, a worker thread with a queue plays its part in this cell.
+# done. If you have no GPU, a worker thread with a queue stands in for one here.
 
 # %%
 a = torch.rand(1024, 1024, device=device)
 if device.type == "cpu":
     queue = ThreadPoolExecutor(1)  # one thread, which works through its queue
-    launch, wait = (
-        lambda: queue.submit(torch.matmul, a, a),
-        lambda: queue.submit(int).result(),
-    )  # int() waits its turn and does nothing
-else:
-    launch, wait = lambda: a @ a, torch.accelerator.synchronize
+
+
+def launch():
+    return queue.submit(torch.matmul, a, a) if device.type == "cpu" else a @ a
+
+
+def wait():
+    return queue.submit(int).result() if device.type == "cpu" else torch.accelerator.synchronize()  # int() waits for its turn
 
 # %%
 launch(), wait()  # once, untimed
@@ -187,42 +169,27 @@ returned = time.perf_counter() - start
 wait()
 finished = time.perf_counter() - start
 for when, took in {"the last call returned": returned, "the work was done": finished}.items():
-    print(
-        f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s."
-    )
-early, right = (
-    10 * 2 * 1024**3 / took / 1e12
-    for took in scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"].values()
-)
-print(
-    f"The same cell on an H100, our run: {early:.1f} TFLOP/s, and {right:.1f} when the work was done."
-)
+    print(f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s.")
+early, right = (10 * 2 * 1024**3 / took / 1e12 for took in scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"].values())
+print(f"The same cell on an H100, our run: {early:.1f} TFLOP/s when the last call returned, {right:.1f} when the work was done.")
 
 # %%
 # @title Check { display-mode: "form" }
-holds(
-    finished / returned,
-    1.5,
-    math.inf,
-    "The clock that stops early claims much more than the chip does.",
-    fast=FAST,
-)
+holds(finished / returned, 1.5, math.inf, "The clock that stops early claims a much higher speed than the chip reaches.", fast=FAST)
 
 # %% [markdown]
-# The division is right both times, but the first clock was stopped too early, and claims a speed that the chip doesn't have. With larger matrices it would
-# claim even more, because starting a matmul takes no longer.
+# The division is right both times, but the first clock was stopped too early. It counts work that hadn't been done yet.
 #
 # Work on a GPU is *asynchronous*. PyTorch adds each operation to a queue, called a *stream*, and returns while the GPU is still busy with earlier
 # ones. If you stop the clock there, you've timed the request. To time the work, you have to *synchronize*, that is, wait until the queue is empty.
-# Anything that needs the result waits as well, as the `.item()` that read the loss did.
+# Anything that needs the result waits, too, like the `.item()` that read the loss.
 #
 # The cell also calls `launch` once before it starts the clock, because the first call pays for setup that later calls reuse. That untimed call is a
 # *warm-up*. Put the warm-up and the wait together, and you have an honest timer:
 
-
 # %%
 def seconds(work, device, repeats=5):
-    """Seconds per call of `work()`, after one warm-up call."""
+    """How many seconds each of `repeats` calls of `work()` takes, after a warm-up."""
     times = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
@@ -234,47 +201,36 @@ def seconds(work, device, repeats=5):
 
 
 # %% [markdown]
-# When you compare speeds, take the smallest of these times, because nearly everything that other programs do makes yours slower. When you want to know how
+# When you compare speeds, take the smallest of these times, because interference from other programs nearly always makes yours slower. When you want to know how
 # long you'll wait, take the median.
 #
-# Now time the job, on a single core. (The scoreboard at the end has the time for two.)
+# Now time the job on a single core. (The scoreboard at the end has the time for two.)
 
 # %%
 cpu = torch.device("cpu")
-threads = torch.get_num_threads()
 torch.set_num_threads(1)  # one core
 chips = {"one CPU core": cpu} | ({} if device.type == "cpu" else {"your GPU": device})
 
 steps = {name: seconds(training_step(chip)[1], chip, REPEATS) for name, chip in chips.items()}
 job = {name: 1000 * statistics.median(times) for name, times in steps.items()}
-print(
-    *(
-        f"{name}: {time / 60:,.3g} minutes for 1,000 steps, extrapolated from {REPEATS} steps"
-        for name, time in job.items()
-    ),
-    sep="\n",
-)
+print(*(f"{name}: {time / 60:,.3g} minutes for 1,000 steps, extrapolated from {REPEATS} steps" for name, time in job.items()), sep="\n")
 if minutes_on_one_core is not None:
     print(f"You said {minutes_on_one_core:g} minutes.")
 
 # %% [markdown] tags=["minutes-6"]
 # ## When does a GPU win?
 #
-# Nearly all the arithmetic in that step is matrix multiplication, *matmul* for short, and the elements of a matmul's result don't depend on one
-# another. They can all be computed at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused
+# Nearly all the arithmetic in that step is matmuls, and the elements of a matmul's result don't depend on one another. They can all be computed at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused
 # multiply-add*, two FLOPs, per clock cycle. That's in *fp32*, the 32-bit floating point that PyTorch uses by default.
 
 # %%
 n = SIZES[-1]
 matmul_speed = {}  # FLOP/s
 for name, chip in chips.items():
-    a = torch.rand(n, n, device=chip)
-    matmul_speed[name] = 2 * n**3 / min(seconds(lambda: a @ a, chip, repeats=20))
+    b = torch.rand(n, n, device=chip)
+    matmul_speed[name] = 2 * n**3 / min(seconds(lambda: b @ b, chip, repeats=20))
 core = matmul_speed["one CPU core"]
-print(
-    *(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in matmul_speed.items()),
-    sep="\n",
-)
+print(*(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in matmul_speed.items()), sep="\n")
 
 # %%
 # @title Compare with an H100 and a T4 { display-mode: "form" }
@@ -282,12 +238,10 @@ t4, sheet = chip_rates.rates("T4"), hardware.catalog()["T4"]
 recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
 h100_matmul = 2 * 2048**3 / recorded["matmul"]["2048"]
 print(f"an H100, our run: {h100_matmul / 1e9:,.0f} GFLOP/s at n = 2,048")
-print(
-    f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})"
-)
+print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})")
 
 # %% [markdown]
-# A data sheet gives a peak. The T4's best measured speed is about half of it, so the estimates below use what was measured.
+# A data sheet gives a chip's peak speed. The T4's best measured speed is about half its peak, so the estimates below use the measurement.
 #
 # Your own computer most likely has a GPU, too. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html)
 # and paste the line that the page gives you.
@@ -299,9 +253,10 @@ browser = browser_gpu.read(mine)
 
 # %% [markdown]
 # A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, PyTorch has to *launch* a kernel, and you have to
-# wait until it's done. That's the call's *overhead*. On our H100 it came to 16 to 20 µs.
+# wait until it's done. When there's almost nothing to compute, that's all you pay for. This fixed cost is the call's *overhead*: Python, PyTorch, the
+# *kernel launch* itself, and the wait. On our H100 it's 16 to 20 µs.
 #
-# **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, say yours.)
+# **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, predict for yours.)
 
 # %%
 gpu_wins_from = None  # @param {type:"integer"}
@@ -310,88 +265,55 @@ gpu_wins_from = None  # @param {type:"integer"}
 race = {name: [] for name in chips}
 for n in SIZES[:-1]:
     for name, chip in chips.items():
-        a = torch.rand(n, n, device=chip)
-        race[name].append(min(seconds(lambda: a @ a, chip, repeats=20)))
+        b = torch.rand(n, n, device=chip)
+        race[name].append(min(seconds(lambda: b @ b, chip, repeats=20)))
 for name in chips:
     race[name].append(2 * SIZES[-1] ** 3 / matmul_speed[name])  # measured above
 
 # An estimated T4: overhead, then arithmetic or memory traffic, whichever takes longer. The overhead is one launch and one wait, as in `seconds`.
 overhead = t4["launch"].low + 4e-6, t4["launch"].high + 10e-6
-expected = [
-    [extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"].value) for n in SIZES]
-    for extra in overhead
-]
+expected = [[extra + max(2 * n**3 / t4["fp32"].value, 3 * 4 * n**2 / t4["memory"].value) for n in SIZES] for extra in overhead]
 
 # %%
 # @title Plot time against matrix size { display-mode: "form" }
 core_times = race["one CPU core"]
 gpu = "your GPU" if "your GPU" in race else "an H100, our run"
-drawn = (
-    race
-    if "your GPU" in race
-    else race | {gpu: [recorded["matmul"].get(str(n), math.nan) for n in SIZES]}
-)
+drawn = race if "your GPU" in race else race | {gpu: [recorded["matmul"].get(str(n), math.nan) for n in SIZES]}
 found = crossover.crossover(SIZES, core_times, drawn[gpu])
 on_t4 = [c for c in (crossover.crossover(SIZES, core_times, times) for times in expected) if c]
 at = f"{found:.2g}" if found else "no size here"
-there = (
-    {"your browser's GPU": [browser.matmuls[n] for n in SIZES]}
-    if browser and {*SIZES} <= {*browser.matmuls}
-    else {}
-)
+there = {"your browser's GPU": [browser.matmuls[n] for n in SIZES]} if browser and {*SIZES} <= {*browser.matmuls} else {}
 figures.loglog(
-    SIZES,
-    drawn | there,
-    bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)},
-    shade=[found] if found else [],
-    prediction=gpu_wins_from,
-    xlabel="matrix size n",
-    ylabel="time for one matmul, fp32",
+    SIZES, drawn | there, bands={} if "your GPU" in race else {"a T4, estimated": tuple(expected)}, shade=[found] if found else [], prediction=gpu_wins_from,
+    xlabel="matrix size n", ylabel="time for one matmul, fp32",
     title=f"{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes one CPU core at n = {at}{your_prediction(gpu_wins_from)}",
 )
 
 # %%
 # @title What the figure says { display-mode: "form" }
-print(
-    f"A matmul of {SIZES[0]} × {SIZES[0]} takes {gpu.partition(',')[0]} {1e6 * drawn[gpu][0]:.0f} µs, nearly all of it overhead. At n = {SIZES[-1]:,} it's {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core."
-)
+print(f"A {SIZES[0]} × {SIZES[0]} matmul takes {1e6 * drawn[gpu][0]:.0f} µs on {gpu.partition(',')[0]}, nearly all of it overhead. At n = {SIZES[-1]:,}, the GPU is {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
 if on_t4 and "your GPU" not in race:
-    print(
-        f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at its best measured speed (which flatters small matrices). It should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast."
-    )
+    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at its best measured speed (optimistic for small matrices). The T4 should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
 if browser:
-    print(
-        f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process."
-        + (
-            ""
-            if there
-            else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."
-        )
-    )
-holds(
-    found or math.nan,
-    30,
-    1000,
-    "The GPU overtakes one core between n = 30 and n = 1000.",
-    fast=FAST,
-)
+    print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
+holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
 # %% [markdown]
-# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat, while
-# the core's grows about eightfold per doubling once n is large enough to keep the core busy. So the lines must cross. Toward the right both become
-# *compute-bound*, limited by their arithmetic, and the gap between the lines approaches the ratio of their speeds.
+# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat.
+# The core's line rises, about eightfold per doubling once n is large enough to keep the core busy, so the two must cross. Toward the right, both chips
+# become *compute-bound*, limited by their arithmetic, and the gap between the lines approaches the ratio of their speeds.
+#
+# We waited for each result. A network queues its launches and waits once, so there the crossover moves to even smaller matrices.
 #
 # If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is on the right: its matmuls multiply 8,192 rows (32 sequences of
-# 256) by matrices of 384 × 384 and more. A small network with a small batch is on the left. What helps there is more work per launch, such as a larger
+# 256) by matrices of 384 × 384 or larger. A small network with a small batch is on the left. What helps there is more work per launch, such as a larger
 # batch.
 
 # %% [markdown] tags=["minutes-5"]
 # ## How much parallel work is enough?
 #
 # A matmul is ideal work for a GPU. Now take something less convenient: a chain of a hundred steps, each of which needs the result of the one before.
-# No number of arithmetic units shortens such a chain, but you can *vectorize*: advance many chains together, as the elements of one *tensor*,
-# PyTorch's array.
-
+# No number of arithmetic units can shorten such a chain, but you can *vectorize*: advance many chains together, as the elements of one tensor.
 
 # %%
 def advance(x, scratch):
@@ -401,7 +323,7 @@ def advance(x, scratch):
 
 
 # %% [markdown]
-# **Predict.** On one core, how many times as long do a thousand elements take as one?
+# **Predict.** On one core, a thousand elements take how many times as long as one?
 
 # %%
 thousand_takes = None  # @param {type:"number"}
@@ -410,16 +332,12 @@ thousand_takes = None  # @param {type:"number"}
 crowd = {}
 for name, chip in chips.items():
     rounds = []
-    for _ in range(
-        3
-    ):  # each size's fastest time counts: the others may include a slow moment of this machine
+    for _ in range(3):  # each size's fastest time counts: the others may include a slow moment of this machine
         taken = {}
-        for n in CROWDS:
+        for n in random.sample(CROWDS, len(CROWDS)):  # in any order, or the first would pay for what came before
             x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
-            taken[n] = min(
-                seconds(lambda: advance(x, scratch), chip, repeats=10 if n < 10**5 else 1)
-            )
+            taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=30 if n < 10**5 else 2))
         rounds.append(taken)
     crowd[name] = {n: min(taken[n] for taken in rounds) for n in CROWDS}
 torch.set_num_threads(threads)  # all cores again
@@ -434,36 +352,34 @@ ends = [
 alone = [*crowd["one CPU core"].values()]
 ratio = crowd["one CPU core"][min(CROWDS, key=lambda n: abs(n - 1000))] / alone[0]
 curves = {name: [*taken.values()] for name, taken in crowd.items()}
-curves |= (
-    {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), math.nan) for n in CROWDS]}
-)
+curves |= {} if "your GPU" in crowd else {gpu: [recorded["chain"].get(str(n), math.nan) for n in CROWDS]}
 passed = crossover.crossover(CROWDS, alone, curves[gpu])
-enough = f"{float(f'{passed:.2g}'):,.0f}" if passed else "no such number of"
-holds(ratio, 0.7, 1.4, "A thousand elements take barely longer than one.", fast=FAST)
+enough = f"overtakes the core at {float(f'{passed:.2g}'):,.0f}" if passed else "never overtakes the core"
+flat = max(n for n, took in zip(CROWDS, curves[gpu]) if not took > 1.2 * curves[gpu][0])
+holds(ratio, 0.85, 1.3, "A thousand elements take barely longer than one.", fast=FAST)
 figures.loglog(
-    CROWDS,
-    curves,
-    bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
-    xlabel="number of elements",
-    ylabel="time for 100 steps",
-    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]} overtakes the core at {enough} elements",
+    CROWDS, curves, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
+    xlabel="number of elements", ylabel="time for 100 iterations",
+    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\nOn {gpu.partition(',')[0]}, {float(f'{flat:.1g}'):,.0f} take as long as one; it {enough}",
 )
 
 # %% [markdown]
-# At the left end, even the CPU's time is all overhead: Python calls PyTorch 300 times, and each call costs about as much for a thousand elements as for one.
+# At the left end, even the CPU's time is nearly all overhead: Python calls PyTorch 300 times, and each call costs about as much for a thousand elements as for one.
 # A GPU's calls cost more, so its line starts higher, but it stays flat much longer. With larger tensors the time grows, because every step reads and
 # writes all of the elements. Such work is *memory-bound*, and lesson 02 explains why the core's line is steepest just past a million elements.
 #
-# No single chain runs faster on a GPU. It advances many at once, and it's up to you to supply them.
+# A single chain runs slower on a GPU. But millions of them take an H100 no longer than one. How much parallel work is enough? Here, tens of thousands of
+# elements to beat one core, and millions to fill the GPU.
 
 # %% [markdown] tags=["minutes-8"]
 # ## How long will it take?
 #
-# Back to the job. You can estimate its time on any machine without running a step.
+# Back to the job. You can estimate its time from a single number, the machine's matmul speed, without running a step.
 #
-# In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per token. The *backward pass* does twice that work:
+# In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per *token* (here, a character). The
+# *backward pass* does twice that work:
 # once for the gradients with respect to each layer's inputs, and once for those with respect to its parameters. That makes about six FLOPs per
-# parameter per *token* (here, a character): 6ND for N parameters and D tokens, the *6ND rule*.
+# parameter per token. For N parameters and D tokens it's 6ND, which gives the *6ND rule* its name.
 
 # %%
 parameters = models.GPT(models.GPTConfig(n_layer=LAYERS)).parameter_count
@@ -471,13 +387,7 @@ tokens = 1000 * SEQUENCES * 256
 flops = 6 * parameters * tokens
 estimate = {name: flops / speed for name, speed in matmul_speed.items()}
 print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
-print(
-    *(
-        f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s"
-        for name, speed in matmul_speed.items()
-    ),
-    sep="\n",
-)
+print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
 # **Predict.** Training isn't all matmul. What percentage of its matmul speed does the core (or your GPU, if you have one) reach while training?
@@ -487,48 +397,34 @@ percent_of_speed = None  # @param {type:"number"}
 
 # %%
 share = {name: estimate[name] / job[name] for name in chips}
-h100 = (
-    1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
-)
+h100 = 1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
 h100_rule = flops / h100_matmul
 print(*(f"{name}: {part:.0%} of its matmul speed" for name, part in share.items()), sep="\n")
 print(f"an H100, our run: {scoreboard.FLOPS / h100_matmul / h100:.0%} of its matmul speed")
 
 # %%
 # @title Compare the machines { display-mode: "form" }
-rows = {
-    f"{name}, {what}": times[name]
-    for name in chips
-    for what, times in (
-        ("estimated", estimate),
-        (f"measured over {REPEATS} step{'s' * (REPEATS > 1)}", job),
-    )
-}
+rows = {f"{name}, {what}": times[name] for name in chips for what, times in (("estimated", estimate), (f"measured, from {REPEATS} step{'s' * (REPEATS > 1)}", job))}
 best = flops / t4["fp32"].value
-rows |= (
-    {}
-    if device.type == "cuda"
-    else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
-)
+rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
 rows |= {"an H100, estimated": h100_rule}
 rows |= {} if FAST else {"an H100, our run": h100}
 last = [*chips][-1]
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.dot_plot(
-    rows,
-    unit="s",
-    xlabel="time for 1,000 training steps, fp32",
+    rows, unit="s", xlabel="time for 1,000 training steps, fp32",
     title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
 )
 
 # %% [markdown]
 # One division gets you within a factor of about two. The estimate is a best case, because the rule leaves things out: attention's own matmuls, and
 # everything that isn't a matmul, such as softmax, normalization, and the optimizer. In a profile of the H100's step (lesson 10), matmuls take a little more
-# than half of the time and other kernels nearly a quarter. For the rest, the GPU waits for Python. It's also a best case *in fp32*: in 16 bits, a GPU's
-# *tensor cores* multiply several times as fast (lesson 07).
+# than half of the time and other kernels nearly a quarter. For the rest, the GPU waits for Python.
 #
-# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own. It should take minutes on a T4. On two CPU
-# cores it takes an hour and a half.
+# The estimate is also a best case for *fp32* only: in 16 bits, a GPU's *tensor cores* multiply several times as fast (lesson 07).
+#
+# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own, which should take minutes on a T4. (On two
+# CPU cores it takes an hour and a half.)
 
 # %%
 train_all_steps = False  # @param {type:"boolean"}
@@ -540,9 +436,7 @@ if train_all_steps:
         loss = step()
         if i % 100 == 0:
             print(f"step {i}: loss {loss.item():.2f}")
-    print(
-        f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes"
-    )  # .item() waits
+    print(f"loss {loss.item():.2f} after {(time.perf_counter() - start) / 60:.1f} minutes")  # .item() waits
     print(training.sample(model, count=CHARACTERS))
 
 # %% [markdown] tags=["minutes-7"]
@@ -552,7 +446,6 @@ if train_all_steps:
 #
 # `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write
 # `timed`, which returns how many seconds the work of one `launch` takes, not counting the setup.
-
 
 # %% tags=["exercise"]
 def timed(launch, wait):
@@ -575,7 +468,7 @@ exercises.check("01.clock", timed)
 # %% [markdown]
 # ### 2 · Plan a training run
 #
-# You want to train the 124-million-parameter GPT-2 on 100 million tokens. How many hours does that take on one core of this machine, and how many on
+# You want to train the 124-million-parameter GPT-2 on 100 million tokens. How many hours would that take on one core of this machine, and how many on
 # a T4 in fp32? Use 6ND as it stands, with the speeds in `matmul_speed["one CPU core"]` and `t4["fp32"].value`.
 
 # %% tags=["exercise"]
@@ -584,15 +477,13 @@ hours_here, hours_t4 = ..., ...
 hours_here = 6 * 124e6 * 100e6 / matmul_speed["one CPU core"] / 3600
 hours_t4 = 6 * 124e6 * 100e6 / t4["fp32"].value / 3600
 ### END SOLUTION
-exercises.check(
-    "01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU core"], t4=t4["fp32"].value
-)
+exercises.check("01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU core"], t4=t4["fp32"].value)
 
 # %% [markdown]
 # ### 3 · Halve the time
 #
 # `slowly` advances 2,000 chains, one after another. Write `quickly`, which returns the same list in half the time or less. These steps amplify
-# rounding errors, so call `grow` itself rather than rewriting its formula, and ask for `torch.float64`, because tensors default to 32 bits.
+# rounding errors, so call `grow` itself rather than rewriting its formula. Ask for `torch.float64`, too: floating-point tensors default to 32 bits.
 
 
 # %% tags=["exercise"]
@@ -621,48 +512,38 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed it on a T4. The low end of its range assumes all of its
-# matmul speed, the high end only the share that the H100 reached.
+# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed the job on a T4. The low end of the range assumes the
+# T4's full matmul speed, and the high end the same share of it that the H100 reached of its own, about
+# half. That's a guess, not a bound.
 
 # %%
-own = {
-    name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time
-    for name, time in job.items()
-}
+own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
 board = scoreboard.show("01", own)
 board
 
 # %%
 takeaways = {
     "Synchronize before you stop the clock": "otherwise you've timed the request, not the work.",
-    "Small jobs run slower on a GPU": f"{gpu.partition(',')[0]} overtakes one CPU core only from n = {at} up.",
+    "Small jobs run slower on a GPU": f"{gpu.partition(',')[0]} overtakes one CPU core only at n = {at}.",
     "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training in fp32 reaches {share[last]:.0%} of matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 low, high = (job["one CPU core"] / end for end in (board.rows[2].high, board.rows[2].low))
-print(
-    f"At this job an H100 is {job['one CPU core'] / h100:.0f} times as fast as one core, and we expect a T4 to be {low:.0f} to {high:.0f} times as fast."
-)
+print(f"On this job, an H100 is {job['one CPU core'] / h100:.0f} times as fast as one core, and we expect a T4 to be {low:.0f} to {high:.0f} times as fast.")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "01_enable_gpu",
-    FAST,
-    device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
+    "01_enable_gpu", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
     predicted={
         "minutes_on_one_core": guess(minutes_on_one_core, job["one CPU core"] / 60, "min"),
         "gpu_wins_from": guess(gpu_wins_from, found),
         "thousand_takes": guess(thousand_takes, ratio, "×"),
         "percent_of_speed": guess(percent_of_speed, 100 * share[last], "%"),
     },
-    wrong_clock_matmul=value(
-        finished / returned, "×", "apparent speedup when the clock stops too early"
-    ),
-    crossing=value(
-        found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"
-    ),
+    wrong_clock_matmul=value(finished / returned, "×", "apparent speedup when the clock stops too early"),
+    crossing=value(found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"),
     thousand=value(ratio, "×", "time for 1,000 elements, relative to one"),
     call=value(crowd[last][CROWDS[0]] / 300, "s", "one call, on one element"),
     peak=value(matmul_speed[last], "FLOP/s", "best speed of a large matmul in fp32"),
@@ -698,5 +579,5 @@ reference.record(
 #
 # You can now say when a GPU wins and how long a training run takes at best. What keeps a chip from reaching that best case? Lesson 02 measures it.
 #
-# If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. They're rationed by how much you've
-# used lately.
+# If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. Colab limits how much you get by how much
+# you've used lately.

@@ -55,10 +55,8 @@ def loglog(
             axes.plot(sizes, seconds, **style)
             _name(axes, sizes[-1], seconds[-1], name, style["color"])
         for name, (low, high) in (bands or {}).items():
-            middle = [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)]
-            axes.fill_between(sizes, low, high, color=COLORS[1], alpha=0.25, lw=0)
-            axes.plot(sizes, middle, color=COLORS[1], lw=1.2, ls="--")
-            _name(axes, sizes[-1], middle[-1], name, COLORS[1])
+            axes.fill_between(sizes, low, high, color=COLORS[1], alpha=0.3, lw=1)
+            _name(axes, sizes[-1], (low[-1] * high[-1]) ** 0.5, name, COLORS[1])
         axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, title=title)
         axes.set_xlim(sizes[0] / 1.15, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.24)  # room for names
         if shade:
