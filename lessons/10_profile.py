@@ -29,48 +29,29 @@ from torch.profiler import profile, record_function, schedule
 
 from colab_helpers import benchmark, hardware
 
-from colab_lessons import (
-    exercises,
-    figures,
-    models,
-    reference,
-    replay,
-    scoreboard,
-    shakespeare,
-    traces,
-)
-from colab_lessons.claims import (
-    holds,
-)  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, traces
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
 ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
 replay.watch("10_profile")  # cells that need what is missing show recorded results
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
-if (
-    sys.platform == "linux"
-):  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
+if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
     [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
 paths = {name: traces.fetch(name) for name in ("a100_trace", "v100_trace")}
-KEPT = (
-    8000 if gpu_here and not FAST else 500
-)  # steps whose logits one of the slow steps copies; a GPU copies fast
+KEPT = 8000 if gpu_here and not FAST else 500  # steps whose logits one of the slow steps copies; a GPU copies fast
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Reading a trace
 #
-# Engineers at Meta trained a recommendation model on sixteen A100s, recorded five steps on one of them with PyTorch's profiler, and [published the file](https://github.com/facebookresearch/HolisticTraceAnalysis) under the MIT license. Such a file is called a *trace*, and it's a list of events. The ones we need have a name, a category, and a start time and a duration, both in microseconds.
+# Engineers at Meta trained a recommendation model on sixteen A100s, recorded five steps on one of them with PyTorch's profiler, and [published the file](https://github.com/facebookresearch/HolisticTraceAnalysis) under the MIT license. Such a file is called a *trace*, and it's a list of events. Each event we need has a name, a category, a start time, and a duration, the last two in microseconds.
 
 # %%
 CATEGORIES = {
@@ -83,13 +64,9 @@ CATEGORIES = {
 
 def read(path):
     with gzip.open(path) as file:
-        events = [
-            e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"
-        ]  # "X": it has a duration
+        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]  # "X": it has a duration
     of = {kind: [e for e in events if e.get("cat") in cats] for kind, cats in CATEGORIES.items()}
-    of["steps"] = sorted(
-        (e for e in of["named"] if e["name"].startswith("ProfilerStep")), key=lambda e: e["ts"]
-    )
+    of["steps"] = sorted((e for e in of["named"] if e["name"].startswith("ProfilerStep")), key=lambda e: e["ts"])
     return of
 
 
@@ -99,10 +76,9 @@ a100 = read(paths["a100_trace"])
 print({kind: len(found) for kind, found in a100.items()})
 
 # %% [markdown]
-# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call is *asynchronous*: it usually returns at once, and the kernel runs when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
+# An *operator* runs on the CPU and asks the CUDA runtime to *launch* a *kernel*, a function that runs on the GPU. That call is *asynchronous*: it usually returns immediately, and the kernel runs when the GPU gets to it. As long as Python runs ahead, the GPU finds its next kernel waiting in a queue, which CUDA calls a *stream*. When nothing is running, the GPU is *idle*.
 #
-# The sixteen GPUs exchange data through *NCCL*, whose kernels count as running even while they only wait for the other GPUs. The "other threads" below are autograd's, which run the backward pass.
-
+# The sixteen GPUs exchange data through *NCCL*, whose kernels count as running even when all they do is wait for the other GPUs. The "other threads" below are autograd's, which run the backward pass.
 
 # %%
 # @title Sort a step's events into rows { display-mode: "form" }
@@ -113,9 +89,7 @@ def rows_of(trace, step):
     gpu, main = trace["gpu"], step["tid"]
     rows = {
         "Python's thread: operators": [e for e in trace["operators"] if e["tid"] == main],
-        "optimizer.step()": [
-            e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main
-        ],
+        "optimizer.step()": [e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main],
         "other threads: operators": [e for e in trace["operators"] if e["tid"] != main],
         "CUDA calls over 1 ms": [e for e in trace["calls"] if e["dur"] > 1000],
         "GPU: kernels": [e for e in gpu if e["cat"] == "kernel" and not is_nccl(e)],
@@ -123,10 +97,7 @@ def rows_of(trace, step):
         "GPU: copies and memsets": [e for e in gpu if e["cat"] != "kernel"],
     }
     start, end = step["ts"], step["ts"] + step["dur"]
-    inside = {
-        name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found if start <= e["ts"] < end]
-        for name, found in rows.items()
-    }
+    inside = {name: [((e["ts"] - start) / 1e6, e["dur"] / 1e6) for e in found if start <= e["ts"] < end] for name, found in rows.items()}
     return {name: spans for name, spans in inside.items() if spans}, step["dur"] / 1e6
 
 
@@ -136,9 +107,8 @@ def rows_of(trace, step):
 figures.device_rows(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
 
 # %% [markdown]
-# Python's thread looks busy, but an operator counts as running for as long as it waits for something. For the GPU, add up the time in which at least one of
-# its rows is in use.
-
+# Python's thread looks busy, but an operator counts as running even while it only waits. To see how long the GPU is busy, add up the time during which at least one
+# of its rows shows something running.
 
 # %%
 def busy(events, start, end):  # microseconds in which at least one of them runs
@@ -163,7 +133,7 @@ print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms")
 # %% [markdown] tags=["minutes-10", "short-8"]
 # ## Which call is to blame?
 #
-# On a GPU tensor, `.item()` copies one value to the CPU and waits for it, which makes it the first thing people look for.
+# On a GPU tensor, `.item()` copies one value to the CPU and waits for it, so it's the first thing people look for.
 
 # %%
 # needs: a100_trace
@@ -181,21 +151,13 @@ item_ms = None  # @param {type:"number"}
 # needs: a100_trace
 def inside(outer, events):  # on the same thread, between its start and its end
     ends = outer["ts"] + outer["dur"]
-    return [
-        e
-        for e in events
-        if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] and e["ts"] + e["dur"] <= ends
-    ]
+    return [e for e in events if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] and e["ts"] + e["dur"] <= ends]
 
 
 of_items = sum(e["dur"] for e in items) / 1e3
-waiting = [
-    call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]
-]
+waiting = [call for call in a100["calls"] if "Memcpy" in call["name"] or "Synchronize" in call["name"]]
 asked = sum(bool(inside(e, waiting)) for e in items)
-print(
-    f"{of_items:.1f} ms{your_prediction(item_ms, ' ms')}; {asked} of them copied from the GPU or waited for it"
-)
+print(f"{of_items:.1f} ms{your_prediction(item_ms, ' ms')}; {asked} of the calls copied from the GPU or waited for it")
 
 # %% [markdown]
 # A count isn't a cost. None of these calls touched the GPU, so their tensors must have been on the CPU, where there's nothing to wait for. Sort the CUDA calls by duration instead. A call and the GPU work it starts share a *correlation ID*.
@@ -209,40 +171,35 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
     print(f"{call['dur'] / 1e3:6.1f} ms  {call['name']}, in {' > '.join(around[:2])}")
     if work := started.get(call["args"]["correlation"]):
         size = f", {work['args']['bytes']} bytes" if "bytes" in work["args"] else ""
-        print(
-            f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}"
-        )
+        print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
 
 # %% [markdown]
-# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` doesn't return from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) until the copy is done, and the copy can't start until everything ahead of it in its stream is done. That's a *synchronization*. Until then its thread launches nothing, so this copy looks like the reason the GPU runs out of work.
+# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` returns from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) only when the copy is done. The copy, in turn, can't start until everything ahead of it in its stream is done. Such a wait is a *synchronization*. While it lasts, the calling thread launches nothing, so this copy looks like the reason the GPU runs out of work.
 #
 # ### How long does a kernel wait?
 #
-# If the GPU had really run out of work, each kernel would start as soon as it's launched. The correlation IDs can tell.
+# If the GPU had run out of work, the next kernel would have started within microseconds of its launch. The correlation IDs can tell us.
 #
-# **Predict.** In this trace, how many milliseconds pass between a launch and the start of what it launched? Say the median.
+# **Predict.** In this trace, how many milliseconds pass between a launch and the start of what it launched? Give the median.
 
 # %%
 median_wait = None  # @param {type:"number"}
 
-
 # %%
 def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
     start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
-    launched = {
-        call["args"]["correlation"]: call["ts"]
-        for call in trace["calls"]
-        if start <= call["ts"] < end
-    }
-    return sorted(
-        (e["ts"] - launched[e["args"]["correlation"]]) / 1e3
-        for e in trace["gpu"]
-        if e["args"].get("correlation") in launched
-    )
+    launched = {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
+    return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
 
+
+def longest_gap(trace):  # (microseconds, start) of the longest stretch in which nothing runs on the GPU
+    until, gap = trace["steps"][0]["ts"], (0, 0)
+    for e in sorted(trace["gpu"], key=lambda e: e["ts"]):
+        gap, until = max(gap, (e["ts"] - until, until)), max(until, e["ts"] + e["dur"])
+    return gap
 
 # %% [markdown]
-# For comparison, two more traces: one from a job on two V100s, and three steps of our own job, which we recorded on an H100.
+# For comparison, two more traces: one from a job on two V100s, and one of our own, three steps recorded on an H100.
 
 # %%
 h100 = read(traces.OURS)
@@ -257,26 +214,30 @@ medians = {}
 for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     waits = queue_waits(trace)
     medians[name] = waits[len(waits) // 2]
-    print(
-        f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms"
-    )
+    print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
+
+# %%
+# needs: a100_trace
+gap, began = longest_gap(a100)
+launched = {call["args"]["correlation"]: call["ts"] for call in a100["calls"] if "correlation" in call["args"]}
+pending = sum(launched.get(e["args"].get("correlation"), math.inf) < began < e["ts"] for e in a100["gpu"])
+print(f"When the A100's longest gap began ({gap / 1e3:.0f} ms), {pending} kernels and copies had been launched and hadn't started.")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
 #
-# - The V100's kernels wait for their turn, and it's hardly ever idle. Python is far ahead. The program is *GPU-bound*.
-# - On the H100 the queue is short, and a quarter of the kernels start at once: the queue had run dry, and the GPU was waiting. For part of each step the program is *CPU-bound*.
-# - The A100's kernels wait longest of all, *and yet it's idle*. It hadn't run out of work. Plenty had been launched and couldn't start.
+# - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*, unless much of that is NCCL waiting.
+# - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. For part of each step the program is *CPU-bound*.
+# - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: when its longest gap began, hundreds of kernels and copies had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The file doesn't say what that was: for long stretches the profiler recorded nothing running on any stream, so there's no running kernel to blame, not even one of NCCL's.
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for: for long stretches the profiler recorded nothing running on any stream, not even a kernel of NCCL's. Either it missed something, or the work waited for what it doesn't record, such as another process.
 #
-# The copy could still cost time, though. Suppose the program had other work that didn't need the missing result. Had Python been free, it could have launched that work sooner. A trace shows the order in which things ran, but not what could have run earlier. So moving the copy might save most of a step, or nothing. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python, had it been free, could have launched that work sooner. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or as much as the idle 64% of a step. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# You can ask the same question of a loop small enough to take apart. Two threads play two streams. In each step, stream 1 runs a short kernel and then waits for a message from another process, and a blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
-
+# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: nothing is queued while Python is blocked. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message from another process, and a blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -310,13 +271,9 @@ for name, needs_it in LOOPS.items():
     seconds = small_step(needs_it, "before", events)
     for row in ("Python blocked in the read", "device"):
         rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
-    device_busy = busy(
-        [{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds
-    )
+    device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
     idle_share[name] = 100 * (1 - device_busy / seconds)
-figures.device_rows(
-    rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs"
-)
+figures.device_rows(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
 
 # %% [markdown]
 # The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
@@ -330,35 +287,19 @@ version_b = None  # @param {type:"slider", min:0, max:100, step:5}
 # %%
 guesses, saves = dict(zip(LOOPS, (version_a, version_b))), {}
 for name, needs_it in LOOPS.items():
-    took = {
-        when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")
-    }
+    took = {when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")}
     saves[name] = 100 * (1 - took["after"] / took["before"])
-    print(
-        f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}"
-    )
+    print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 with_message, without = LOOPS
-holds(
-    abs(idle_share[with_message] - idle_share[without]),
-    0,
-    5,
-    "Both versions are idle equally long.",
-    fast=FAST,
-)
-holds(
-    saves[without],
-    25,
-    40,
-    "A kernel that doesn't need the message runs sooner, and the step gets shorter.",
-    fast=FAST,
-)
+holds(abs(idle_share[with_message] - idle_share[without]), 0, 5, "The device is idle for the same share of the step in both versions.", fast=FAST)
+holds(saves[without], 25, 40, "A kernel that doesn't need the message runs sooner, and the step gets shorter.", fast=FAST)
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike but the answers differ, because they depend on what the second kernel needs, and no picture shows that.
+# The pictures are alike, but the answers differ: they depend on what the second kernel needs. A trace may list the calls that make one stream wait for another, but not whether the program could do without them.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -373,20 +314,16 @@ longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(
-    f"with the profiler, {h100_ms / 3:.0f} ms per step, {busy_ms:.1f} of them busy; without it {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle"
-)
+print(f"with the profiler, {h100_ms / 3:.0f} ms per step, the GPU busy for {busy_ms:.1f} of them; without it, {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(
-    f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of their time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})"
-)
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% above with the 23% here.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** By what percentage did bf16 shorten the step?
 
@@ -395,26 +332,18 @@ bf16_shortens = None  # @param {type:"number"}
 
 # %%
 changes = {
-    "as written, in float32": "as written",
-    "autocast to bf16": "bf16",
-    "and a fused AdamW": "bf16 fused",
-    "and torch.compile": "bf16 fused compile",
-    "and the text on the GPU": "bf16 fused compile text on GPU",
+    "as written, in float32": "as written", "autocast to bf16": "bf16", "and a fused AdamW": "bf16 fused",
+    "and torch.compile": "bf16 fused compile", "and the text on the GPU": "bf16 fused compile text on GPU",
 }
-for (
-    name,
-    key,
-) in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
+for name, key in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: {step_ms[key]:4.1f} ms per step")
 shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
-print(
-    f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}"
-)
+print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}")
 
 # %% [markdown]
-# This time the trace could have told you. No CUDA call takes long, so the CPU never waits for the GPU, and the median kernel starts a fraction of a millisecond after its launch. The GPU keeps up with Python as it is. If its kernels were faster, it would only wait longer for the next launch, which makes the step *launch-bound*. And autocast adds work for Python.
+# This time the trace gave a strong hint. No CUDA call takes long, not even the one at the end of the step that reads the loss and has to wait for everything queued before it: by then, the GPU has finished. And the median kernel starts a fraction of a millisecond after its launch, about two launches later. The GPU keeps up with Python as it is. If its kernels were faster, it would only wait longer for the next launch, which makes the step *launch-bound*. And autocast gives Python more work, so the step got longer.
 #
-# A fused AdamW changed nothing we could measure, although the GPU idles where the optimizer is; we'd expected better. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. We didn't time `torch.compile` without bf16, but in float32 the matmuls alone take nearly as long as the last of these steps.
+# A fused AdamW changed nothing we could measure. We'd expected it to help, since the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. We didn't time `torch.compile` without bf16. It couldn't have got this far: the float32 matmuls alone take nearly as long as the whole last step.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
@@ -438,13 +367,7 @@ def mean_loss(logits, targets):
 
 
 # %%
-def training_step(
-    config=small,
-    data=draw_batch,
-    loss_of=mean_loss,
-    change=lambda model: None,
-    after=lambda *_: None,
-):
+def training_step(config=small, data=draw_batch, loss_of=mean_loss, change=lambda model: None, after=lambda *_: None):
     model = models.GPT(config).to(device)
     change(model)
     adamw = torch.optim.AdamW(model.parameters(), fused=True)
@@ -468,12 +391,11 @@ def training_step(
 
 # %%
 def profiled(step, **options):
-    with profile(
-        schedule=schedule(wait=1, warmup=2, active=ACTIVE), acc_events=True, **options
-    ) as found:
-        for _ in range(3 + ACTIVE):
+    with profile(schedule=schedule(wait=1, warmup=2, active=ACTIVE), acc_events=True, **options) as found:
+        for i in range(3 + ACTIVE):
             step()
-            benchmark.synchronize()
+            if i == 2 + ACTIVE:
+                benchmark.synchronize()  # before the recording ends; in every step it would drain the queue
             found.step()
     return found
 
@@ -482,9 +404,7 @@ def show(found, rows=8):
     ops = found.key_averages()
     calls.append(sum(op.count for op in ops if op.key.startswith("aten::")) / ACTIVE)
     print(ops.table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=57))
-    print(
-        f"{calls[-1]:,.0f} operator calls per step, {calls[-1] / calls[0]:.1f} times the healthy step's"
-    )
+    print(f"{calls[-1]:,.0f} operator calls per step, {calls[-1] / calls[0]:.1f} times the healthy step's")
 
 
 calls, healthy = [], training_step()
@@ -492,40 +412,32 @@ found = profiled(healthy)
 show(found)
 
 # %% [markdown]
-# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm` and `bmm` are matmuls. On a GPU, the CPU time of `## backward` is what Python took to *launch* the work, plus any waiting.
+# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm`, and `bmm` are matmuls. On a GPU, autograd's own thread launches the backward pass while Python waits inside `## backward`, so that range shows nearly all of its time as self time, and isn't how long the GPU took.
 #
-# A table has no order. For that, write a trace like Meta's, and read it with the same functions. ([ui.perfetto.dev](https://ui.perfetto.dev) opens it, too, and with `with_stack=True` the profiler also records the call stack of each operator, at some cost in time.)
+# The table doesn't show what ran when. For that, write a trace like Meta's, and read it with the same functions. ([ui.perfetto.dev](https://ui.perfetto.dev) opens it, too, and with `with_stack=True` the profiler also records the call stack of each operator, at some cost in time.)
 
 # %%
 file = Path(tempfile.mkdtemp()) / "step.json.gz"
 found.export_chrome_trace(str(file))
 own = read(file)
 start, length = own["steps"][0]["ts"], sum(e["dur"] for e in own["steps"])
-outside = 100 * (
-    1 - busy(own["operators"], start, start + length) / length
-)  # percent: between operators
+outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # percent: between operators
 if own["gpu"]:
     waits = queue_waits(own)
-    print(
-        f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms"
-    )
-figures.device_rows(
-    *rows_of(own, own["steps"][1]),
-    title=f"Your own step: no operator runs for {outside:.0f}% of the time",
-)
+    print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
+figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
 
 # %% [markdown]
-# Where no operator runs, Python is on its way from one to the next. On a GPU, that's when nothing gets launched.
+# Where no operator runs, Python is between two of them, and on a GPU nothing gets launched.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
 #
-# We slowed the same step down in six ways. Leave the two folded cells closed, and name each cause from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
+# We slowed the same step down in six ways. Leave the two folded cells closed, and name the cause of each slow step from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
 #
 # - Are there many more operator calls than in the healthy step?
-# - Does a named part take time that its operators don't account for?
+# - Does a named part take time that its operators don't account for? (On a GPU, leave out `## backward`.)
 # - Which operators are new to the top of the table?
-
 
 # %%
 # @title The six slowed-down steps: don't open this yet { display-mode: "form" }
@@ -556,15 +468,8 @@ def head_by_head(model):
     def attend(self, x):
         out = []
         for row in x:
-            query, key, value = (
-                self.query_key_value(row).view(len(row), 3, 4, -1).permute(1, 2, 0, 3)
-            )
-            heads = [
-                F.scaled_dot_product_attention(
-                    query[h][None, None], key[h][None, None], value[h][None, None], is_causal=True
-                )[0, 0]
-                for h in range(4)
-            ]
+            query, key, value = self.query_key_value(row).view(len(row), 3, 4, -1).permute(1, 2, 0, 3)
+            heads = [F.scaled_dot_product_attention(query[h][None, None], key[h][None, None], value[h][None, None], is_causal=True)[0, 0] for h in range(4)]
             out.append(self.project(torch.cat(heads, -1)))
         return torch.stack(out)
 
@@ -573,23 +478,14 @@ def head_by_head(model):
 
 
 pairs, kept = [], [torch.zeros(KEPT * 32 * 32, 96, device=device)]
-written_out = models.GPTConfig(
-    n_layer=2, n_head=4, n_embd=64, block_size=32, fused_layers=False, fused_attention=False
-)
+written_out = models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32, fused_layers=False, fused_attention=False)
 slowed = [
-    training_step(change=sequence_by_sequence),
-    training_step(after=confusion),
-    training_step(written_out),
-    training_step(data=read_file_again),
-    training_step(change=head_by_head),
-    training_step(after=keep_logits),
+    training_step(change=sequence_by_sequence), training_step(after=confusion), training_step(written_out),
+    training_step(data=read_file_again), training_step(change=head_by_head), training_step(after=keep_logits),
 ]
 CAUSES = {
-    "many small calls instead of one": (0, 4),
-    "values read one by one": (1,),
-    "a chain of operators that one can replace": (2,),
-    "data prepared again in every step": (3,),
-    "a result that is copied in every step": (5,),
+    "many small calls instead of one": (0, 4), "values read one by one": (1,), "a chain of operators that a single fused one can replace": (2,),
+    "data prepared again in every step": (3,), "a result that is copied in every step": (5,),
 }
 cause_of = {place: cause for cause, places in CAUSES.items() for place in places}
 
@@ -615,48 +511,32 @@ show(profiled(slowed[5]))
 # **Predict.** What slowed each of them down?
 
 # %%
-first = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
-second = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
-third = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
-fourth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
-fifth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
-sixth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that one can replace"]
+first = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
+second = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
+third = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
+fourth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
+fifth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
+sixth = None  # @param ["shapes that make torch.compile start over", "a result that is copied in every step", "values read one by one", "an optimizer that visits one tensor at a time", "data prepared again in every step", "many small calls instead of one", "copies between host and device", "a chain of operators that a single fused one can replace"]
 
 # %%
-times = benchmark.compare(
-    {"healthy": healthy} | {str(place): step for place, step in enumerate(slowed)}, budget=SECONDS
-)
+times = benchmark.compare({"healthy": healthy} | {str(place): step for place, step in enumerate(slowed)}, budget=SECONDS)
 slower = [benchmark.speedup(times[str(place)], times["healthy"]) for place in range(6)]
 on_h100 = scoreboard.job_record("nvidia-h100")["slow_steps"]["times"]  # of the first five
 named = (first, second, third, fourth, fifth, sixth)
 for place, guess in enumerate(named):
     there = f" ({on_h100[place]}× on an H100, our run)" if place < len(on_h100) else ""
-    print(
-        f"{place + 1}: {cause_of[place]}{your_prediction(guess)}; {slower[place]} the time of the healthy step{there}"
-    )
+    print(f"{place + 1}: {cause_of[place]}{your_prediction(guess)}; {slower[place]} the time of the healthy step{there}")
 right = sum(guess == cause_of[place] for place, guess in enumerate(named))
-print(f"You got {right} of six right." if any(named) else "")
+print(f"You got {right} of 6 right." if any(named) else "")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds(
-    min(one.value for one in slower),
-    1.15,
-    math.inf,
-    "Each of the six takes clearly longer than the healthy step.",
-    fast=FAST,
-)
+holds(min(one.value for one in slower), 1.15, math.inf, "Each of the six takes clearly longer than the healthy step.", fast=FAST)
 if device.type == "cpu":
-    holds(
-        min(there / one.value for there, one in zip(on_h100, slower)),
-        1,
-        math.inf,
-        "The first five lose more on an H100.",
-        fast=FAST,
-    )
+    holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Use a table to find the cause, and a stopwatch without the profiler for the cost: the two don't agree. Steps 1 and 2 make about as many operator calls, but the second step's are cheap, on a CPU. On an H100 each value read is a synchronization, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with a stopwatch and the profiler off: the two don't agree. Steps 1 and 2 make about as many operator calls, but on a CPU the second step's are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -677,31 +557,28 @@ device_copies = [e for e in v100["gpu"] if e["name"] == "Memcpy DtoD (Device -> 
 rest = [e for e in v100["gpu"] if e["name"] != "Memcpy DtoD (Device -> Device)"]
 start, end = v100["steps"][0]["ts"], v100["steps"][-1]["ts"] + v100["steps"][-1]["dur"]
 copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
-print(
-    f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, nothing runs but some of {len(device_copies):,} device-to-device copies"
-)
+print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it runs nothing but device-to-device copies ({len(device_copies):,} in all)")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. Nothing in `nvidia-smi` would show it, because high utilization only means that something is running.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
 #
 # Look in this order:
 #
 # ```
 # Is the GPU idle?  (the device rows of a trace)
-# ├─ yes, and kernels start at once: what is Python doing meanwhile?
+# ├─ yes, and kernels start immediately: what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
 # ├─ yes, and kernels wait to start         find what they wait for: record events, look at other streams and ranks
 # └─ no:  which kernels take the time?
-#         ├─ NCCL                           a slow partner; larger buckets, a faster link (lesson 11)
+#         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
-#         ├─ copies                         keep tensors where they are; don't grow a result
+#         ├─ copies                         keep tensors where they are; don't grow one step by step
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
 # `torch.compile` appears twice. Here's what it does to a GELU written as eight operators:
-
 
 # %%
 def written_gelu(x):
@@ -715,16 +592,12 @@ try:
 except Exception as error:  # no C++ compiler, or no Triton
     print(f"no compiler here ({type(error).__name__})")
     compiled = written_gelu
-both = benchmark.compare(
-    {"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS
-)
+both = benchmark.compare({"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS)
 merged = benchmark.speedup(both["eight operators"], both["compiled"])
-print(
-    "not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed"
-)
+print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
 
 # %% [markdown]
-# The eight operators read and write the whole tensor again and again, and the compiled loop does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
+# The eight operators read and write the whole tensor again and again; the compiled loop, in which they are fused, does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -733,14 +606,10 @@ print(
 #
 # The second slow step reads its values one by one, as `slow_pairs` does. Write `pairs_of`, which returns the same list without a single call to `.item()`.
 
-
 # %% tags=["exercise"]
 def slow_pairs(logits, targets):
     best = logits.flatten(0, 1).topk(3).indices  # (positions, 3)
-    return [
-        (target.item(), *(guess.item() for guess in guesses))
-        for guesses, target in zip(best, targets.flatten())
-    ]
+    return [(target.item(), *(guess.item() for guess in guesses)) for guesses, target in zip(best, targets.flatten())]
 
 
 def pairs_of(logits, targets):
@@ -765,7 +634,7 @@ exercises.check("10.pairs", pairs_of, slow=slow_pairs)
 # | Q | 55% | 90 ms | is blocked in a copy |
 # | R | 60% | 0.01 ms | launches, call after call |
 #
-# Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say, before you know what its kernels wait for?
+# Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say until you know what its kernels are waiting for?
 
 # %% tags=["exercise"]
 programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
@@ -779,7 +648,6 @@ exercises.check("10.waits", programs)
 #
 # Put one step of your own training loop into `mine`, and profile it. Before you look, write down what you think it waits for. Which operator has the most self time on the CPU?
 
-
 # %% tags=["exercise"]
 def mine():
     healthy()
@@ -787,10 +655,7 @@ def mine():
 
 most_self_time = ...  # a name from the table, such as "aten::add"
 ### BEGIN SOLUTION
-most_self_time = max(
-    (e for e in profiled(mine).key_averages() if e.key.startswith("aten::")),
-    key=lambda e: e.self_cpu_time_total,
-).key
+most_self_time = max((e for e in profiled(mine).key_averages() if e.key.startswith("aten::")), key=lambda e: e.self_cpu_time_total).key
 ### END SOLUTION
 exercises.check("10.mine", most_self_time, events=lambda: profiled(mine).key_averages())
 
@@ -803,9 +668,9 @@ scoreboard.show("10")
 # %%
 needed, free = saves.values()
 takeaways = {
-    "A trace doesn't show what could have run earlier": f"two reads looked alike, but moving one to after the next launch saved {round(free)}% of a step, and moving the other {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; torch.compile and a fused AdamW with it cut it to {step_ms['bf16 fused compile']:.1f}.",
-    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} the time, and reading values one by one {slower[1]}.",
+    "A trace doesn't show what could have run earlier": f"two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
+    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and reading values one by one, {slower[1]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -819,44 +684,16 @@ predicted = {
     "version_a": guess(version_a, saves[with_message], "%"),
     "version_b": guess(version_b, saves[without], "%"),
     "bf16_shortens": guess(bf16_shortens, shortened, "%"),
-    "first": guess(first, cause_of[0]),
-    "second": guess(second, cause_of[1]),
-    "third": guess(third, cause_of[2]),
-    "fourth": guess(fourth, cause_of[3]),
-    "fifth": guess(fifth, cause_of[4]),
-    "sixth": guess(sixth, cause_of[5]),
+    "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
+    "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
 }
 reference.record(
-    "10_profile",
-    FAST,
-    device=inventory.main if gpu_here else inventory.cpu,
-    predicted=predicted,
-    saved_free=value(
-        round(saves[without], 1),
-        "%",
-        "share of a step saved by reading later, second kernel independent of the message",
-    ),
-    saved_needs=value(
-        round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"
-    ),
-    **(
-        {
-            "copies": value(
-                100 * copy_ms / v100_ms,
-                "%",
-                "share of a V100's time in which only copies within its memory run",
-            )
-        }
-        if "copy_ms" in globals()
-        else {}
-    ),
+    "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
+    saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
+    saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
+    **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
     merged=value(merged.value, "×", "speed of a GELU of eight operators, compiled"),
-    **{
-        f"slower_{place + 1}": value(
-            one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})"
-        )
-        for place, one in enumerate(slower)
-    },
+    **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -49,7 +49,7 @@ def _fastest(work: Callable, *args: Any) -> float:
     return min(times)
 
 
-@exercise("10.waits", hint="Where kernels start at once and the GPU idles, who is late?")
+@exercise("10.waits", hint="If kernels start immediately and the GPU is still idle, who is late?")
 def waits(answer: Mapping[str, Any]) -> str:
     """Which of three programs CUDA graphs help, which a faster GPU, and which nobody can tell."""
     found = {key: str(field(answer, key)).strip().upper() for key in _HELPED}
