@@ -20,20 +20,8 @@ from torch import nn
 
 from colab_helpers import benchmark, chip_rates, hardware, published_results
 
-from colab_lessons import (
-    exercises,
-    figures,
-    models,
-    reference,
-    replay,
-    scoreboard,
-    shakespeare,
-    training,
-    weights,
-)
-from colab_lessons.claims import (
-    holds,
-)  # says so where a sentence of the text isn't true on your machine
+from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, training, weights
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 WINDOWS = WINDOWS or (1 if FAST else 16)  # test windows of 256 characters
@@ -42,18 +30,14 @@ BITS = BITS or ((4, 2) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
 replay.watch("12_quantize")  # where a package is missing, a recorded output appears
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-2"]
 # ## The model, and how good it is
 #
-# The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can measure on them how well it predicts.
+# The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can use them to measure how well it predicts.
 # The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
-# and one that is always sure and right needs 0. We use 16 stretches of 256 characters, the same ones every time.
+# and one that is always certain and always right needs 0. We use 16 stretches of 256 characters, the same ones every time.
 
 # %%
 model = models.trained().to(device)
@@ -67,24 +51,19 @@ def bits_per_character(model):
 whole = bits_per_character(model)
 linear = {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
 in_linear = sum(layer.weight.numel() for layer in linear.values())
-print(
-    f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:,} weights are in {len(linear)} linear layers"
-)
+print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:,} weights are in {len(linear)} linear layers")
 
 # %% [markdown] tags=["minutes-4"]
 # ## Eight bits by hand
 #
 # A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes
-# 127, and round. This is called *absmax quantization*, and doing it to a finished model is *post-training quantization*. You keep one integer per
-# weight, plus the scale. Before you compute with the integers, you multiply by the scale again, which is called *dequantizing*.
-
+# 127, and round. This is called *absmax quantization*, and doing it to a model that's already trained is *post-training quantization*. You keep one integer per
+# weight, plus the scale. Multiplying the integers by the scale gives back approximate weights, which is called *dequantizing*.
 
 # %%
 def quantize(w, bits, group):  # for 2 to 8 bits
     blocks = w.reshape(-1, group)  # (groups, weights that share one scale)
-    top = (
-        2 ** (bits - 1) - 1
-    )  # 127 for 8 bits: as far below zero as above it, so one code is left over
+    top = 2 ** (bits - 1) - 1  # 127 for 8 bits: as far below zero as above it, so one code is left over
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) / top
     return (blocks / scale).round().to(torch.int8), scale
 
@@ -103,45 +82,33 @@ w = model.blocks[0].expand.weight.detach()  # (1536, 384)
 codes, scale = quantize(w, 8, w.numel())
 back = rounded(w, 8, w.numel())
 for name, row in {"weights": w[0, :6], "codes": codes[0, :6], "dequantized": back[0, :6]}.items():
-    print(
-        f"{name:>11}:",
-        *(f"{value:9.5f}" if name != "codes" else f"{value:9}" for value in row.tolist()),
-    )
-print(
-    f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}"
-)
+    print(f"{name:>11}:", *(f"{value:9.5f}" if name != "codes" else f"{value:9}" for value in row.tolist()))
+print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}")
 
 # %% [markdown]
 # That is a quarter of the bytes for an error of a percent or two.
 #
-# In fact, you've been using eight bits all along. The file that `models.trained()` loads stores each matrix in 8 bits, with one scale per row, and
-# dequantizes it. (That's why the first two weights above are equal.) We measured what that cost while we still had the original weights, on both plays,
-# whole.
+# In fact, you've been using eight bits all along. The trained model's file stores each matrix in 8 bits, with one scale per row, and
+# `models.trained()` dequantizes it. (That's why the first two weights above are equal.) While we still had the original weights, we measured what that
+# cost, on the full text of both plays.
 
 # %%
-trained = json.loads(
-    (weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text()
-)
-print(
-    f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}"
-)
+trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
+print(f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}")
 for play, in_float32 in trained["bits_float32"].items():
-    print(
-        f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped"
-    )
+    print(f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped")
 
 # %% [markdown] tags=["minutes-7"]
 # ## Take the bits away
 #
 # All the linear layers now get fewer and fewer bits, while the embedding stays as it is. One scale serves the whole matrix (*per-tensor*
-# quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. If each has 16, groups of 16
-# need one bit more per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
+# quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. At 16 bits per scale,
+# groups of 16 add one bit per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
 #
 # **Predict.** Try 8, 6, 5, 4, 3, and 2 bits. With one scale per matrix, at which of them does the model first get worse by more than one bit per character?
 
 # %%
 breaks_at = None  # @param {type:"integer"}
-
 
 # %%
 def changed(model, change):
@@ -152,12 +119,7 @@ def changed(model, change):
     return model
 
 
-GROUPS = {
-    "per matrix": lambda w: w.numel(),
-    "per row": lambda w: w.shape[1],
-    "per 64 weights": lambda w: 64,
-    "per 16 weights": lambda w: 16,
-}
+GROUPS = {"per matrix": lambda w: w.numel(), "per row": lambda w: w.shape[1], "per 64 weights": lambda w: 64, "per 16 weights": lambda w: 16}
 curve = {}
 for name, group in GROUPS.items():
     curve[name] = {}
@@ -168,41 +130,26 @@ broke = next((bits for bits, found in curve["per matrix"].items() if found > who
 # %%
 # @title Plot the loss against bits per weight { display-mode: "form" }
 rows = sum(layer.out_features for layer in linear.values())
-scale_bits = {
-    "per matrix": 0,
-    "per row": 16 * rows / in_linear,
-    "per 64 weights": 16 / 64,
-    "per 16 weights": 16 / 16,
-}  # per weight
+scale_bits = {"per matrix": 0, "per row": 16 * rows / in_linear, "per 64 weights": 16 / 64, "per 16 weights": 16 / 16}  # per weight
 lost = {name: {bits: found - whole for bits, found in row.items()} for name, row in curve.items()}
 figures.lines(
-    BITS,
-    {
-        f"scale {name}": {
-            bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001
-        }
-        for name, row in lost.items()
-    },
-    xlabel="bits per weight, with the scales",
-    ylabel="bits per character lost (if over 0.001)",
-    log_y=True,
-    title=f"With a scale per matrix, more than one bit per character is lost at {broke} bits per weight{your_prediction(breaks_at)}",
+    BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001} for name, row in lost.items()},
+    xlabel="bits per weight, with the scales", ylabel="increase in bits per character (if over 0.001)", log_y=True,
+    title=f"With a scale per matrix, the model needs over one bit more per character at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
-# The vertical axis is logarithmic, and losses of a few thousandths are noise. Each bit you remove about doubles the rounding error, and near the minimum that
-# training found, the loss grows roughly as the square of the error. So every bit costs about four times as much as the one before, and for a long time
-# you notice nothing. Between 3 bits and 2 the step is far larger, because `quantize` is left with three levels: minus the scale, zero, and plus the
-# scale.
+# The vertical axis is logarithmic, and differences of a few thousandths are noise. The distance between levels is 1/31 of the largest weight at 6 bits,
+# then 1/15, 1/7, 1/3, and at 2 bits, where `quantize` has three levels left, all of it. For small errors, the loss grows about as the square of that
+# distance, so from 5 bits to 4 it should grow 4.6-fold, from 4 to 3 5.4-fold, and from 3 to 2 9-fold. The first few bits cost so little that you notice
+# nothing. The last one costs even more than the rule says, because the errors are no longer small.
 #
-# Which scales are worth their bits? Look along a horizontal line: the curve furthest to the left gets by with the least storage.
+# Which scales are worth their bits? Look along a horizontal line: the curve farthest to the left gets by with the least storage.
 
 # %%
 for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
     if bits in BITS:
-        print(
-            f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} bits per character lost"
-        )
+        print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
 
 # %% [markdown]
 # On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16, with
@@ -218,28 +165,20 @@ for bits in BITS:
     print(f"{bits} bits: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# On our machine the model writes the same text at 8, 6, and 5 bits, letter for letter. At 4 and 3 it makes different choices, which don't read clearly
-# worse. At 2 it babbles. All of this holds for one model of ten million weights; others break elsewhere.
+# At 8 bits nothing can change, because the file already holds 8 bits per weight and a scale per row. On our machine the text is the same at 6 and 5 bits,
+# letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles. All of this holds for one model of ten
+# million weights; others break at other bit widths.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 at = curve["per matrix"]
-holds(
-    at.get(5),
-    whole - 0.02,
-    whole + 0.05,
-    "At 5 bits with a scale per matrix, nothing has happened.",
-    fast=FAST,
-)
-holds(
-    at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST
-)
+holds(at.get(5), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, the model is about as good as before.", fast=FAST)
+holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
 
 # %% [markdown] tags=["minutes-8"]
 # ## The same function, other weights
 #
 # Here is the same model with a change that makes no difference to what it computes.
-
 
 # %%
 # @title The change: don't open this yet { display-mode: "form" }
@@ -247,10 +186,7 @@ holds(
 def scale_a_column(model, times=100, column=2):
     model = copy.deepcopy(model)
     for block in model.blocks:
-        for norm, layer in (
-            (block.norm_attention, block.query_key_value),
-            (block.norm_mlp, block.expand),
-        ):
+        for norm, layer in ((block.norm_attention, block.query_key_value), (block.norm_mlp, block.expand)):
             layer.weight[:, column] *= times
             norm.weight[column] /= times
             norm.bias[column] /= times
@@ -273,38 +209,25 @@ by_row = bits_per_character(changed(spoiled, lambda w: rounded(w, 6, w.shape[1])
 print(f"6 bits, a scale per row: {by_row:.3f} bits per character{your_prediction(with_outlier)}")
 
 # %% [markdown]
-# The function is the same, but the number of bits that used to be enough no longer is. Why? Look at the codes of one layer, before the change and
+# The function is the same, but six bits are no longer enough. Why? Look at the codes of one layer, before the change and
 # after it.
 
 # %%
 spoiled_w = spoiled.blocks[0].expand.weight.detach()  # (1536, 384)
-codes = {
-    "as trained": quantize(w, 6, 384)[0],
-    "after the change": quantize(spoiled_w, 6, 384)[0],
-}  # from -31 to 31
+codes = {"as trained": quantize(w, 6, 384)[0], "after the change": quantize(spoiled_w, 6, 384)[0]}  # from -31 to 31
 zeros = {name: (these == 0).float().mean().item() for name, these in codes.items()}
 columns = spoiled_w.abs().amax(0)  # (384,)
-print(
-    f"largest weight of a column: {columns.median():.2f} at the median, {columns.max():.2f} in column {columns.argmax()}, counting from 0"
-)
+print(f"largest weight in a column: {columns.median():.2f} in the median column, {columns.max():.2f} in column {columns.argmax()} (counting from 0)")
 
 # %%
 # @title Draw the codes { display-mode: "form" }
-with figures.canvas(
-    8.4,
-    3.1,
-    columns=2,
-    title=f"{zeros['as trained']:.0%} of the 6-bit codes were 0; after the change, {zeros['after the change']:.0%} are",
-) as (figure, axes):
+with figures.canvas(8.4, 3.1, columns=2, title=f"{zeros['as trained']:.0%} of the 6-bit codes are 0 as trained, and {zeros['after the change']:.0%} after the change") as (figure, axes):
     for panel, (name, these) in zip(axes, codes.items()):
         image = panel.imshow(these[:32, :48].cpu(), cmap="RdBu", vmin=-31, vmax=31)
         panel.set(title=name, xlabel="column", ylabel="row")
         panel.grid(visible=False)
     figure.colorbar(image, ax=axes, label="code")
-    picture = figures.finish(
-        figure,
-        f"Two heat maps of the same 32 rows and 48 columns of 6-bit codes. As trained they vary; after the change, column {columns.argmax()} is at its extremes, and {zeros['after the change']:.0%} of all codes are 0.",
-    )
+    picture = figures.finish(figure, f"Two heat maps of the same 32 rows and 48 columns of 6-bit codes. As trained they vary; after the change, column {columns.argmax()} is at its extremes, and {zeros['after the change']:.0%} of all codes are 0.")
 picture
 
 # %% [markdown]
@@ -315,16 +238,15 @@ picture
 # x₃ becomes a hundredth of what it was, their product stays the same. The x's come from a layer norm, which has a weight and a bias for each of them, so
 # it's enough to divide x₃'s weight and bias by 100. That's what the folded cell does, to one column in each of twelve layers.
 #
-# There are three remedies. Smaller groups confine the outlier, a scale per *column* gives it a scale of its own, and the change can be undone.
+# There are three remedies: smaller groups confine the outlier, a scale per *column* gives it a scale of its own, and dividing the column by 100 again
+# undoes the change.
 
 # %%
 repaired = {
     "a scale per 64 weights": changed(spoiled, lambda w: rounded(w, 6, 64)),
     "a scale per 16 weights": changed(spoiled, lambda w: rounded(w, 6, 16)),
     "a scale per column": changed(spoiled, lambda w: rounded(w.T, 6, w.shape[0]).T),
-    "a scale per row, the column divided by 100 again": changed(
-        scale_a_column(spoiled, times=1 / 100), lambda w: rounded(w, 6, w.shape[1])
-    ),
+    "a scale per row, the column divided by 100 again": changed(scale_a_column(spoiled, times=1 / 100), lambda w: rounded(w, 6, w.shape[1])),
 }
 repaired = {name: bits_per_character(model) for name, model in repaired.items()}
 print(*(f"6 bits, {name}: {found:.3f}" for name, found in repaired.items()), sep="\n")
@@ -332,30 +254,20 @@ print(*(f"6 bits, {name}: {found:.3f}" for name, found in repaired.items()), sep
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(same, whole - 0.002, whole + 0.002, "The large column changes nothing by itself.", fast=FAST)
-holds(
-    by_row - whole,
-    0.5,
-    20,
-    "With a scale per row, one large column spoils the model at 6 bits.",
-    fast=FAST,
-)
-holds(
-    max(repaired["a scale per column"], [*repaired.values()][-1]) - whole,
-    -0.02,
-    0.02,
-    "A scale per column repairs it, and so does the opposite change.",
-    fast=FAST,
-)
-holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 16.", fast=FAST)
+holds(by_row - whole, 0.5, 20, "With a scale per row, one large column spoils the model at 6 bits.", fast=FAST)
+holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.02, 0.02, "A scale per column repairs the model, and so does undoing the change.", fast=FAST)
+holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Why not use a scale per column everywhere? Because some hardware multiplies integers by integers: the inputs x are rounded, too. Take a 2 × 2 matrix
-# with codes c. Its first result is
+# Why not use a scale per column everywhere? Where the inputs x are rounded, too, the chip multiplies integers by integers, and then it matters whether the
+# scale can wait until the end. Take a 2 × 2 matrix with codes c. Its first result is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
-# - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: no common factor comes out.
+# - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
 #
-# This outlier was made by hand, and it's in the weights. In large language models the outliers are in the activations:
+# (With groups, each group has a sum of integers and a scale of its own.)
+#
+# This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations:
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and computes with those columns in
 # 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) is our trick in moderation. It divides each large activation channel by a factor and multiplies
 # the matching column of weights by it, so that both round well.
@@ -363,17 +275,16 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "So do groups of 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, spent where the weights are
 #
-# Four bits give you 16 codes, and `quantize` uses 15 of them, uniformly spread. At 2 bits it uses three of four. You could give up the zero in the middle
-# and spread all the codes uniformly instead.
+# Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spaced. At 2 bits it uses three of the four. You could give up the zero in the middle
+# and space all the codes evenly instead.
 #
-# Weights aren't uniformly spread, however: most are small, as in a normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the quantiles
-# of that distribution, so that there are more levels where there are more weights. The code below builds it, and the same for 3 and 2 bits.
+# Weights aren't uniformly distributed, however: most are small, as in a normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the quantiles
+# of that distribution, so that there are more levels where there are more weights. The code below builds it, along with its counterparts for 3 and 2 bits.
 #
 # **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with four levels?
 
 # %%
 with_four_levels = None  # @param {type:"number"}
-
 
 # %%
 def uniform(count):
@@ -382,24 +293,16 @@ def uniform(count):
 
 def normal(bits):  # for 4 bits, this is NF4
     half = 2 ** (bits - 1)
-    last = (
-        1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2
-    )  # QLoRA's choice: the outermost quantile can't be at infinity
-    above = torch.special.ndtri(
-        torch.linspace(0.5, last, half + 1, dtype=torch.float64)
-    )  # from 0 up
-    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(
-        0
-    )  # up to 0, with one level less
+    last = 1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2  # QLoRA's choice: the outermost quantile can't be at infinity
+    above = torch.special.ndtri(torch.linspace(0.5, last, half + 1, dtype=torch.float64))  # from 0 up
+    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(0)  # up to 0, with one level less
     return (torch.cat([below[:-1], above]) / above[-1]).float().to(device)
 
 
 def encode(w, levels):
     blocks = w.reshape(-1, 64)
     scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12)
-    return torch.bucketize(
-        blocks / scale, (levels[1:] + levels[:-1]) / 2
-    ), scale  # the midpoints between levels separate the codes
+    return torch.bucketize(blocks / scale, (levels[1:] + levels[:-1]) / 2), scale  # the midpoints between levels separate the codes
 
 
 def nearest(w, levels):
@@ -414,63 +317,43 @@ kinds = {
     "normal quantiles": normal,
 }
 few = [bits for bits in (4, 3, 2) if bits in BITS]
-found = {
-    name: {
-        bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits)))) for bits in few
-    }
-    for name, make in kinds.items()
-}
-errors = {name: error(nearest(w, make(4)), w) for name, make in kinds.items()}
+found = {name: {bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits)))) for bits in few} for name, make in kinds.items()}
+errors = {name: {bits: error(nearest(w, make(bits)), w) for bits in few} for name, make in kinds.items()}
 
-print(
-    "groups of 64:".ljust(26)
-    + "".join(f"{bits} bits".rjust(9) for bits in few)
-    + "   error of one layer at 4 bits"
-)
+print("groups of 64:".ljust(26) + "".join(f"{bits} bits".rjust(9) for bits in few) + "    relative error of one layer")
 for name, row in found.items():
-    print(
-        name.ljust(26)
-        + "".join(f"{needed:9.3f}" for needed in row.values())
-        + f"{errors[name]:12.1%}"
-    )
-print(
-    f"four levels instead of three: {found['uniform, all codes'][2]:.2f} bits per character instead of {found['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}"
-)
+    print(name.ljust(26) + "".join(f"{needed:9.3f}" for needed in row.values()) + "  " + "".join(f"{off:9.1%}" for off in errors[name].values()))
+print(f"four levels instead of three: {found['uniform, all codes'][2]:.2f} bits per character instead of {found['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}")
 
 # %%
 # @title Draw the levels { display-mode: "form" }
 blocks = torch.cat([layer.weight.detach().flatten() for layer in linear.values()]).reshape(-1, 64)
 shares = (blocks / blocks.abs().amax(1, keepdim=True)).flatten().cpu()
 figures.quantization_levels(
-    shares.numpy(),
-    {"uniform": uniform(16).tolist(), "NF4": normal(4).tolist()},
-    title="NF4 has more levels where there are more weights",
+    shares.numpy(), {"uniform": uniform(16).tolist(), "NF4": normal(4).tolist()}, title="NF4 has more levels where there are more weights",
     xlabel="weights of all linear layers, divided by the largest of the 64 that share a scale",
 )
 
 # %% [markdown]
-# The spikes at both ends are the largest weights themselves, and the small ones come from the 8-bit grid of the file.
+# The spikes at both ends are the largest weights themselves, and the smaller spikes come from the file's 8-bit grid.
 #
-# NF4 has the smallest error, as it should. But the model doesn't care: at 4 bits the two sets of 16 levels are within the noise of each other, and with
-# fewer bits the uniform ones are ahead. A relative error treats all weights alike, and the loss doesn't. Perhaps the few large weights, where NF4's
-# levels are far apart, matter more than their number suggests. On larger models, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4
-# ahead of 4-bit integers. So try both, and compare losses, not errors.
+# On the one layer we measured, the quantiles have the smallest error at 4 and 3 bits. But the model doesn't care: there the two full sets of levels are
+# within noise of each other. At 2 bits the uniform levels are clearly ahead, in both. The quantiles are then -1, 0, 0.44, and 1, which leaves one level
+# for all the negative weights.
 #
-# Two codes fit in a byte. To see whether a library stores the same bytes, ask bitsandbytes for its own.
+# On larger models, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers. So try both, and compare losses, not errors.
+#
+# Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
 # %%
 bell = torch.randn(1024, 1024, device=device)  # normally distributed weights
 codes, scale = encode(bell, normal(4))
 used = 100 * torch.bincount(codes.flatten(), minlength=16) / bell.numel()
-print(
-    f"each level gets from {used.min():.1f}% to {used.max():.1f}% of normally distributed weights"
-)
+print(f"each level gets from {used.min():.1f}% to {used.max():.1f}% of normally distributed weights")
 pairs = codes.to(torch.uint8).reshape(-1, 2)
 both = pairs[:, 0] * 16 + pairs[:, 1]
 stored = both.numel() + 4 * scale.numel()  # bytes
-print(
-    f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight"
-)
+print(f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight")
 
 # %%
 # needs: bitsandbytes
@@ -480,41 +363,26 @@ theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
 print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# bitsandbytes can quantize the scales as well (*double quantization*), and then needs 4.13 bits per weight in all.
+# The levels aren't used equally often, although they're quantiles: each block is divided by its own largest weight, which usually lies further out than
+# the quantile that NF4 puts at 1. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 unused, all_codes, quantiles = found.values()
-holds(
-    unused[2] - all_codes[2],
-    0.5,
-    5,
-    "At 2 bits, the fourth level is worth more than half a bit per character.",
-    fast=FAST,
-)
-holds(
-    abs(all_codes[4] - quantiles[4]),
-    0,
-    0.02,
-    "At 4 bits, the two sets of 16 levels are within the noise of each other.",
-    fast=FAST,
-)
-holds(
-    errors["normal quantiles"],
-    0,
-    errors["uniform, all codes"],
-    "NF4 has the smallest error.",
-    fast=FAST,
-)
+holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
+holds(abs(all_codes[4] - quantiles[4]), 0, 0.02, "At 4 bits, the two sets of 16 levels are within noise of each other.", fast=FAST)
+holds(errors["normal quantiles"][4] / errors["uniform, all codes"][4], 0.5, 1, "NF4 has the smallest error.", fast=FAST)
+if 3 in few:
+    holds(abs(quantiles[3] - all_codes[3]), 0, 0.02, "At 3 bits, too.", fast=FAST)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
 #
-# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot writes its next
-# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to integers as well (*dynamic quantization*), multiplies integers, and
-# never writes dequantized weights to memory, so only the 8-bit ones travel. The alternative is to dequantize the matrix first and then multiply.
+# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its
+# next token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to integers as well (*dynamic quantization*), multiplies integers, and
+# never writes dequantized weights to memory, so only the 8-bit ones have to be moved. The alternative is to convert the matrix to float32 first and then multiply.
 #
-# **Predict.** On this machine's CPU, with one row, divide the 32-bit layer's time by the fused layer's. What do you get? (1 means equally fast.)
+# **Predict.** On this machine's CPU, with one row, how many times as fast as the 32-bit layer is the fused one? (1 means equally fast.)
 
 # %%
 fused_gains = None  # @param {type:"number"}
@@ -524,13 +392,11 @@ fused_gains = None  # @param {type:"number"}
 layer = nn.Linear(WIDE, WIDE, bias=False)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it's deprecated
-    eight_bits = torch.ao.quantization.quantize_dynamic(
-        nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8
-    )
+    eight_bits = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
 
 # %%
 codes, scale = quantize(layer.weight.detach(), 8, WIDE)
-buffer = torch.empty(WIDE, WIDE)  # for the dequantized weights
+buffer = torch.empty(WIDE, WIDE)  # for the converted weights
 gains = {}
 with torch.no_grad():
     for rows in (1, 64):
@@ -538,28 +404,24 @@ with torch.no_grad():
         ways = {
             "in 32 bits": lambda: layer(x),
             "in 8 bits, fused": lambda: eight_bits(x),
-            "in 8 bits, dequantized first": lambda: x @ torch.mul(codes, scale, out=buffer).T,
-            "dequantizing alone": lambda: torch.mul(codes, scale, out=buffer),
+            "in 8 bits, converted first": lambda: x @ buffer.copy_(codes).T * scale.T,  # a scale per row can wait until the end
         }
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["in 32 bits"], times["in 8 bits, fused"])
-        print(
-            f"{rows} row{'s' if rows > 1 else ''}: "
-            + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items())
-        )
-        print(
-            f"   fused, it runs at {gains[rows]} the speed of 32 bits{your_prediction(fused_gains, '×') if rows == 1 else ''}"
-        )
+        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
+        slower = benchmark.speedup(times["in 8 bits, converted first"], times["in 32 bits"])
+        print(f"   converted first, it takes {slower} the time; fused (off by {error(eight_bits(x), layer(x)):.1%}), it runs at {gains[rows]} the speed of the 32-bit layer{your_prediction(fused_gains, '×') if rows == 1 else ''}")
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
-# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time. With many rows, each weight is read once and
+# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time.
+#
+# With many rows, each weight is read once and
 # used many times. At 64 rows the layer is *compute-bound*, and the gain there comes from the integers: one vector instruction handles more 8-bit
 # integers than 32-bit floats.
 #
-# If you dequantize first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so it should take a
-# little over twice as long. On our machine it took far longer, nearly all of it for the dequantizing itself, which PyTorch does more slowly than this
-# memory could deliver.
+# If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so with one row it
+# should take 2.25 times as long, and it does, more or less.
 #
 # Most libraries for language models do something else: they store the weights in 8 or 4 bits, but multiply in fp16. That's *weight-only* quantization.
 # Two rates of a T4, measured by others, tell you how fast it could be.
@@ -567,24 +429,19 @@ with torch.no_grad():
 # %%
 t4 = chip_rates.rates("T4")
 memory, multiply = t4["memory"].value, t4["fp16"].value
-for rate, row in {
-    f"{memory / 1e9:.0f} GB/s": "copy-t4",
-    f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats",
-}.items():
+for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
 print("320 GB/s and 65 TFLOP/s: its data sheet")
 
 # %% [markdown]
-# **Predict.** Up to how many rows in the batch could a T4, at best, be faster with 4 bits than with 16?
+# **Predict.** With weight-only quantization, up to what batch size, in rows, could a T4 at best be faster with 4 bits than with 16?
 
 # %%
 gains_up_to = None  # @param {type:"integer"}
 
 # %%
 last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
-many = sorted(
-    [2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)]
-)  # rows
+many = sorted([2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)])  # rows
 
 
 def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
@@ -593,41 +450,29 @@ def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
 
 moved = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
 on_t4 = {name: [took(rows, size) for rows in many] for name, size in moved.items()}
-unpack = (
-    moved["4 bits, fused"] + moved["16 bits"]
-) / memory  # read the small ones, write the large ones
+unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small ones, write the large ones
 on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
-print(
-    f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, the 4-bit ones"
-)
+print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, at least as long as reading the 4-bit ones")
 for name, seconds in on_t4.items():
-    print(
-        f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user"
-    )
+    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user")
 
 # %%
 # @title Draw the T4's times { display-mode: "form" }
 figures.lines(
-    many,
-    {},
-    ideal=on_t4,
-    title=f"Roofline estimate: on a T4, smaller weights can help with up to {last:.0f} rows{your_prediction(gains_up_to)}",
-    xlabel="rows in the batch",
-    ylabel="time for a 4,096 × 4,096 layer",
-    log=True,
-    units=("", "s"),
+    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, weight-only quantization can help with up to {last:.0f} rows{your_prediction(gains_up_to)}",
+    xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
 )
 
 # %% [markdown]
-# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The 4-bit weights give their whole gain only where their own
+# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The 4-bit weights give their full gain only where their own
 # line is flat. From there on the gain shrinks, until the lines meet.
 #
-# Real kernels are slower. bitsandbytes' authors expected 2.2 times the speed of 16 bits from their first 4-bit kernel on a T4
+# Real kernels are slower. On a T4, the authors of bitsandbytes expected 2.2 times the speed of 16 bits from their first 4-bit kernel
 # ([release 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)), where these lines allow 3.6. Which line you get is up to
 # the library, which may fuse for a few rows and dequantize first for many.
 #
-# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right. There, 4 bits save memory but, if they're
-# dequantized first, cost time. The memory saved is what makes QLoRA possible on a T4.
+# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right, where 4 bits save memory but
+# cost time if they're dequantized first. That saving is what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -646,22 +491,21 @@ exercises.check("12.fits", fits)
 # %% [markdown]
 # ### 2 · A different chip
 #
-# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 120 TFLOP/s. Up to how many rows can smaller weights help on an L4? (By its
-# data sheet, the T4 comes to 203.) And at most how many tokens per second can an 8 GB model write for one user?
+# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 121 TFLOP/s. Up to how many rows can weight-only quantization help on an L4? (By its
+# data sheet, the T4 comes to 203.) And how many tokens per second, at most, can an 8 GB model generate for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
 ### BEGIN SOLUTION
-on_l4 = {"rows": 120e12 / 300e9, "tokens": 300e9 / 8e9}
+on_l4 = {"rows": 121e12 / 300e9, "tokens": 300e9 / 8e9}
 ### END SOLUTION
 exercises.check("12.chip", on_l4)
 
 # %% [markdown]
 # ### 3 · Values that are never negative
 #
-# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 codes that 8 bits allow from 0 to the largest value (*unsigned*
+# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 of the 8-bit codes evenly from 0 to the largest value (*unsigned*
 # quantization), and return the dequantized values. The error should be about half as large.
-
 
 # %% tags=["exercise"]
 def rounded_positive(x):
@@ -686,11 +530,9 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Each bit costs several times as much as the one before": "with a scale per row, "
-    + ", ".join(f"{found - whole:.3f}" for found in per_row.values())
-    + f" bits per character are lost at {', '.join(map(str, BITS))} bits per weight.",
+    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{found - whole:.3f}" for found in per_row.values()) + f" more bits per character at {', '.join(map(str, BITS))} bits per weight.",
     "One outlier costs all the other weights their precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 can benefit from smaller weights up to {last:.0f} rows.",
+    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 that multiplies in fp16 can benefit from smaller weights up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -698,9 +540,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
-    "12_quantize",
-    FAST,
-    device=inventory.main,
+    "12_quantize", FAST, device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, by_row),
@@ -709,28 +549,15 @@ reference.record(
         "gains_up_to": guess(gains_up_to, last),
     },
     whole=value(whole, "bits per character", "the model as shipped"),
-    **{
-        f"row_{bits}": value(
-            found, "bits per character", f"{bits} bits per weight and a scale per row"
-        )
-        for bits, found in per_row.items()
-    },
+    **{f"row_{bits}": value(found, "bits per character", f"{bits} bits per weight and a scale per row") for bits, found in per_row.items()},
     matrix_broke=value(broke, "", "bits per weight at which a scale per matrix breaks the model"),
     same=value(same, "bits per character", "with a large column, not rounded"),
     outlier_row=value(by_row, "bits per character", "with a large column, 6 bits, a scale per row"),
-    outlier_column=value(
-        repaired["a scale per column"],
-        "bits per character",
-        "with a large column, 6 bits, a scale per column",
-    ),
+    outlier_column=value(repaired["a scale per column"], "bits per character", "with a large column, 6 bits, a scale per column"),
     nf4=value(quantiles[4], "bits per character", "NF4"),
-    four_levels=value(
-        all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"
-    ),
+    four_levels=value(all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"),
     rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
-    fused_one=value(
-        gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"
-    ),
+    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
 )
 
 # %% [markdown] tags=["minutes-0"]

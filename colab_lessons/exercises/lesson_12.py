@@ -39,14 +39,14 @@ def chip(answer: Mapping[str, Any]) -> str:
         raise Wrong("A multiplication and an addition are 2 FLOP, and a weight has 2 bytes.")
     if close(rows, 800):
         raise Wrong("16 bits are 2 bytes per weight, not 1 or 4.")
-    if not close(rows, 400):
+    if not close(rows, 403.3):
         raise Wrong("2 FLOP per row and weight, 2 bytes per weight: divide the two rates.")
     if not close(tokens, 37.5):
         raise Wrong("Each token reads the whole model once. How often do 8 GB fit into a second?")
-    return "400 rows, because an L4 has more arithmetic per byte than a T4; 37.5 tokens per second."
+    return "403 rows, because an L4 has more arithmetic per byte than a T4; 37.5 tokens per second."
 
 
-@exercise("12.positive", hint="The scale is the largest number divided by 255.")
+@exercise("12.positive", hint="The scale is the largest value divided by 255.")
 def positive(answer: Callable) -> str:
     """Whether numbers from 0 up are rounded to 256 levels."""
     import torch
