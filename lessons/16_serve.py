@@ -25,9 +25,7 @@ from torch.nn import functional as F
 from colab_helpers import benchmark, chip_rates, hardware, plan
 
 from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare
-from colab_lessons.claims import (
-    holds,
-)  # says so where a sentence of the text isn't true on your machine
+from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
@@ -51,18 +49,14 @@ text = shakespeare.load("test").long().to(device)  # (characters,)
 
 
 def draw(logits, generator):  # logits: (characters,)
-    return torch.multinomial(
-        torch.softmax(logits / 0.8, 0), 1, generator=generator
-    ).cpu()  # 0.8: the temperature
+    return torch.multinomial(torch.softmax(logits / 0.8, 0), 1, generator=generator).cpu()  # 0.8: the temperature
 
 
 @torch.no_grad()
 def write(prompt, count):
     ids, generator = shakespeare.encode(prompt).long(), torch.Generator().manual_seed(0)
     for _ in range(count):
-        logits = model(ids[None])[
-            0, -1
-        ]  # the whole text goes in, and only the last position's logits are used
+        logits = model(ids[None])[0, -1]  # the whole text goes in, and only the last position's logits are used
         ids = torch.cat([ids, draw(logits, generator)])
     return shakespeare.decode(ids)
 
@@ -76,9 +70,7 @@ print(write("ROMEO:\n", COUNT))
 # %%
 per_word = len(text) / len(shakespeare.read("test").split())
 pace = 260 / 60 * per_word  # characters per second
-print(
-    f"at {per_word:.1f} characters per word, counting the space, a reader takes in {pace:.0f} characters per second"
-)
+print(f"at {per_word:.1f} characters per word, counting the space, a reader takes in {pace:.0f} characters per second")
 
 
 @torch.no_grad()
@@ -87,17 +79,11 @@ def recompute(context):  # the whole context, for one character
 
 
 whole = {n: benchmark.measure(lambda: recompute(n), budget=SECONDS).median for n in CONTEXTS}
-print(
-    *(
-        f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second"
-        for n, took in whole.items()
-    ),
-    sep="\n",
-)
+print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
 
 # %% [markdown]
 # The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but one of them went
-# through in the previous step. Those earlier positions give exactly what they gave then, because in a causal model no position sees what comes after it.
+# through in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
 
 # %% [markdown] tags=["minutes-8"]
 # ## A key/value cache
@@ -112,47 +98,31 @@ print(
 #                     0 1 2 3       their keys and values, read from the cache
 # ```
 
-
 # %%
 def empty(users):  # a pair per block: keys and values, each (users, heads, context, head_dim)
     config = model.config
     shape = users, config.n_head, config.block_size, config.n_embd // config.n_head
-    return [
-        (torch.zeros(shape, device=device), torch.zeros(shape, device=device)) for _ in model.blocks
-    ]
-
+    return [(torch.zeros(shape, device=device), torch.zeros(shape, device=device)) for _ in model.blocks]
 
 # %%
 @torch.no_grad()
 def forward(ids, positions, cache):  # ids and positions of the new characters: (users, new)
     x = model.tokens(ids) + model.positions(positions)  # (users, new, width)
     longest, rows = int(positions.max()) + 1, torch.arange(len(ids), device=device)[:, None]
-    seen = (torch.arange(longest, device=device) <= positions[:, :, None])[
-        :, None
-    ]  # causal mask: (users, 1, new, longest)
+    seen = (torch.arange(longest, device=device) <= positions[:, :, None])[:, None]  # causal mask: (users, 1, new, longest)
     for block, (keys, values) in zip(model.blocks, cache):
         qkv = block.query_key_value(block.norm_attention(x))  # (users, new, 3 × width)
-        q, k, v = qkv.unflatten(-1, (3, keys.shape[1], keys.shape[3])).unbind(
-            2
-        )  # each (users, new, heads, head_dim)
-        keys[rows, :, positions], values[rows, :, positions] = (
-            k,
-            v,
-        )  # append: row i's new characters go to positions[i]
+        q, k, v = qkv.unflatten(-1, (3, keys.shape[1], keys.shape[3])).unbind(2)  # each (users, new, heads, head_dim)
+        keys[rows, :, positions], values[rows, :, positions] = k, v  # append: row i's new characters go to positions[i]
         k, v = keys[:, :, :longest], values[:, :, :longest]  # (users, heads, longest, head_dim)
-        mixed = F.scaled_dot_product_attention(
-            q.transpose(1, 2), k, v, attn_mask=seen
-        )  # (users, heads, new, head_dim)
+        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=seen)  # (users, heads, new, head_dim)
         x = x + block.project(mixed.transpose(1, 2).flatten(2))  # (users, new, width)
         x = x + block.contract(block.gelu(block.expand(block.norm_mlp(x))))  # (users, new, width)
-    return (
-        model.norm(x[:, -1]) @ model.tokens.weight.T
-    )  # logits of the last position: (users, characters)
-
+    return model.norm(x[:, -1]) @ model.tokens.weight.T  # logits of the last position: (users, characters)
 
 # %% [markdown]
-# The names are those of the model's own layers (`colab_lessons/models.py`), and positions differ from user to user because users will soon be at
-# different points of their answers. The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255
+# `forward` calls the model's own layers (`colab_lessons/models.py`) by name. It takes each user's positions separately, because users will soon be at
+# different points in their answers. The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255
 # characters through the model, then one more, and compare the resulting logits with those computed without a cache.
 
 # %%
@@ -166,15 +136,12 @@ print(f"logits up to {logits.abs().max():.1f} in magnitude differ by at most {ga
 # %% [markdown]
 # To generate text, run the prompt through the model first, and then each character as it's sampled.
 
-
 # %%
 def generate(prompt, count):
     ids, generator = shakespeare.encode(prompt).long(), torch.Generator().manual_seed(0)
     cache, done = empty(1), 0  # done: how many positions are in the cache
     for _ in range(count):
-        positions = torch.arange(done, len(ids))[
-            None
-        ]  # the whole prompt first, and then one character at a time
+        positions = torch.arange(done, len(ids))[None]  # the whole prompt first, and then one character at a time
         logits = forward(ids[None, done:], positions, cache)[0]
         done = len(ids)
         ids = torch.cat([ids, draw(logits, generator)])
@@ -189,13 +156,9 @@ print("the same text as before:", generate("ROMEO:\n", COUNT) == write("ROMEO:\n
 # %%
 cache_gains = None  # @param {type:"number"}
 
-
 # %%
 def decode_step(users, context):  # returns a function that writes one character for each user
-    ids, positions = (
-        text[:context].expand(users, -1),
-        torch.arange(context, device=device).expand(users, -1),
-    )
+    ids, positions = text[:context].expand(users, -1), torch.arange(context, device=device).expand(users, -1)
     cache = empty(users)
     forward(ids[:, :-1], positions[:, :-1], cache)
     return lambda: forward(ids[:, -1:], positions[:, -1:], cache)
@@ -204,24 +167,14 @@ def decode_step(users, context):  # returns a function that writes one character
 cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n in CONTEXTS}
 gain = whole[last] / cached[last]
 readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
-print(
-    f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}"
-)
-print(
-    f"at full context, one CPU core writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it"
-)
+print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}")
+print(f"at full context, one CPU core writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
 
 # %%
 # @title Plot time per character against context length { display-mode: "form" }
 figures.lines(
-    CONTEXTS,
-    {
-        "no cache": [1e3 * took for took in whole.values()],
-        "KV cache": [1e3 * took for took in cached.values()],
-    },
-    ideal={"a reader's pace": [1e3 / pace] * len(CONTEXTS)},
-    xlabel="characters so far",
-    ylabel="ms for the next character",
+    CONTEXTS, {"no cache": [1e3 * took for took in whole.values()], "KV cache": [1e3 * took for took in cached.values()]},
+    ideal={"a reader's pace": [1e3 / pace] * len(CONTEXTS)}, xlabel="characters so far", ylabel="ms for the next character",
     title=f"At full context, one CPU core writes {gain:.0f} times as fast with a KV cache{your_prediction(cache_gains, '×')}",
 )
 
@@ -229,20 +182,14 @@ figures.lines(
 # @title Check these claims on your machine { display-mode: "form" }
 holds(gap, 0, 1e-3, "With the cache, the logits match to within rounding error.", fast=FAST)
 holds(gain, 5, 60, "With a cache, the last character is several times as fast.", fast=FAST)
-holds(
-    readers["no cache"],
-    0,
-    1,
-    "Without a cache, the model falls behind a reader at full context.",
-    fast=FAST,
-)
+holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a reader at full context.", fast=FAST)
 
 # %% [markdown]
-# Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time hardly depends on the length of the
-# context. The step does about 1/256 of the work, yet it isn't 256 times as fast. The next two sections find out why.
+# Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time grows little with the length of the
+# context. The step does about 1/256 of the work, yet it isn't 256 times as fast. The next two sections explain why.
 #
-# The cache is full at 256 characters. You can't just drop the oldest one, because all the others would move to different position embeddings. For a
-# longer text, this model has to prefill its latest characters again.
+# The cache is full at 256 characters. You can't just drop the oldest one, because all the others would move to different position embeddings. To write a
+# longer text, this model has to run its latest characters through again, at their new positions.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Prefill and decode
@@ -252,16 +199,10 @@ holds(
 
 # %%
 prompt = text[None, : last - 1]
-prefill = benchmark.measure(
-    lambda: forward(prompt, places[:, :-1], empty(1)), budget=SECONDS
-).median
+prefill = benchmark.measure(lambda: forward(prompt, places[:, :-1], empty(1)), budget=SECONDS).median
 as_long_as = prefill / cached[last]
-print(
-    f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefill / (last - 1):.2f} ms each"
-)
-print(
-    f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters"
-)
+print(f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefill / (last - 1):.2f} ms each")
+print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters")
 
 # %% [markdown]
 # Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been
@@ -269,23 +210,13 @@ print(
 # how fast it multiplies two.
 
 # %%
-a, w, x = (
-    torch.randn(1024, 1024, device=device),
-    torch.randn(4096, 4096, device=device),
-    torch.randn(1, 4096, device=device),
-)
+a, w, x = torch.randn(1024, 1024, device=device), torch.randn(4096, 4096, device=device), torch.randn(1, 4096, device=device)
 speed = 2 * 1024**3 / benchmark.measure(lambda: a @ a, budget=SECONDS).median  # FLOP/s
 bandwidth = 4 * 4096**2 / benchmark.measure(lambda: x @ w.T, budget=SECONDS).median  # bytes/s
 weights, flops = 4 * model.parameter_count, 2 * model.parameter_count  # bytes; FLOP per character
-print(
-    f"prefill: {(last - 1) * flops / prefill / 1e9:,.0f} of {speed / 1e9:,.0f} GFLOP/s; decode reads weights at {weights / cached[last] / 1e9:.1f} of {bandwidth / 1e9:.0f} GB/s"
-)
-per_token = (
-    2 * len(model.blocks) * model.config.n_embd * 4
-)  # bytes of one character's keys and values
-print(
-    f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user"
-)
+print(f"prefill: {(last - 1) * flops / prefill / 1e9:,.0f} of {speed / 1e9:,.0f} GFLOP/s; decode reads weights at {weights / cached[last] / 1e9:.1f} of {bandwidth / 1e9:.0f} GB/s")
+per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one character's keys and values
+print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
 # Prefill reaches most of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
@@ -311,9 +242,7 @@ def predicted(users):  # seconds
 
 
 turns = weights / bandwidth / (flops / speed)
-print(
-    f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second for one user; from {math.ceil(turns)} users up, the matmuls are compute-bound"
-)
+print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second for one user; from {math.ceil(turns)} users up, the matmuls are compute-bound")
 
 # %% [markdown]
 # **Predict.** How many readers can the model serve at once, at full context, if each must get characters as fast as they read?
@@ -322,50 +251,29 @@ print(
 can_follow = None  # @param {type:"integer"}
 
 # %%
-steps = {
-    users: cached[last]
-    if users == 1
-    else benchmark.measure(decode_step(users, context), budget=SECONDS).median
-    for users in USERS
-}
+steps = {users: cached[last] if users == 1 else benchmark.measure(decode_step(users, context), budget=SECONDS).median for users in USERS}
 for users, took in steps.items():
-    print(
-        f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each"
-    )
-expected, found = (
-    crossover.crossover(USERS, took, [1 / pace] * len(USERS))
-    for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS])
-)
+    print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
+expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
 readers["batched"] = found or USERS[-1]
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(
-    f"one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}"
-)
+print(f"one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
 batch_gains = max(users / took for users, took in steps.items()) * steps[1]
 figures.lines(
-    USERS,
-    {"measured": [users / took for users, took in steps.items()]},
-    ideal={
-        "predicted": [users / sum(predicted(users).values()) for users in USERS],
-        "readers' pace": [users * pace for users in USERS],
-    },
-    xlabel="batch size",
-    ylabel="characters per second, all users",
-    doubling=True,
-    log_y=True,
-    units=("", "characters/s"),
+    USERS, {"measured": [users / took for users, took in steps.items()]},
+    ideal={"predicted": [users / sum(predicted(users).values()) for users in USERS], "readers' pace": [users * pace for users in USERS]},
+    xlabel="batch size", ylabel="characters per second, all users", doubling=True, log_y=True, units=("", "characters/s"),
     title=f"One CPU core keeps up with {about} {readers['batched']:.0f} readers at once{your_prediction(can_follow)}",
 )
 
 # %% [markdown]
-# Batching multiplies the chip's output, its *throughput*, and each user pays for it in *latency*.
+# Batching multiplies *throughput* (the output for all users together), and each user pays for it in *latency*.
 #
-# But every step takes longer than predicted, and the second user costs nearly as much as the first, although the weights are read for both at once. Is it the
-# matmuls or the attention? Time each alone, at the sizes that they have in a step.
-
+# But every step takes two to four times as long as predicted, and the second user adds far more than the tenth that the prediction allows, although the
+# weights are read only once for both. Are the matmuls to blame, or is it attention? Time each alone, at the sizes it has in a step.
 
 # %%
 @torch.no_grad()
@@ -373,18 +281,10 @@ def alone(users):  # seconds that these parts of a step take, with nothing else 
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
     rows = {width: torch.randn(users, width) for width in {layer.in_features for layer in layers}}
     cache = [(keys.normal_(), values.normal_()) for keys, values in empty(users)]
-    queries, seen = (
-        torch.randn(users, model.config.n_head, 1, cache[0][0].shape[-1]),
-        torch.ones(users, 1, 1, context, dtype=torch.bool),
-    )
+    queries, seen = torch.randn(users, model.config.n_head, 1, cache[0][0].shape[-1]), torch.ones(users, 1, 1, context, dtype=torch.bool)
     work = {
         "matmul": lambda: [layer(rows[layer.in_features]) for layer in layers],
-        "attention": lambda: [
-            F.scaled_dot_product_attention(
-                queries, keys[:, :, :context], values[:, :, :context], attn_mask=seen
-            )
-            for keys, values in cache
-        ],
+        "attention": lambda: [F.scaled_dot_product_attention(queries, keys[:, :, :context], values[:, :, :context], attn_mask=seen) for keys, values in cache],
     }
     return {name: benchmark.measure(part, budget=SECONDS).median for name, part in work.items()}
 
@@ -393,66 +293,37 @@ few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
 parts = {users: alone(users) for users in dict.fromkeys((1, USERS[1], few, many))}
 for users in parts:
     rates = users * flops / parts[users]["matmul"], weights / parts[users]["matmul"]
-    print(
-        f"batch of {users:>3}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {users * context * per_token / parts[users]['attention'] / 1e9:.1f}"
-    )
+    print(f"batch of {users:>3}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {users * context * per_token / parts[users]['attention'] / 1e9:.1f}")
 
 # %%
 # @title Plot what a step was predicted to take, and what its parts take { display-mode: "form" }
 bars = {}
 for users in parts:
-    bars[f"{users} user{'s' * (users > 1)}, predicted"] = predicted(users) | {
-        "the rest of the step": 0.0
-    }
-    bars[f"{users} user{'s' * (users > 1)}, measured"] = parts[users] | {
-        "the rest of the step": max(0, steps[users] - sum(parts[users].values()))
-    }
-figures.stacked_bars(
-    bars,
-    unit="s",
-    title=f"A step for {few} users takes {steps[few] / sum(predicted(few).values()):.1f}× as long as predicted, one for {many} takes {steps[many] / sum(predicted(many).values()):.1f}×",
-)
+    bars[f"{users} user{'s' * (users > 1)}, predicted"] = predicted(users) | {"the rest of the step": 0.0}
+    bars[f"{users} user{'s' * (users > 1)}, measured"] = parts[users] | {"the rest of the step": max(0, steps[users] - sum(parts[users].values()))}
+figures.stacked_bars(bars, unit="s", title=f"A step for {few} users takes {steps[few] / sum(predicted(few).values()):.1f}× as long as predicted, one for {many} takes {steps[many] / sum(predicted(many).values()):.1f}×")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds(
-    (last - 1) * flops / prefill / speed,
-    0.5,
-    1.3,
-    "Prefill reaches most of the machine's matmul speed.",
-    fast=FAST,
-)
-holds(
-    weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST
-)
+holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
+holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
-holds(
-    max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"],
-    0,
-    0.6,
-    "With a few rows, the matmuls are far from both limits.",
-    fast=FAST,
-)
-holds(
-    many * flops / speed / parts[many]["matmul"] - weights / bandwidth / parts[few]["matmul"],
-    0.15,
-    1.2,
-    "With many rows, they come closest.",
-    fast=FAST,
-)
+holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"], 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
+holds(many * flops / speed / parts[many]["matmul"] - weights / bandwidth / parts[few]["matmul"], 0.15, 1.2, "With many rows, they come closest.", fast=FAST)
 
 # %% [markdown]
-# It's the matmuls. With one row, a matmul is a matrix times a vector, and it reads the weights at half the bandwidth. From two rows on it reads them more
-# slowly, and gets nowhere near the arithmetic limit until there are many rows. So the formula gives a bound, and how close you come depends on the
-# library. Attention, too, falls short of the bandwidth. The rest of the step is what we didn't time: layer norms, GELUs, writes to the cache, Python.
+# It depends on the batch. With one row, a matmul is a matrix-vector product, and it reads the weights at half the bandwidth. From two rows on, it reads
+# them more slowly still, and it gets nowhere near the arithmetic limit until there are many: for a few users, the matmuls are the largest part of the
+# excess. Attention reads the caches at less than half the bandwidth, and for many users that costs more than the matmuls' shortfall. For one user, most
+# of the excess is in the rest of the step, which is what we didn't time: layer norms, GELUs, writes to the cache, and Python. So the formula gives a
+# roofline bound, and how close you come depends on the software.
 #
-# **Users share the weights but not their caches.** One conversation's keys and values are no use to any other, so with many users the caches are
-# most of what a step reads.
+# **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
+# caches are most of what it reads.
 #
 # ### On a GPU
 #
 # An H100's memory is far faster than a CPU's. How much faster is its step for one user?
-
 
 # %%
 # @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
@@ -466,46 +337,24 @@ def on_gpu(gpu):  # seconds per step at full context
 
 
 ran = {"an H100, our run": scoreboard.job_record("nvidia-h100")["decode"]["seconds"]}
-ran |= (
-    {"your GPU": on_gpu(torch.accelerator.current_accelerator())}
-    if torch.accelerator.is_available()
-    else {}
-)
+ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.accelerator.is_available() else {}
 for name, took in ran.items():
-    print(
-        f"{name}: "
-        + ", ".join(
-            f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}"
-            for batch, seconds in took.items()
-        )
-    )
+    print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
 h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].value
-print(
-    f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms."
-)
-print(
-    f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms."
-)
-holds(
-    h100["1"] / weights * h100_memory,
-    20,
-    500,
-    "For one user, almost nothing of the H100's step is memory traffic.",
-    fast=FAST,
-)
-holds(
-    cached[last] / h100["1"],
-    1.5,
-    12,
-    "For one user the H100 is only a few times as fast.",
-    fast=FAST,
-)
+print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
+print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
+holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost nothing of the H100's step is memory traffic.", fast=FAST)
+holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, and the cache hardly helps, because next to nothing of that time is memory traffic. For one user, each kernel finishes
-# sooner than Python can launch the next. Such a step is *launch-bound* (lesson 10), and 512 users take less than three times as long as one. A *CUDA graph*
+# It's only a few times as fast, because almost none of that time goes to memory traffic. Nor is it arithmetic, so the cache, which saves arithmetic,
+# hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson 10), so the GPU has time
+# to spare: 512 users take less than three times as long as one.
+#
+# A *CUDA graph*
 # records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache* is for. Our
-# `empty` allocates one, but `forward` cuts it to the longest text, so the shapes change from step to step.
+# `empty` allocates one, but `forward` slices it to the length of the longest text, so the shapes change from step to step. It also waits
+# once per step, to read that length.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -516,41 +365,24 @@ holds(
 
 # %%
 dice = random.Random(0)
-asked = [
-    min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(REQUESTS)
-]  # output length of each request
+asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(REQUESTS)]  # output length of each request
 starts = [dice.randrange(len(text) - 32) for _ in asked]  # where its prompt of 32 characters begins
-print(
-    f"{REQUESTS} requests ask for {sum(asked):,} characters in all, {min(asked)} to {max(asked)} each"
-)
+print(f"{REQUESTS} requests ask for {sum(asked):,} characters in all, {min(asked)} to {max(asked)} each")
 
 
-def admit(
-    request, slot, cache
-):  # prefill, into this slot's part of the cache; returns the first character
+def admit(request, slot, cache):  # prefill, into this slot's part of the cache; returns the first character
     own = [(keys[slot : slot + 1], values[slot : slot + 1]) for keys, values in cache]
     return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
 
-
 # %% [markdown]
-# `serve` does either. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
+# `serve` can do either one. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
 # has a fixed size, so idle slots are computed, too.
-
 
 # %%
 def serve(continuous):
-    cache, queue, owner = (
-        empty(SLOTS),
-        collections.deque(range(REQUESTS)),
-        {},
-    )  # owner: slot -> request
+    cache, queue, owner = empty(SLOTS), collections.deque(range(REQUESTS)), {}  # owner: slot -> request
     ids, positions = torch.zeros(2, SLOTS, 1, dtype=torch.long, device=device)
-    answers, log, steps, since = (
-        [[] for _ in asked],
-        [],
-        0,
-        {},
-    )  # log: (slot, start, end), in seconds
+    answers, log, steps, since = [[] for _ in asked], [], 0, {}  # log: (slot, start, end), in seconds
     begun = time.perf_counter()
     while queue or owner:
         if continuous or not owner:
@@ -561,15 +393,12 @@ def serve(continuous):
         ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
         steps += 1
         for slot, request in list(owner.items()):
-            answers[request].append(
-                (ids[slot].item(), time.perf_counter() - begun)
-            )  # a real server would send it to the user here
+            answers[request].append((ids[slot].item(), time.perf_counter() - begun))  # a real server would send it to the user here
             positions[slot] += 1
             if len(answers[request]) == asked[request]:  # complete: the slot is free
                 log.append((slot, since[slot], answers[request][-1][1]))
                 del owner[slot]
     return answers, log, steps
-
 
 # %% [markdown]
 # **Predict.** How many times as long as continuous batching does static batching take?
@@ -579,127 +408,72 @@ continuous_gains = None  # @param {type:"number"}
 
 # %%
 served, seconds = {}, {}
-for name in (
-    "static",
-    "continuous",
-    "continuous",
-    "static",
-):  # twice each, of which the faster counts
+for name in ("static", "continuous", "continuous", "static"):  # twice each, of which the faster counts
     answers, log, count = serve(name == "continuous")
     if (took := max(end for _, _, end in log)) < seconds.get(name, math.inf):
         served[name], seconds[name] = (answers, log, count), took
 for name, (_, log, count) in served.items():
-    in_use, wait = (
-        sum(end - start for _, start, end in log) / SLOTS / seconds[name],
-        sum(start for _, start, _ in log) / REQUESTS,
-    )
-    print(
-        f"{name}: {seconds[name]:.1f} s for {count} steps and the prefills; slots in use {in_use:.0%} of the time; mean queue time {wait:.1f} s"
-    )
+    in_use, wait = sum(end - start for _, start, end in log) / SLOTS / seconds[name], sum(start for _, start, _ in log) / REQUESTS
+    print(f"{name}: {seconds[name]:.1f} s for {count} steps and the prefills; slots in use {in_use:.0%} of the time; mean queue time {wait:.1f} s")
 served_gains = seconds["static"] / seconds["continuous"]
-written = {
-    name: [[character for character, _ in answer] for answer in answers]
-    for name, (answers, _, _) in served.items()
-}
+written = {name: [[character for character, _ in answer] for answer in answers] for name, (answers, _, _) in served.items()}
 same = sum(a == b for a, b in zip(*written.values()))
-print(
-    f"continuous batching is {served_gains:.1f} times as fast{your_prediction(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. One of them:"
-)
-print(
-    repr(shakespeare.decode(text[starts[0] : starts[0] + 32])),
-    "→",
-    repr(shakespeare.decode(torch.tensor(written["static"][0]))),
-)
+print(f"continuous batching is {served_gains:.1f} times as fast{your_prediction(continuous_gains, '×')}; {same} of {REQUESTS} answers are the same either way. One of them:")
+print(repr(shakespeare.decode(text[starts[0] : starts[0] + 32])), "→", repr(shakespeare.decode(torch.tensor(written["static"][0]))))
 
 # %%
 # @title Plot when each slot was in use { display-mode: "form" }
-lanes = {
-    f"{name}, slot {slot + 1}": {
-        "": [(start, end, f"{name} batching") for s, start, end in log if s == slot]
-    }
-    for name, (_, log, _) in served.items()
-    for slot in range(SLOTS)
-}
-figures.activity(
-    lanes,
-    title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}",
-)
+lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
+figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds(
-    served["static"][2] / served["continuous"][2],
-    1.5,
-    4,
-    "Continuous batching needs far fewer steps.",
-    fast=FAST,
-)
+holds(served["static"][2] / served["continuous"][2], 1.5, 4, "Continuous batching needs far fewer steps.", fast=FAST)
 holds(served_gains, 1.2, 4, "Continuous batching is faster.", fast=FAST)
 holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
-# In the static half, the wide white gaps are idle slots. Each waits for the longest answer in its batch, and so does every request in the queue.
+# In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
+# queue waits, too.
 # Continuous batching fills the gaps until the queue is empty. It saves steps but no prefills, so the time shrinks a little less than the number of
 # steps. If all answers were equally long, it would gain nothing.
 #
-# Users of a server see something else: the gap between one character and the next.
+# Users of a server notice something else: the gap between one character and the next, the *inter-token latency*.
 
 # %%
 answers = served["continuous"][0]
-gaps = sorted(
-    late - early for answer in answers for (_, early), (_, late) in itertools.pairwise(answer)
-)
+gaps = sorted(late - early for answer in answers for (_, early), (_, late) in itertools.pairwise(answer))
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
-behind = max(
-    when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer)
-)  # of a reader who starts at once
-print(
-    f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms"
-)
-print(
-    f"of all {REQUESTS} readers, none ever waits more than {1e3 * max(behind, 0):.0f} ms for the text"
-)
+behind = max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))  # of a reader who starts at once
+print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
+print(f"of all {REQUESTS} readers, none ever waits more than {1e3 * max(behind, 0):.0f} ms for the text")
 
 # %%
 # @title Check this claim on your machine { display-mode: "form" }
 holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
 
 # %% [markdown]
-# The long gaps are other people's prefills. While a new prompt goes through the model, no other slot gets a character. Here the text soon runs ahead of
-# its reader, and a gap goes unnoticed. With long prompts it doesn't, so servers split a prefill into chunks and run each alongside a decode step
+# The long gaps come from other users' prefills. While a new prompt goes through the model, no other slot gets a character. Here the text soon runs ahead of
+# its reader, who hardly notices the gaps. With long prompts it doesn't, so servers split a prefill into chunks and run each alongside a decode step
 # (*chunked prefill*).
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
-# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Its linear layers are quantized to 4 bits, with a
+# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. We quantize its linear layers to 4 bits, with a
 # 16-bit scale per group of 64 weights. The embedding, the output layer, and the cache stay in 16 bits.
 
 # %%
-layers, width, heads, kv_heads, head_dim, intermediate_size, vocabulary = (
-    36,
-    4096,
-    32,
-    8,
-    128,
-    12_288,
-    151_936,
-)
+layers, width, heads, kv_heads, head_dim, intermediate_size, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
 token = 2 * layers * kv_heads * head_dim * 2  # bytes: keys and values, 2 bytes each
-linear = layers * (
-    2 * width * head_dim * (heads + kv_heads) + 3 * width * intermediate_size
-)  # weights of attention and MLP
+linear = layers * (2 * width * head_dim * (heads + kv_heads) + 3 * width * intermediate_size)  # weights of attention and MLP
 table = 2 * vocabulary * width  # bytes: the embedding, and as many for the output layer
-stored = {
-    bits: linear * (bits + 16 / 64 * (bits < 16)) / 8 + 2 * table for bits in (16, 8, 4)
-}  # bytes
-print(
-    f"weights {stored[4] / 1e9:.1f} GB in 4 bits, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens"
-)
+stored = {bits: linear * (bits + 16 / 64 * (bits < 16)) / 8 + 2 * table for bits in (16, 8, 4)}  # bytes
+print(f"weights {stored[4] / 1e9:.1f} GB in 4 bits, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
 
 # %% [markdown]
-# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that, for the CUDA context and a tenth of headroom. How many conversations of 4,096 tokens fit
+# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that for the CUDA context and 10% headroom. How many conversations of 4,096 tokens fit
 # alongside the weights?
 
 # %%
@@ -707,64 +481,39 @@ conversations = None  # @param {type:"integer"}
 
 # %%
 t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
-fit = {
-    bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, size in stored.items()
-}
-step = (
-    stored[4] - table + fit[4] * 4096 * token
-) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
-print(
-    f"{fit[4]} conversations fit; each gets about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations."
-)
+fit = {bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, size in stored.items()}
+step = (stored[4] - table + fit[4] * 4096 * token) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
+print(f"{fit[4]} conversations fit; each gets about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations.")
 print(f"A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
 
 # %%
 # @title Draw what fills a T4's memory { display-mode: "form" }
 figures.stacked_bars(
-    {
-        f"{bits}-bit weights": {
-            "CUDA context, headroom": 1.72e9,
-            "weights": size,
-            f"conversations of 4,096 tokens ({', '.join(map(str, fit.values()))})": fit[bits]
-            * 4096
-            * token,
-        }
-        for bits, size in stored.items()
-    },
-    unit="B",
-    marks={"a T4": 15.63e9},
-    title=f"With 4-bit weights, {fit[4]} conversations fit beside Qwen3-8B on a T4{your_prediction(conversations)}",
+    {f"{bits}-bit weights": {"CUDA context, headroom": 1.72e9, "weights": size, f"conversations of 4,096 tokens ({', '.join(map(str, fit.values()))})": fit[bits] * 4096 * token} for bits, size in stored.items()},
+    unit="B", marks={"a T4": 15.63e9}, title=f"With 4-bit weights, {fit[4]} conversations fit beside Qwen3-8B on a T4{your_prediction(conversations)}",
 )
 
 # %% [markdown]
-# So on a T4, memory capacity runs out before speed does. (Each conversation gets room for all of its 4,096 tokens here. Servers allocate the cache in
-# pages as a text grows, [PagedAttention](https://arxiv.org/abs/2309.06180), and admit more.)
+# So on a T4, memory capacity runs out before speed does. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the cache
+# in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth that
-# copies reach on the chip. Its lower end assumes that nothing overlaps, and adds 6 µs per kernel launch.
+# memory copies reach on the chip. Its lower end assumes that nothing overlaps, and adds 6 µs per kernel launch.
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
 print("how many users fit, and tokens/s for each of them")
-print(
-    " " * 9
-    + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items())
-    + "   copies reach"
-)
+print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items()) + "   copies reach")
 for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     cells = []
     for name, bits in MODELS.items():
         users = plan.serve(name, chip, context=4096, bits=bits).max_users
         low, high = plan.serve(name, chip, context=4096, users=users, bits=bits).tokens_per_second
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
-    print(
-        f"{chip:>8} "
-        + "".join(f"{cell:>22}" for cell in cells)
-        + f"   {chip_rates.rates(chip)['memory'].high / 1e9:7,.0f} GB/s"
-    )
+    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_rates.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
-# bandwidth and capacity, and hardly on the model. A smaller model buys you more users instead.
+# bandwidth and capacity, and hardly on the model. What a smaller model buys you is more users.
 #
 # No decode speeds went into these estimates, so they can be tested on published ones.
 
@@ -772,27 +521,18 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
 checked = plan.serving_checks()  # the worst first
 near = sum(0.9 <= one.error_ratio <= 1.1 for one in checked)
 widths = sorted(one.predicted[1] / one.predicted[0] for one in checked)
-print(
-    f"{near} of {len(checked)} published speeds lie within 10% of the estimated range. The ranges are wide: their upper ends are {widths[0]:.1f} to {widths[-1]:.1f} times the lower. The misses:"
-)
+print(f"{near} of {len(checked)} published speeds lie within 10% of the estimated range. The ranges are wide: their upper ends are {widths[0]:.1f} to {widths[-1]:.1f} times the lower. The misses:")
 for one in checked[: len(checked) - near]:
     low, high = one.predicted
-    print(
-        f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}"
-    )
-full = (
-    plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0]
-    / t4.max_users
-)
-print(
-    f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each"
-)
+    print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
+full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0] / t4.max_users
+print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# All the misses are too optimistic, and they are the cases closest to ours: many users, and 4 bits on a T4. (With many users, servers also
-# spend time on prefills, which the estimates leave out.) So plan with half of what the table says. The T4's users would still get text faster than they read.
+# In all four misses the estimate is too high. Three of them resemble our case: two have many users, and one has 4-bit weights on a T4. (With many users, servers also
+# spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text faster than they read.
 #
-# Two more things to look up: *prefix caching* computes a prompt that several requests share only once, and in *speculative decoding* a small model
+# Two more terms to look up: with *prefix caching*, a prompt that several requests share is computed only once, and with *speculative decoding*, a small model
 # proposes tokens that the large one checks in one pass.
 
 # %% [markdown] tags=["minutes-6"]
@@ -806,20 +546,16 @@ print(
 # %% tags=["exercise"]
 caches = {"32 heads": ..., "8 heads": ...}  # GB
 ### BEGIN SOLUTION
-caches = {
-    "32 heads": 4096 * 2 * 32 * 32 * 128 * 2 / 1e9,
-    "8 heads": 4096 * 2 * 32 * 8 * 128 * 2 / 1e9,
-}
+caches = {"32 heads": 4096 * 2 * 32 * 32 * 128 * 2 / 1e9, "8 heads": 4096 * 2 * 32 * 8 * 128 * 2 / 1e9}
 ### END SOLUTION
 exercises.check("16.caches", caches)
 
 # %% [markdown]
 # ### 2 · When does decode become compute-bound?
 #
-# Above, the matmuls alone turned compute-bound. Now take the whole step: write a function that returns the number of users above which it spends more time
+# The prediction above was for the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends more time
 # on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth`
-# in bytes/s. Return infinity if it never does.
-
+# in bytes/s. Return infinity if there's no such number.
 
 # %% tags=["exercise"]
 def compute_bound_from(weights, cache, speed, bandwidth):
@@ -828,9 +564,7 @@ def compute_bound_from(weights, cache, speed, bandwidth):
 
 ### BEGIN SOLUTION
 def compute_bound_from(weights, cache, speed, bandwidth):
-    per_user = (
-        2 * weights / speed - cache / bandwidth
-    )  # how much more arithmetic than memory time each user adds, in seconds
+    per_user = 2 * weights / speed - cache / bandwidth  # how much more arithmetic than memory time each user adds, in seconds
     return (2 * weights / bandwidth) / per_user if per_user > 0 else float("inf")
 
 
@@ -840,8 +574,8 @@ exercises.check("16.compute_bound", compute_bound_from)
 # %% [markdown]
 # ### 3 · A server that stalls
 #
-# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests (as token counts), the free room, and the
-# total room. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever once a request
+# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the
+# total room, all in tokens. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever (*head-of-line blocking*) once a request
 # arrives that can never fit:
 #
 # ```python
@@ -856,7 +590,6 @@ exercises.check("16.compute_bound", compute_bound_from)
 # ```
 #
 # Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*).
-
 
 # %% tags=["exercise"]
 def admissible(waiting, free, room):
@@ -884,13 +617,7 @@ exercises.check("16.admit", admissible)
 # ## The scoreboard
 
 # %%
-scoreboard.show(
-    "16",
-    {
-        "generation for one user": round(1 / cached[last]),
-        "readers that one core": round(readers["batched"]),
-    },
-)
+scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "readers that one core": round(readers["batched"])})
 
 # %%
 takeaways = {
@@ -904,9 +631,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "16_serve",
-    FAST,
-    device=hardware.list_devices().cpu,
+    "16_serve", FAST, device=hardware.list_devices().cpu,
     predicted={
         "cache_gains": guess(cache_gains, gain, "×"),
         "can_follow": guess(can_follow, readers["batched"]),
@@ -917,30 +642,14 @@ reference.record(
     gain=value(gain, "×", "speedup from the cache at full context"),
     prefill=value(prefill, "s", f"prefill of {last - 1} characters"),
     prefill_steps=value(as_long_as, "", "characters decoded in the time of one prefill"),
-    one=value(
-        round(1 / cached[last]), "characters per second", "generated for one user at full context"
-    ),
-    batched=value(
-        round(max(users / took for users, took in steps.items())),
-        "characters per second",
-        "peak throughput, all users together",
-    ),
+    one=value(round(1 / cached[last]), "characters per second", "generated for one user at full context"),
+    batched=value(round(max(users / took for users, took in steps.items())), "characters per second", "peak throughput, all users together"),
     readers=value(round(readers["batched"]), "readers", "readers served at once (interpolated)"),
-    slow_gap=value(
-        slow / middle, "×", "slowest 1% of the gaps between characters, relative to the median"
-    ),
-    over_roofline=value(
-        max(took / sum(predicted(users).values()) for users, took in steps.items()),
-        "×",
-        "worst ratio of measured to predicted step time",
-    ),
-    steps_saved=value(
-        served["static"][2] / served["continuous"][2], "×", "ratio of steps, static to continuous"
-    ),
+    slow_gap=value(slow / middle, "×", "slowest 1% of the gaps between characters, relative to the median"),
+    over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
+    steps_saved=value(served["static"][2] / served["continuous"][2], "×", "ratio of steps, static to continuous"),
     served=value(served_gains, "×", "speedup from continuous batching"),
-    fit_t4=value(
-        t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"
-    ),
+    fit_t4=value(t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
 )
 
 # %% [markdown] tags=["minutes-0"]
