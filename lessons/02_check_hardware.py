@@ -27,9 +27,7 @@ NUMBERS = NUMBERS or 2 ** (22 if FAST else 26)  # so many that no cache holds th
 SIZE = SIZE or (512 if FAST else 2048)  # of the matrices
 LARGEST = LARGEST or (24 if FAST else 29)  # the largest sum has two to this power bytes
 CHAINS = CHAINS or ([1, 8, 16] if FAST else [1, 2, 4, 8, 16])  # multiply-adds per element
-CHAINS += (
-    [] if FAST or not torch.cuda.is_available() else [32, 64, 128, 256]
-)  # a GPU's ridge lies further right
+CHAINS += [] if FAST or not torch.cuda.is_available() else [32, 64, 128, 256]  # a GPU's ridge lies further right
 
 # %% [markdown] tags=["minutes-6"]
 # ## Two speed limits
@@ -44,11 +42,7 @@ CHAINS += (
 
 # %%
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
 
 def seconds(work, repeats=5):  # lesson 01's timer
@@ -92,9 +86,7 @@ print(f"adding two vectors: {added / 1e9:,.2f} GFLOP/s, {added / peak:.1%} of th
 # %%
 copied = x.nbytes / min(seconds(lambda: out.copy_(x), repeats=10))  # bytes of one array, per second
 for arrays in (2, 3):
-    print(
-        f"the copy counted as {arrays} arrays: {arrays * copied / 1e9:,.1f} GB/s, {arrays * copied / bandwidth:.0%} of the pass in place"
-    )
+    print(f"the copy counted as {arrays} arrays: {arrays * copied / 1e9:,.1f} GB/s, {arrays * copied / bandwidth:.0%} of the pass in place")
 
 # %% [markdown] tags=["minutes-9"]
 # ## Trace the roof
@@ -126,9 +118,7 @@ try:
     cpp.enable_floating_point_contract_flag = "fast"  # multiply and add in one instruction
     fused(x[:64].clone(), 1)
 except Exception as error:  # no C++ compiler, or no Triton
-    print(
-        f"No compiler here ({type(error).__name__}): the chain runs operation by operation, and lies below its roof."
-    )
+    print(f"No compiler here ({type(error).__name__}): the chain runs operation by operation, and lies below its roof.")
     fused = chain
 
 # %% [markdown]
@@ -157,13 +147,8 @@ browser = browser_gpu.read(mine)
 ratio, chip = min(taken[8]) / min(taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
 t4 = chip_rates.rates("T4")
 figures.roofline(
-    {chip: (peak, bandwidth)}
-    | ({"your browser's GPU": (browser.flops, browser.copy)} if browser else {}),
-    dashed={}
-    if device.type == "cuda"
-    else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
-    points=points,
-    names={f"{SIZE}² matmul": (SIZE / 6, peak)},
+    {chip: (peak, bandwidth)} | ({"your browser's GPU": (browser.flops, browser.copy)} if browser else {}), dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
+    points=points, names={f"{SIZE}² matmul": (SIZE / 6, peak)},
     title=f"Eight multiply-adds take {ratio:.1f}× as long as one{your_prediction(eight_take, '×')}",
 )
 
@@ -179,9 +164,7 @@ figures.roofline(
 # %%
 ridge = peak / bandwidth
 print(f"here: {peak / 1e9:,.0f} GFLOP/s ÷ {bandwidth / 1e9:,.1f} GB/s = {ridge:.1f} FLOP per byte")
-print(
-    f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16"
-)
+print(f"a T4, expected: {t4['fp32'].value / 1e12:.1f} TFLOP/s ÷ {t4['memory'].value / 1e9:.0f} GB/s = {t4.ridge('fp32'):.0f} in fp32, {t4.ridge('fp16'):.0f} in fp16")
 
 # %% [markdown]
 # Left of the ridge, code that streams through main memory can't get above the slope. It's *memory-bound*, and fewer bytes help. Right of it code is
@@ -191,9 +174,7 @@ print(
 # five ways. Which of them have something to fix?
 
 # %%
-column = torch.rand(
-    NUMBERS // 1024, 1024, device=device
-).T  # the same numbers, stored the other way round
+column = torch.rand(NUMBERS // 1024, 1024, device=device).T  # the same numbers, stored the other way round
 row, wide = torch.empty_like(column, memory_format=torch.contiguous_format), x.double()
 wider = torch.empty_like(wide)
 tasks = {  # name: (work, bytes in and out), one operation per element
@@ -201,13 +182,7 @@ tasks = {  # name: (work, bytes in and out), one operation per element
     "into another vector": (lambda: torch.mul(x, 2, out=out), 8 * NUMBERS),
     "in 64 bits": (lambda: torch.mul(wide, 2, out=wider), 16 * NUMBERS),
     "transposed": (lambda: torch.mul(column, 2, out=row), 8 * NUMBERS),
-    "1,000 at a time, into another": (
-        lambda: [
-            torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000])
-            for i in range(0, NUMBERS - 1000, 1000)
-        ],
-        8 * NUMBERS,
-    ),
+    "1,000 at a time, into another": (lambda: [torch.mul(x[i : i + 1000], 2, out=out[i : i + 1000]) for i in range(0, NUMBERS - 1000, 1000)], 8 * NUMBERS),
 }
 for name, (work, moved) in tasks.items():
     taken_here = min(seconds(work))
@@ -235,21 +210,14 @@ times_faster = None  # @param {type:"number"}
 stairs = {}
 for bits in range(19, LARGEST + 1):
     numbers = torch.ones(2**bits // 4)
-    stairs[2**bits] = [
-        taken / 2**bits for taken in seconds(numbers.sum, repeats=15)
-    ]  # seconds per byte
+    stairs[2**bits] = [taken / 2**bits for taken in seconds(numbers.sum, repeats=15)]  # seconds per byte
 
 # %%
 # @title Draw the memory hierarchy { display-mode: "form" }
 fastest = min(stairs[max(stairs)]) / min(map(min, stairs.values()))
 figures.lines(
-    [*stairs],
-    {"one CPU core": [1 / min(taken) for taken in stairs.values()]},
-    log=True,
-    units=("B", "B/s"),
-    xlabel="size of the vector",
-    ylabel="bytes read per second",
-    published=[published_results.get("stairs-a100")],
+    [*stairs], {"one CPU core": [1 / min(taken) for taken in stairs.values()]}, log=True, units=("B", "B/s"),
+    xlabel="size of the vector", ylabel="bytes read per second", published=[published_results.get("stairs-a100")],
     title=f"The fastest sum runs at {fastest:.1f}× the speed of the longest{your_prediction(times_faster, '×')}",
 )
 
@@ -286,12 +254,7 @@ names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofline(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
     dashed={names[key]: (sheets[key].peak[f], sheets[key].bandwidth) for key, f in formats.items()},
-    marks={
-        "adding\ntwo vectors": 1 / 6,
-        "an LLM writes\none sequence": 1,
-        "an LLM writes\n64 sequences": 64,
-        "2048²\nmatmuls": 2048 / 3,
-    },
+    marks={"adding\ntwo vectors": 1 / 6, "an LLM writes\none sequence": 1, "an LLM writes\n64 sequences": 64, "2048²\nmatmuls": 2048 / 3},
     title=f"H100 against T4: {rates['H100']['memory'].value / rates['T4']['memory'].value:.0f}× for one sequence, {rates['H100']['bf16'].value / rates['T4']['fp16'].value:.0f}× for large matmuls",
 )
 
@@ -318,11 +281,7 @@ recorded = dated_facts.console_output("nvidia-smi-t4")
 smi = shutil.which("nvidia-smi")
 done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
 own = done is not None and done.returncode == 0
-print(
-    "This machine:" if own else f"Recorded: {recorded.source}",
-    done.stdout if own else recorded.text,
-    sep="\n",
-)
+print("This machine:" if own else f"Recorded: {recorded.source}", done.stdout if own else recorded.text, sep="\n")
 
 # %% [markdown]
 # | you see | it means |
@@ -449,9 +408,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 inventory = hardware.list_devices()
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "02_check_hardware",
-    FAST,
-    device=inventory.cpu if device.type == "cpu" else inventory.main,
+    "02_check_hardware", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
     predicted={
         "eight_take": guess(eight_take, ratio, "×"),
         "times_faster": guess(times_faster, fastest, "×"),
@@ -464,9 +421,7 @@ reference.record(
     added=value(100 * added / peak, "%", "of the matmul's speed reached by an addition"),
     eight=value(ratio, "×", "time of eight multiply-adds per element, one being 1"),
     stairs=value(fastest, "×", "speed of the CPU's fastest sum, its longest being 1"),
-    roof=reference.series(
-        [i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"
-    ),
+    roof=reference.series([i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"),
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -36,14 +36,10 @@ LAYERS = None
 SIZE = SIZE or (256 if FAST else 1024)  # of matrices
 STEPS = STEPS or (5 if FAST else 20)  # of the loop that reads its loss, or doesn't
 PHOTOS = PHOTOS or (64 if FAST else 256)  # JPEG files
-TEXTS = TEXTS or (
-    4 if FAST else 64 if torch.cuda.is_available() else 16
-)  # sequences in a large batch
+TEXTS = TEXTS or (4 if FAST else 64 if torch.cuda.is_available() else 16)  # sequences in a large batch
 SECONDS = SECONDS or (0.05 if FAST else 1)  # per rung
 LAYERS = LAYERS or (1 if FAST else 4)  # of the GPT
-WHOLE_GPT = (
-    torch.cuda.is_available() and not FAST
-)  # lesson 01's, in the ladder: with a small one, launches set the pace
+WHOLE_GPT = torch.cuda.is_available() and not FAST  # lesson 01's, in the ladder: with a small one, launches set the pace
 
 # %% [markdown] tags=["minutes-3"]
 # ## Nothing moves by itself
@@ -53,11 +49,7 @@ WHOLE_GPT = (
 
 # %%
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 there = device if device.type != "cpu" else torch.device("meta")
 model, x = nn.Linear(4, 2), torch.rand(3, 4)
 
@@ -105,9 +97,7 @@ else:
     import jax
 
     b = jax.numpy.ones((SIZE, SIZE))
-    twenty = jax.jit(
-        lambda b: jax.lax.fori_loop(0, 20, lambda i, y: y @ b / SIZE, b)
-    )  # twenty matmuls
+    twenty = jax.jit(lambda b: jax.lax.fori_loop(0, 20, lambda i, y: y @ b / SIZE, b))  # twenty matmuls
     work, wait = lambda: twenty(b), lambda result: result.block_until_ready()
 _ = wait(work())  # warm up
 
@@ -118,9 +108,7 @@ result = work()
 returned = time.perf_counter() - start  # WRONG: the work has only been queued
 wait(result)
 done = time.perf_counter() - start
-print(
-    f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms{your_prediction(factor, '×')}"
-)
+print(f"the call returned after {1000 * returned:.2f} ms, the result was there after {1000 * done:.0f} ms{your_prediction(factor, '×')}")
 
 # %% [markdown]
 # The first time is Python's overhead alone, whatever the work is, so the more work you queue, the more wrong the careless clock is. In PyTorch you
@@ -156,9 +144,7 @@ if device.type != "cuda":
 
     @jax.jit
     def update(weights):
-        loss, gradients = jax.value_and_grad(lambda all_: sum((rows @ w).mean() for w in all_))(
-            weights
-        )
+        loss, gradients = jax.value_and_grad(lambda all_: sum((rows @ w).mean() for w in all_))(weights)
         return loss, [w - 1e-3 * g for w, g in zip(weights, gradients)]
 
     def train():
@@ -199,25 +185,19 @@ def run(read, disk):
 run(True, 0)  # warm up
 step = min(run(False, 0) for _ in range(3))
 disks = (0, 0.5, 0.9)  # of a step
-loops = {
-    disk: [(run(True, disk * step), run(False, disk * step)) for _ in range(3)] for disk in disks
-}  # alternating
+loops = {disk: [(run(True, disk * step), run(False, disk * step)) for _ in range(3)] for disk in disks}  # alternating
 
 # %%
 # @title Draw what a read costs { display-mode: "form" }
 # needs: jax
-reads = {
-    disk: min(reading for reading, _ in pairs) / min(without for _, without in pairs)
-    for disk, pairs in loops.items()
-}
+reads = {disk: min(reading for reading, _ in pairs) / min(without for _, without in pairs) for disk, pairs in loops.items()}
 bars = {
     f"disk of {disk} steps{read}": min(pair[which] for pair in pairs)
     for disk, pairs in loops.items()
     for which, read in ((1, ""), (0, ", loss read"))
 }
 figures.bars(
-    bars,
-    unit="s",
+    bars, unit="s",
     title=f"With the loss read, a step takes {reads[0]:.1f}× as long without a disk, {reads[0.9]:.1f}× with one of 0.9 steps{your_prediction(reading_costs, '×')}",
 )
 
@@ -241,9 +221,7 @@ files = []
 for i in range(PHOTOS):
     top, left = random.integers(0, 43), random.integers(0, 128)
     file = io.BytesIO()
-    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(
-        file, "JPEG", quality=90
-    )
+    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(file, "JPEG", quality=90)
     files.append(file.getvalue())
 f"{PHOTOS} files of about {len(files[0]) // 1000} kB, 512 × 384 pixels"
 
@@ -265,13 +243,8 @@ class Photos(Dataset):
 
 # %%
 network = nn.Sequential(
-    nn.Conv2d(3, 16, 7, stride=8),
-    nn.ReLU(),
-    nn.Conv2d(16, 32, 3, stride=2),
-    nn.ReLU(),
-    nn.AdaptiveAvgPool2d(1),
-    nn.Flatten(),
-    nn.Linear(32, 2),
+    nn.Conv2d(3, 16, 7, stride=8), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 2),
 ).to(device)
 optimizer = torch.optim.SGD(network.parameters(), 0.1)
 
@@ -292,10 +265,7 @@ def epoch(batches):
         if device.type != "cpu":
             torch.accelerator.synchronize()  # only for the clocks
         end = time.perf_counter()
-        spans += [
-            (begin - start, arrived - start, "waits for data"),
-            (arrived - start, end - start, "trains"),
-        ]
+        spans += [(begin - start, arrived - start, "waits for data"), (arrived - start, end - start, "trains")]
         begin = end
     return spans
 
@@ -307,16 +277,9 @@ def epoch(batches):
 percent_waiting = None  # @param {type:"number"}
 
 # %%
-ready = [
-    (torch.rand(32, 3, 224, 224, device=device), torch.arange(32, device=device) % 2)
-    for _ in range(PHOTOS // 32)
-]
+ready = [(torch.rand(32, 3, 224, 224, device=device), torch.arange(32, device=device) % 2) for _ in range(PHOTOS // 32)]
 epoch(ready)  # warm up
-feeds = {
-    "batches ready on the device": epoch(ready),
-    "JPEG files": epoch(DataLoader(Photos(), 32, shuffle=True)),
-}
-
+feeds = {"batches ready on the device": epoch(ready), "JPEG files": epoch(DataLoader(Photos(), 32, shuffle=True))}
 
 # %%
 # @title Draw who waits { display-mode: "form" }
@@ -330,10 +293,7 @@ def first(spans, batches=2):
 
 starved = waiting(feeds["JPEG files"])
 figures.activity(
-    {
-        "JPEG files": {"": first(feeds["JPEG files"])},
-        "ready": {"": first(feeds["batches ready on the device"])},
-    },
+    {"JPEG files": {"": first(feeds["JPEG files"])}, "ready": {"": first(feeds["batches ready on the device"])}},
     title=f"The network waits {starved:.0%} of the time{your_prediction(percent_waiting, '%')}",
 )
 
@@ -360,13 +320,8 @@ def from_store(batch_size=32):
 
 
 epoch(from_store())  # warm up
-rounds = [
-    (epoch(DataLoader(Photos(), 32, shuffle=True)), epoch(from_store())) for _ in range(3)
-]  # alternating
-feeds |= zip(
-    ["JPEG files", "decoded once"],
-    (min(runs, key=lambda spans: spans[-1][1]) for runs in zip(*rounds)),
-)
+rounds = [(epoch(DataLoader(Photos(), 32, shuffle=True)), epoch(from_store())) for _ in range(3)]  # alternating
+feeds |= zip(["JPEG files", "decoded once"], (min(runs, key=lambda spans: spans[-1][1]) for runs in zip(*rounds)))
 saved = feeds["JPEG files"][-1][1] - feeds["decoded once"][-1][1]
 f"decoding took {decoding:.1f} s, once; each epoch saves {saved:.1f} s, so it pays from epoch {int(decoding / saved) + 1} on"
 
@@ -375,8 +330,7 @@ f"decoding took {decoding:.1f} s, once; each epoch saves {saved:.1f} s, so it pa
 speed = {name: PHOTOS / spans[-1][1] for name, spans in feeds.items()}
 gain = speed["decoded once"] / speed["JPEG files"]
 figures.bars(
-    {name: speed[name] for name in sorted(speed, key=speed.get)},
-    unit="photos/s",
+    {name: speed[name] for name in sorted(speed, key=speed.get)}, unit="photos/s",
     title=f"Decoded once, the photos train the same network at {gain:.1f}× the speed",
 )
 
@@ -391,15 +345,9 @@ figures.bars(
 # You won't always guess the cause. `torch.profiler` records every operation. These are the lines to type.
 
 # %%
-with torch.profiler.profile(
-    acc_events=True
-) as profile:  # of the CPU, and of a GPU where there is one
+with torch.profiler.profile(acc_events=True) as profile:  # of the CPU, and of a GPU where there is one
     epoch(DataLoader(Photos(), 32, shuffle=True))
-print(
-    profile.key_averages().table(
-        sort_by="self_cpu_time_total", row_limit=4, max_name_column_width=48
-    )
-)
+print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, max_name_column_width=48))
 
 # %% [markdown]
 # Read the first two columns. The line at the top, with `DataLoader` in its name, is the input pipeline, and `cat` below it belongs to it, too. The
@@ -433,9 +381,7 @@ def trainer(batch_size=2, fused=None, dtype=None, compiled=False):
     model = models.GPT(config).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
     forward = torch.compile(model) if compiled else model
-    tokens = torch.randint(
-        config.vocab_size, (batch_size, config.block_size + 1), device=device
-    )  # random ones will do
+    tokens = torch.randint(config.vocab_size, (batch_size, config.block_size + 1), device=device)  # random ones will do
 
     def step():
         with torch.autocast(device.type, dtype or half, enabled=dtype is not None):
@@ -454,9 +400,7 @@ n = 2 * SIZE if device.type == "cuda" else SIZE // 2  # a CPU may only emulate 1
 short = torch.rand(n, n, device=device).to(half)
 peak = 2 * (2 * SIZE) ** 3 / benchmark.measure(lambda: a @ a).best
 peak_half = 2 * n**3 / benchmark.measure(lambda: short @ short).best
-f"large matmuls: {peak / 1e9:,.0f} GFLOP/s in fp32, {peak_half / 1e9:,.0f} in {half}".replace(
-    "torch.", ""
-)
+f"large matmuls: {peak / 1e9:,.0f} GFLOP/s in fp32, {peak_half / 1e9:,.0f} in {half}".replace("torch.", "")
 
 # %% [markdown]
 # **Predict.** How many times as fast per sequence is the last rung as the first?
@@ -469,17 +413,11 @@ rungs = {
     "as first written": {},
     "fused optimizer": {"fused": True},
     f"{TEXTS} sequences at once": {"fused": True, "batch_size": TEXTS},
-    f"autocast to {half}".replace("torch.", ""): {
-        "fused": True,
-        "batch_size": TEXTS,
-        "dtype": half,
-    },
+    f"autocast to {half}".replace("torch.", ""): {"fused": True, "batch_size": TEXTS, "dtype": half},
     "compiled": {"fused": True, "batch_size": TEXTS, "dtype": half, "compiled": True},
 }
 if peak_half < peak:  # a chip that only emulates 16 bits: leave that rung out
-    rungs = {
-        name: options | {"dtype": None} for name, options in rungs.items() if "autocast" not in name
-    }
+    rungs = {name: options | {"dtype": None} for name, options in rungs.items() if "autocast" not in name}
 
 # %%
 # @title Does torch.compile work here? { display-mode: "form" }
@@ -494,13 +432,8 @@ except Exception as error:  # no C++ compiler, or no Triton
     print(f"the last rung is left out ({type(error).__name__})")
 
 # %%
-times = benchmark.compare(
-    {name: trainer(**options) for name, options in rungs.items()}, budget=SECONDS
-)
-tokens_per_second = {
-    name: rungs[name].get("batch_size", 2) * config.block_size / one.best
-    for name, one in times.items()
-}
+times = benchmark.compare({name: trainer(**options) for name, options in rungs.items()}, budget=SECONDS)
+tokens_per_second = {name: rungs[name].get("batch_size", 2) * config.block_size / one.best for name, one in times.items()}
 
 # %%
 # @title Draw the ladder { display-mode: "form" }
@@ -511,22 +444,14 @@ climb = rates[-1] / rates[0]
 steps_up = {name: after / before for name, before, after in zip([*rungs][1:], rates, rates[1:])}
 largest = max(steps_up, key=steps_up.get)
 figures.bars(
-    {
-        f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its matmuls' speed)": rate
-        for name, rate in tokens_per_second.items()
-    },
-    unit="tokens/s",
+    {f"{name} ({flop_per_token * rate / peaks[name]:.0%} of its matmuls' speed)": rate for name, rate in tokens_per_second.items()}, unit="tokens/s",
     title=f"The ladder gains {climb:.1f}× per sequence; its largest step is {largest}, {steps_up[largest]:.1f}×{your_prediction(ladder_gains, '×')}",
 )
 
 # %%
 a100 = published_results.get("ladder-a100")
-gains = sorted(((b / a, name) for name, a, b in zip(a100.x[1:], a100.y, a100.y[1:])), reverse=True)[
-    :4
-]
-print(
-    f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens per second, {a100.y[-1] / a100.y[0]:.1f}× [{a100.credit}]"
-)
+gains = sorted(((b / a, name) for name, a, b in zip(a100.x[1:], a100.y, a100.y[1:])), reverse=True)[:4]
+print(f"on an A100 {a100.y[0]:,.0f} to {a100.y[-1]:,.0f} tokens per second, {a100.y[-1] / a100.y[0]:.1f}× [{a100.credit}]")
 print("most by", ", ".join(f"{name} {gain:.1f}×" for gain, name in gains))
 
 # %% [markdown]
@@ -641,26 +566,12 @@ predicted = {
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 inventory, value = hardware.list_devices(), reference.Value
-queue = (
-    {
-        "wrong_clock": value(
-            off, "×", "time of the work, that of a clock that doesn't wait being 1"
-        ),
-        "reading": value(
-            costs,
-            "×",
-            "time of a loop that reads its loss in every step, with a disk of 0.9 steps, one that doesn't being 1",
-        ),
-    }
-    if with_jax
-    else {}
-)
+queue = {
+    "wrong_clock": value(off, "×", "time of the work, that of a clock that doesn't wait being 1"),
+    "reading": value(costs, "×", "time of a loop that reads its loss in every step, with a disk of 0.9 steps, one that doesn't being 1"),
+} if with_jax else {}
 reference.record(
-    "03_pytorch_on_gpu",
-    FAST,
-    device=inventory.cpu if device.type == "cpu" else inventory.main,
-    predicted=predicted,
-    **queue,
+    "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted, **queue,
     starved=value(100 * starved, "%", "of the time a network waits for JPEG files"),
     fed=value(gain, "×", "photos per second decoded once, JPEG files being 1"),
     ladder=value(climb, "×", "speed on the ladder's last rung, its first being 1"),

@@ -62,10 +62,7 @@ with runtime.capture_stderr():
         tf.config.set_visible_devices(physical, "GPU")
     part = tf.config.LogicalDeviceConfiguration(memory_limit=3072 if gpus else None)  # MiB
     tf.config.set_logical_device_configuration(physical, [part] * 4)
-    devices = [
-        device.name.split("/")[-1].removeprefix("device:")
-        for device in tf.config.list_logical_devices(physical.device_type)
-    ]
+    devices = [device.name.split("/")[-1].removeprefix("device:") for device in tf.config.list_logical_devices(physical.device_type)]
 print(f"TensorFlow now treats one {physical.device_type} as four: {', '.join(devices)}")
 
 # %%
@@ -106,18 +103,13 @@ tf.config.set_soft_device_placement(True)
 # %%
 # needs: tensorflow
 def make_step():
-    model = keras.Sequential(
-        [
-            keras.Input((64,)),
-            keras.layers.Dense(256, activation="relu"),
-            keras.layers.Dense(256, activation="relu"),
-            keras.layers.Dense(10),
-        ]
-    )
-    optimizer, loss_of = (
-        keras.optimizers.Adam(),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
+    model = keras.Sequential([
+        keras.Input((64,)),
+        keras.layers.Dense(256, activation="relu"),
+        keras.layers.Dense(256, activation="relu"),
+        keras.layers.Dense(10),
+    ])
+    optimizer, loss_of = keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer.build(model.trainable_variables)
 
     def step(images, labels):
@@ -158,13 +150,8 @@ with runtime.capture_stderr():  # XLA introduces itself
 # needs: tensorflow
 times = {}
 for batch_size in (64, 1024):
-    images, labels = (
-        tf.random.uniform((batch_size, 64)),
-        tf.random.uniform((batch_size,), 0, 10, "int32"),
-    )
-    times[batch_size] = benchmark.compare(
-        {way: lambda step=step: step(images, labels) for way, step in steps.items()}, budget=SECONDS
-    )
+    images, labels = tf.random.uniform((batch_size, 64)), tf.random.uniform((batch_size,), 0, 10, "int32")
+    times[batch_size] = benchmark.compare({way: lambda step=step: step(images, labels) for way, step in steps.items()}, budget=SECONDS)
 
 # %% [markdown]
 # Lesson 01's rule, six operations per parameter and image, tells you how long the arithmetic alone would take at the speed of a 1,024² matmul on
@@ -180,28 +167,12 @@ arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in 
 # %%
 # @title Draw the three ways { display-mode: "form" }
 # needs: tensorflow
-rows = {
-    f"{way}, {n} images, measured": one.best
-    for n, ways in times.items()
-    for way, one in ways.items()
-}
-rows |= {
-    f"arithmetic alone, at a large matmul's speed, {n} images": taken
-    for n, taken in arithmetic.items()
-}
-rows |= (
-    {}
-    if gpus
-    else {
-        f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value
-        for n in times
-    }
-)
+rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
+rows |= {f"arithmetic alone, at a large matmul's speed, {n} images": taken for n, taken in arithmetic.items()}
+rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value for n in times}
 gains = {n: ways["eager"].best / ways["graph"].best for n, ways in times.items()}
 figures.dot_plot(
-    {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)},
-    unit="s",
-    xlabel="time for one training step",
+    {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
     title=f"With 64 images the graph runs at {gains[64]:.0f}× the speed of eager{your_prediction(graph_gains, '×')}",
 )
 
@@ -242,9 +213,7 @@ wrong_traces = len(traces)
 traces.clear()
 for n in range(5):
     power(tf.constant(n))  # RIGHT: tensors
-print(
-    f"{wrong_traces} graphs for five Python numbers{your_prediction(graphs_made)}, {len(traces)} for five tensors"
-)
+print(f"{wrong_traces} graphs for five Python numbers{your_prediction(graphs_made)}, {len(traces)} for five tensors")
 
 # %% [markdown]
 # A Python number is part of the program, so a new number is a new program. A tensor is data. If your step takes the learning rate or the step's
@@ -263,9 +232,7 @@ files = []
 for i in range(64):
     top, left = random.integers(0, 43), random.integers(0, 128)
     file = io.BytesIO()
-    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(
-        file, "JPEG", quality=90
-    )
+    Image.fromarray(photos[i % 2][top : top + 384, left : left + 512]).save(file, "JPEG", quality=90)
     files.append(file.getvalue())
 files = files * (PHOTOS // len(files))
 f"{len(files)} files of about {len(files[0]) // 1000} kB, 512 × 384 pixels"
@@ -302,15 +269,13 @@ feeds["one batch, repeated"] = tf.data.Dataset.from_tensors(batch).repeat(PHOTOS
 
 # %%
 # needs: tensorflow
-network = keras.Sequential(
-    [
-        keras.Input((112, 112, 3)),
-        keras.layers.Conv2D(16, 7, strides=4, activation="relu"),
-        keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
-        keras.layers.GlobalAveragePooling2D(),
-        keras.layers.Dense(2),
-    ]
-)
+network = keras.Sequential([
+    keras.Input((112, 112, 3)),
+    keras.layers.Conv2D(16, 7, strides=4, activation="relu"),
+    keras.layers.Conv2D(32, 3, strides=2, activation="relu"),
+    keras.layers.GlobalAveragePooling2D(),
+    keras.layers.Dense(2),
+])
 network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
 # %% [markdown]
@@ -336,8 +301,7 @@ with runtime.capture_stderr():
 timed = {name: each[1:] for name, each in epochs.items()}
 gain = min(timed["TensorFlow's defaults"]) / min(timed["decoded once"])
 figures.bars(
-    {name: PHOTOS / min(each) for name, each in timed.items()},
-    unit="photos/s",
+    {name: PHOTOS / min(each) for name, each in timed.items()}, unit="photos/s",
     title=f"Decoded once, the photos run through fit at {gain:.1f}× the speed of TensorFlow's defaults{your_prediction(caching_gains, '×')}",
 )
 
@@ -365,10 +329,7 @@ def watch(feed):
         network.train_on_batch(images, labels)
         benchmark.synchronize()
         end = time.perf_counter()
-        spans += [
-            (begin - start, arrived - start, "waits for data"),
-            (arrived - start, end - start, "trains"),
-        ]
+        spans += [(begin - start, arrived - start, "waits for data"), (arrived - start, end - start, "trains")]
         begin = end
     return spans
 
@@ -377,9 +338,7 @@ def watch(feed):
 # needs: tensorflow
 with runtime.capture_stderr():
     watch(feeds["decoded once"])  # warm up
-    watched = {
-        name: watch(feeds[name]) for name in ("one by one", "TensorFlow's defaults", "decoded once")
-    }
+    watched = {name: watch(feeds[name]) for name in ("one by one", "TensorFlow's defaults", "decoded once")}
 
 
 # %%
@@ -414,12 +373,8 @@ figures.activity(
 
 # %%
 # needs: tensorflow
-tf.config.experimental.enable_tensor_float_32_execution(
-    False
-)  # a GPU would round the two sides differently
-adding_up = (
-    tf.distribute.ReductionToOneDevice()
-)  # four parts of one chip can't use NCCL, the usual way
+tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU would round the two sides differently
+adding_up = tf.distribute.ReductionToOneDevice()  # four parts of one chip can't use NCCL, the usual way
 strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=adding_up)
 with strategy.scope():
     weights = tf.Variable(tf.zeros((64, 10)))  # a copy on each device
@@ -429,11 +384,8 @@ images, labels = tf.random.uniform((128, 64)), tf.random.uniform((128,), 0, 10, 
 # %%
 # needs: tensorflow
 
-
 def share(tensor):  # 32 of the 128 rows per device
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: tf.split(tensor, 4)[context.replica_id_in_sync_group]
-    )
+    return strategy.experimental_distribute_values_from_function(lambda context: tf.split(tensor, 4)[context.replica_id_in_sync_group])
 
 
 def gradient(images, labels, rows):
@@ -462,14 +414,10 @@ too_large = None  # @param {type:"number"}
 with runtime.capture_stderr():
     alone = gradient(images, labels, 128.0)  # one device, all rows
     wrong = on_four_devices(share(images), share(labels), tf.constant(32.0))  # WRONG: its own rows
-    right = on_four_devices(
-        share(images), share(labels), tf.constant(128.0)
-    )  # RIGHT: the global batch
+    right = on_four_devices(share(images), share(labels), tf.constant(128.0))  # RIGHT: the global batch
 factor = float(tf.norm(wrong) / tf.norm(alone))
 gap = float(tf.reduce_max(tf.abs(right - alone)) / tf.reduce_max(tf.abs(alone)))
-print(
-    f"divided by 32, the gradient is {factor:.2f}× too large{your_prediction(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest element"
-)
+print(f"divided by 32, the gradient is {factor:.2f}× too large{your_prediction(too_large, '×')}; divided by 128, it differs by {gap:.0e} of its largest element")
 
 # %% [markdown]
 # Nothing fails when you divide by the wrong number. With plain gradient descent each step is four times too long. Adam hides it, because it divides
@@ -513,10 +461,7 @@ exercises.check("04.pipeline", order)
 # %% tags=["exercise"]
 plan = {"global batch": ..., "learning rate": ...}
 ### BEGIN SOLUTION
-plan = {
-    "global batch": 4 * 96,
-    "learning rate": 0.1 * 4 * 96 / 128,
-}  # three times the batch, three times the rate
+plan = {"global batch": 4 * 96, "learning rate": 0.1 * 4 * 96 / 128}  # three times the batch, three times the rate
 ### END SOLUTION
 exercises.check("04.global_batch", plan)
 
@@ -573,27 +518,15 @@ if "gain" in globals():
     measured = {
         "graph": value(gains[64], "×", "speed of a graph's step, eager being 1, 64 images"),
         "graph_large": value(gains[1024], "×", "the same, 1,024 images"),
-        "decoded_once": value(
-            gain, "×", "speed of fit when photos are decoded once, TensorFlow's defaults being 1"
-        ),
-        "starved": value(
-            100 * starved, "%", "of fit's time is training when photos are decoded one by one"
-        ),
+        "decoded_once": value(gain, "×", "speed of fit when photos are decoded once, TensorFlow's defaults being 1"),
+        "starved": value(100 * starved, "%", "of fit's time is training when photos are decoded one by one"),
         "fed": value(100 * fed, "%", "of fit's time is training when they are decoded once"),
         "graphs": value(wrong_traces, "", "graphs for five Python numbers"),
-        "loss_wrong": value(
-            factor, "×", "size of a gradient whose losses are divided by a device's own rows"
-        ),
-        "gradient_gap": value(
-            gap, "", "largest gap between the gradients of four devices and of one"
-        ),
+        "loss_wrong": value(factor, "×", "size of a gradient whose losses are divided by a device's own rows"),
+        "gradient_gap": value(gap, "", "largest gap between the gradients of four devices and of one"),
     }
 reference.record(
-    "04_tensorflow_on_gpu",
-    FAST,
-    device=inventory.main if "gpus" in globals() and gpus else inventory.cpu,
-    predicted=predicted,
-    **measured,
+    "04_tensorflow_on_gpu", FAST, device=inventory.main if "gpus" in globals() and gpus else inventory.cpu, predicted=predicted, **measured
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -12,13 +12,9 @@ from colab_helpers import benchmark, simulated_devices, hardware, published_resu
 from colab_lessons import data, exercises, figures, reference, replay
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
-replay.watch(
-    "05_tpu_strategy"
-)  # where JAX or a TPU's compiler is missing, a recorded output appears
+replay.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
 sheet = hardware.catalog()["v5e"]
-simulated_devices.simulate_jax(
-    8
-)  # eight devices on the CPU, for later; it must be said before JAX starts
+simulated_devices.simulate_jax(8)  # eight devices on the CPU, for later; it must be said before JAX starts
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -33,9 +29,7 @@ STEPS = None
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 SECONDS = SECONDS or (0.05 if FAST else 0.5)  # time budget of one measurement
 LENGTHS = LENGTHS or (6 if FAST else 12)  # of sentences
-TOKENS = TOKENS or [
-    2**k for k in ((17, 20) if FAST else (17, 18, 19, 20))
-]  # in a batch, for a TPU's compiler
+TOKENS = TOKENS or [2**k for k in ((17, 20) if FAST else (17, 18, 19, 20))]  # in a batch, for a TPU's compiler
 CHIPS = CHIPS or ((1, 8) if FAST else (1, 2, 4, 8))  # that don't exist
 STEPS = STEPS or (20 if FAST else 200)  # of training
 
@@ -51,9 +45,7 @@ STEPS = STEPS or (20 if FAST else 200)  # of training
 # %%
 # @title Draw three rows of data in an array of 2 × 2 { display-mode: "form" }
 three_rows, weights = np.array([[1, 2], [3, 1], [2, 2]]), np.array([[1, 2], [3, 4]])
-figures.systolic(
-    three_rows, weights, title="One color per row of data. The sums that fall out are the product"
-)
+figures.systolic(three_rows, weights, title="One color per row of data. The sums that fall out are the product")
 
 # %% [markdown]
 # The array fills along a diagonal and drains along one. Three rows keep it busy for 12 of 20 multiplier-steps. With three thousand rows you
@@ -69,9 +61,7 @@ tokens_wanted = None  # @param {type:"integer"}
 
 # %%
 wanted = sheet.peak["bf16"] / sheet.bandwidth  # lesson 02's ridge: FLOP per byte
-print(
-    f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} GB/s = {wanted:.0f} tokens{your_prediction(tokens_wanted)}, by the data sheet"
-)
+print(f"{sheet.peak['bf16'] / 1e12:.0f} TFLOP/s ÷ {sheet.bandwidth / 1e9:.0f} GB/s = {wanted:.0f} tokens{your_prediction(tokens_wanted)}, by the data sheet")
 
 # %% [markdown]
 # Training usually has that many tokens in a batch. A language model that writes one sequence has one, and leaves the array idle.
@@ -112,18 +102,14 @@ def hundred(x, b):
 
 n = 32 if chip.platform == "cpu" else 1024
 b = jnp.eye(n, dtype="bfloat16" if chip.platform == "tpu" else "float32")
-calls = benchmark.compare(
-    {"called": lambda: one(b, b), "in one program": lambda: hundred(b, b)}, budget=SECONDS
-)
+calls = benchmark.compare({"called": lambda: one(b, b), "in one program": lambda: hundred(b, b)}, budget=SECONDS)
 call, inside = calls["called"].best, calls["in one program"].best / 100
 print(f"n = {n}: {1e6 * call:.1f} µs for a call, {1e6 * inside:.1f} µs inside a program")
 
 # %%
 v5e = published_results.get("matmul-v5e-bf16")
 took, could = (2 * 1024**3 / rate for rate in (v5e.points[1024], max(v5e.points.values())))
-print(
-    f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest matmul [{v5e.credit}]"
-)
+print(f"on a v5e, n = 1,024: {1e6 * took:.0f} µs for a call, {1e6 * could:.0f} at the speed of its largest matmul [{v5e.credit}]")
 
 # %% [markdown]
 # That measurement was timed on the host, call by call. If the array itself was as fast as in the largest matmul, nine tenths of the time was the
@@ -136,9 +122,7 @@ print(
 
 # %%
 # needs: jax
-layers = [
-    jax.random.normal(key, (128, 128)) / 128**0.5 for key in jax.random.split(jax.random.key(0), 24)
-]
+layers = [jax.random.normal(key, (128, 128)) / 128**0.5 for key in jax.random.split(jax.random.key(0), 24)]
 
 
 def loss_of(layers, x):
@@ -149,9 +133,7 @@ def loss_of(layers, x):
 
 @jax.jit
 def step(layers, x):
-    return [
-        weight - 1e-3 * gradient for weight, gradient in zip(layers, jax.grad(loss_of)(layers, x))
-    ]
+    return [weight - 1e-3 * gradient for weight, gradient in zip(layers, jax.grad(loss_of)(layers, x))]
 
 
 # %% [markdown]
@@ -181,12 +163,8 @@ padded = [seconds(length, padded_to=32) for length in lengths]  # RIGHT: filled 
 # needs: jax
 longer = benchmark.Ratio.of(first, again)
 figures.lines(
-    lengths,
-    {"first call": first, "second call": again, "padded to 32": padded},
-    log_y=True,
-    units=("", "s"),
-    xlabel="length of the sentence, before padding",
-    ylabel="time for one step",
+    lengths, {"first call": first, "second call": again, "padded to 32": padded}, log_y=True, units=("", "s"),
+    xlabel="length of the sentence, before padding", ylabel="time for one step",
     title=f"A new length takes {1000 * min(first):.0f} ms, {longer} as long as a known one{your_prediction(times_longer, '×')}",
 )
 
@@ -207,9 +185,7 @@ pixels = (pixels / 16).astype("float32")
 
 def losses(weights, x, y):
     matrix, bias = weights
-    return -jnp.take_along_axis(jax.nn.log_softmax(x @ matrix + bias), y[:, None], 1)[
-        :, 0
-    ]  # one per row
+    return -jnp.take_along_axis(jax.nn.log_softmax(x @ matrix + bias), y[:, None], 1)[:, 0]  # one per row
 
 
 @jax.jit
@@ -275,11 +251,7 @@ def adam_step(blocks, mean, square, x):  # without the bias correction
     gradient = jax.grad(blocks_loss)(blocks, x)
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
     square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradient)
-    return (
-        jax.tree.map(lambda w, m, s: w - 1e-3 * m / (s**0.5 + 1e-8), blocks, mean, square),
-        mean,
-        square,
-    )
+    return jax.tree.map(lambda w, m, s: w - 1e-3 * m / (s**0.5 + 1e-8), blocks, mean, square), mean, square
 
 
 # %% [markdown]
@@ -296,9 +268,7 @@ def compile_for(chips, width, depth, tokens, layout):
     def shape(sizes, dtype, layout):
         return jax.ShapeDtypeStruct(sizes, dtype, sharding=jax.NamedSharding(mesh, layout))
 
-    up, down = (
-        shape(sizes, "float32", layout) for sizes in ((width, 4 * width), (4 * width, width))
-    )
+    up, down = (shape(sizes, "float32", layout) for sizes in ((width, 4 * width), (4 * width, width)))
     x, blocks = shape((tokens, width), "bfloat16", jax.P("data")), [(up, down)] * depth
     return jax.jit(adam_step, donate_argnums=(0, 1, 2)).lower(blocks, blocks, blocks, x).compile()
 
@@ -321,9 +291,7 @@ for tokens in TOKENS:
             program = compile_for(1, 1024, 4, tokens, jax.P())
         peaks[tokens] = program.memory_analysis().peak_memory_in_bytes
         operations = program.cost_analysis()["flops"] / tokens
-        print(
-            f"{tokens:>9,} tokens: {peaks[tokens] / 2**30:.1f} GiB, {operations / 1e6:.0f} MFLOP per token"
-        )
+        print(f"{tokens:>9,} tokens: {peaks[tokens] / 2**30:.1f} GiB, {operations / 1e6:.0f} MFLOP per token")
     except jax.errors.JaxRuntimeError as error:
         print(f"{tokens:>9,} tokens: {error}"[:175])
 most = max(peaks)
@@ -351,9 +319,7 @@ copies_fit = None  # @param ["yes", "no"]
 # needs: jax, libtpu
 wanted_bytes, refused = {}, []
 plans = {"1 chip": (1, jax.P()), "8 chips, 8 copies": (8, jax.P())}
-plans |= {
-    f"{chips} chips, weights sharded": (chips, jax.P(None, "data")) for chips in CHIPS if chips > 1
-}
+plans |= {f"{chips} chips, weights sharded": (chips, jax.P(None, "data")) for chips in CHIPS if chips > 1}
 for name, (chips, layout) in plans.items():
     try:
         with runtime.capture_stderr():
@@ -371,10 +337,7 @@ for name, (chips, layout) in plans.items():
 answer = "no" if "8 chips, 8 copies: refused" in wanted_bytes else "yes"
 sharded = wanted_bytes["8 chips, weights sharded"]
 figures.bars(
-    {name: size / 2**30 for name, size in wanted_bytes.items()},
-    unit="GiB",
-    paper=refused,
-    marks={"a v5e has": 15.75},
+    {name: size / 2**30 for name, size in wanted_bytes.items()}, unit="GiB", paper=refused, marks={"a v5e has": 15.75},
     title=f"Eight copies {'fit' if answer == 'yes' else 'do not fit'}. Sharded, a chip holds {sharded / 2**30:.1f} GiB{your_prediction(copies_fit)}",
 )
 
@@ -389,10 +352,7 @@ figures.bars(
 # %%
 # needs: jax, libtpu
 text = program.as_text()  # of the last plan
-found = {
-    name: text.count(f" {name}(") + text.count(f" {name}-start(")
-    for name in ("all-gather", "reduce-scatter", "all-reduce", "collective-permute")
-}
+found = {name: text.count(f" {name}(") + text.count(f" {name}-start(") for name in ("all-gather", "reduce-scatter", "all-reduce", "collective-permute")}
 found
 
 # %% [markdown]
@@ -436,21 +396,14 @@ def train(place_batch, place_weights, rows=128):
 # needs: jax
 alone, together = train(eight[0], eight[0]), train(by_rows, everywhere)
 forgetful = train(eight[0], eight[0], rows=127)
-gap, gap_forgetful = (
-    float(np.abs(other[0] - alone[0]).max() / np.abs(alone[0]).max())
-    for other in (together, forgetful)
-)
+gap, gap_forgetful = (float(np.abs(other[0] - alone[0]).max() / np.abs(alone[0]).max()) for other in (together, forgetful))
 
 # %%
 # @title Draw the gaps { display-mode: "form" }
 # needs: jax
 figures.dot_plot(
-    {"eight devices, measured": gap, "one row of 128 forgotten, measured": gap_forgetful},
-    unit="",
-    xlabel="largest difference in a weight ÷ largest weight",
-    title="Eight devices compute the same, up to rounding"
-    if 100 * gap < gap_forgetful
-    else "The results DIFFER",
+    {"eight devices, measured": gap, "one row of 128 forgotten, measured": gap_forgetful}, unit="", xlabel="largest difference in a weight ÷ largest weight",
+    title="Eight devices compute the same, up to rounding" if 100 * gap < gap_forgetful else "The results DIFFER",
 )
 
 # %% [markdown]
@@ -459,12 +412,8 @@ figures.dot_plot(
 # %%
 # needs: jax
 placed = jax.device_put((split.x_train[:128], split.y_train[:128]), by_rows)
-lines = (
-    train_step.lower(jax.device_put(alone, everywhere), *placed).compile().as_text().splitlines()
-)
-all_reduces = [
-    line.strip() for line in lines if " all-reduce(" in line or " all-reduce-start(" in line
-]
+lines = train_step.lower(jax.device_put(alone, everywhere), *placed).compile().as_text().splitlines()
+all_reduces = [line.strip() for line in lines if " all-reduce(" in line or " all-reduce-start(" in line]
 print(*(line.partition(", channel_id")[0] for line in all_reduces), sep="\n")
 
 # %% [markdown]
@@ -488,9 +437,7 @@ def share_of_work(tokens):  # per chip
     forward = 2 * parameters * tokens / peak
     backward = 2 * forward
     alternating = (forward + backward) / (forward + backward + send)
-    overlapped = (forward + backward) / (
-        forward + max(backward, send)
-    )  # sent during the backward pass
+    overlapped = (forward + backward) / (forward + max(backward, send))  # sent during the backward pass
     return 100 * alternating, 100 * overlapped
 
 
@@ -504,15 +451,8 @@ percent_working = None  # @param {type:"number"}
 # @title Draw the shares { display-mode: "form" }
 counts = [125 * 2**k for k in range(8)]
 figures.lines(
-    counts,
-    {},
-    ideal={
-        "one after the other": [share_of_work(n)[0] for n in counts],
-        "overlapped": [share_of_work(n)[1] for n in counts],
-    },
-    doubling=True,
-    xlabel="tokens per chip",
-    ylabel="% of the time spent computing",
+    counts, {}, ideal={"one after the other": [share_of_work(n)[0] for n in counts], "overlapped": [share_of_work(n)[1] for n in counts]},
+    doubling=True, xlabel="tokens per chip", ylabel="% of the time spent computing",
     title=f"A model: at 1,000 tokens {share_of_work(1000)[0]:.0f}%, and overlapped {share_of_work(1000)[1]:.0f}%{your_prediction(percent_working, '%')}",
 )
 
@@ -579,7 +519,6 @@ exercises.check("05.compiles", compiling)
 # Write `padded(length)`, which says to what length a sentence of 1 to 1,024 words is filled up. The check sends each length through it and counts:
 # at most eight different results, and at most a quarter more words in total, over all 1,024 lengths.
 
-
 # %% tags=["exercise"]
 def padded(length):
     return ...
@@ -622,44 +561,18 @@ if "answer" in seen:
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 value, inventory = reference.Value, hardware.list_devices()
-measured = (
-    {}
-    if "longer" not in seen
-    else {
-        "recompiling": value(
-            longer.value, "×", "time of a step of a new length, a known one being 1"
-        ),
-        "jit_call": value(call, "s", "one call of a small matmul"),
-        "padded_loss": value(
-            float(results["padded"][0] / results["the 100 images"][0]),
-            "×",
-            "mean loss with 28 rows of padding, the true one being 1",
-        ),
-        "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
-        "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
-        "all_reduces": value(
-            len(all_reduces), "", "all-reduces in a training step for eight devices"
-        ),
-    }
-)
-measured |= (
-    {"tokens_v5e": value(most, "", "tokens fit on a v5e, says its compiler, of those tried")}
-    if "most" in seen
-    else {}
-)
-measured |= (
-    {"sharded": value(sharded, "B", "on each of eight chips, weights sharded, says the compiler")}
-    if "answer" in seen
-    else {}
-)
+measured = {} if "longer" not in seen else {
+    "recompiling": value(longer.value, "×", "time of a step of a new length, a known one being 1"),
+    "jit_call": value(call, "s", "one call of a small matmul"),
+    "padded_loss": value(float(results["padded"][0] / results["the 100 images"][0]), "×", "mean loss with 28 rows of padding, the true one being 1"),
+    "weights_gap": value(gap, "", "largest gap of a weight: eight devices and one"),
+    "one_row_gap": value(gap_forgetful, "", "the same, with one row of 128 forgotten"),
+    "all_reduces": value(len(all_reduces), "", "all-reduces in a training step for eight devices"),
+}
+measured |= {"tokens_v5e": value(most, "", "tokens fit on a v5e, says its compiler, of those tried")} if "most" in seen else {}
+measured |= {"sharded": value(sharded, "B", "on each of eight chips, weights sharded, says the compiler")} if "answer" in seen else {}
 on_chip = "chip" in seen and chip.platform != "cpu"
-reference.record(
-    "05_tpu_strategy",
-    FAST,
-    device=inventory.main if on_chip else inventory.cpu,
-    predicted=predicted,
-    **measured,
-)
+reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else inventory.cpu, predicted=predicted, **measured)
 
 # %% [markdown] tags=["minutes-0"]
 # ## Keep this, and what comes next

@@ -13,15 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, hardware, memory, precision, published_results
 
-from colab_lessons import (
-    exercises,
-    figures,
-    memory_by_category,
-    llama,
-    models,
-    conv_networks,
-    reference,
-)
+from colab_lessons import exercises, figures, memory_by_category, llama, models, conv_networks, reference
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -42,11 +34,7 @@ LLAMA_LAYERS = LLAMA_LAYERS or (1 if FAST else 32)  # of the 7B model
 BUDGET = BUDGET or (80e6 if FAST else 400e6)  # bytes to stay within
 
 # %%
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
 device
 
@@ -75,15 +63,11 @@ print(f"{row.conditions} [{row.credit}]")
 bytes_per_parameter = None  # @param {type:"integer"}
 
 # %%
-config = models.GPTConfig(
-    block_size=64, n_embd=128, n_head=4, n_layer=LAYERS, vocab_size=VOCABULARY
-)
+config = models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=LAYERS, vocab_size=VOCABULARY)
 
 
 def loss_of(rows):
-    ids = torch.randint(
-        VOCABULARY, (rows, config.block_size), device=device
-    )  # (rows, tokens), random ones will do
+    ids = torch.randint(VOCABULARY, (rows, config.block_size), device=device)  # (rows, tokens), random ones will do
     return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
 
@@ -110,10 +94,7 @@ with memory_by_category.MemoryByCategory(device) as watched:
         watched.name("gradients", [p.grad for p in model.parameters()])
         watched.tracker.mark(f"step {step}")
         optimizer.step()
-        watched.name(
-            "Adam's moments",
-            [each[key] for each in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq")],
-        )
+        watched.name("Adam's moments", [each[key] for each in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq")])
         optimizer.zero_grad()  # sets the gradients to None, so their bytes are free
 
 # %%
@@ -122,11 +103,7 @@ lines = watched.timeline()
 parts = {name: max(line) for name, line in lines.items() if name != memory_by_category.OTHER}
 per_parameter = sum(parts.values()) / model.parameter_count
 figures.stacked_area(
-    {
-        name: lines[name]
-        for name in ("parameters", "Adam's moments", "gradients", memory_by_category.OTHER)
-    },
-    watched.tracker.marks,
+    {name: lines[name] for name in ("parameters", "Adam's moments", "gradients", memory_by_category.OTHER)}, watched.tracker.marks,
     title=f"{per_parameter:.0f} bytes per parameter, for {model.parameter_count:,} of them{your_prediction(bytes_per_parameter)}; {watched.tracker.peak / 1e6:.0f} MB at the peak",
 )
 
@@ -176,32 +153,19 @@ def peak_of(work, kept):  # kept: bytes that were there before
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=cpu, profile_memory=True, acc_events=True) as profile:
         work()
-    events = [
-        event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"
-    ]
-    changes = [
-        event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())
-    ]  # negative: given back
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]  # negative: given back
     return kept + max(itertools.accumulate(changes, initial=0))
 
 
 # %%
 # @title Four networks, each with a function from rows to a loss { display-mode: "form" }
 def wide():
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(3072, 2048),
-        nn.ReLU(),
-        nn.Linear(2048, 2048),
-        nn.ReLU(),
-        nn.Linear(2048, 10),
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(3072, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))
 
 
 def large_vocabulary():
-    return models.GPT(
-        models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=2, vocab_size=16_000)
-    )
+    return models.GPT(models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=2, vocab_size=16_000))
 
 
 candidates = {  # name: (make, one row, classes)
@@ -210,7 +174,6 @@ candidates = {  # name: (make, one row, classes)
     "GPT, 16,000 tokens": (large_vocabulary, torch.randint(16_000, (64,)), 16_000),
     "U-Net, a class for each pixel": (lambda: conv_networks.UNet(16, 2), torch.rand(3, 64, 64), 2),
 }
-
 
 # %%
 def forward(rows):
@@ -228,19 +191,14 @@ def train_step():
 off = {}
 for name, candidate in candidates.items():
     make, row, classes = candidate
-    others = (
-        torch.cuda.memory_allocated() if device.type == "cuda" else 0
-    )  # what is not this network's
+    others = torch.cuda.memory_allocated() if device.type == "cuda" else 0  # what is not this network's
     network = make().to(device)
     adam = torch.optim.Adam(network.parameters())
     train_step()  # the first step makes Adam's moments
     rehearsed = memory.footprint(network, forward, 16, adam).peak
     measured_peak = peak_of(train_step, kept=memory.tensor_bytes([network, adam]))
     rule = 16 * sum(p.numel() for p in network.parameters())
-    off[name] = {
-        "16 bytes per parameter": rule / measured_peak,
-        "rehearsed": rehearsed / measured_peak,
-    }
+    off[name] = {"16 bytes per parameter": rule / measured_peak, "rehearsed": rehearsed / measured_peak}
     del network, adam
 
 # %%
@@ -248,9 +206,7 @@ for name, candidate in candidates.items():
 good = sum(abs(each["16 bytes per parameter"] - 1) < 0.2 for each in off.values())
 exact = sum(abs(each["rehearsed"] - 1) < 0.05 for each in off.values())
 figures.ratios(
-    off,
-    one="what the allocator reported",
-    xlabel="predicted peak over measured peak",
+    off, one="what the allocator reported", xlabel="predicted peak over measured peak",
     title=f"The rule is within 20% for {good} of 4, the rehearsal within 5% for {exact} of 4",
 )
 
@@ -269,7 +225,6 @@ figures.ratios(
 #
 # Once activations set the peak, each row of a batch adds the same bytes. Measure three batches, therefore, draw a line, and read off which batch
 # fills your memory.
-
 
 # %%
 def training_step(rows):
@@ -314,15 +269,9 @@ print(message)
 optimizer.zero_grad()
 x = [*batches, fits]
 figures.lines(
-    x,
-    {"measured": [peak / 1e6 for peak in [*peaks, peak_with(fits)]]},
-    ideal={
-        "the line through three": [(fixed + per_row * rows) / 1e6 for rows in x],
-        "the budget": [BUDGET / 1e6] * 4,
-    },
-    title=f"The line promises {promised} rows; {fits} fit",
-    xlabel="rows in a batch",
-    ylabel="peak, MB",
+    x, {"measured": [peak / 1e6 for peak in [*peaks, peak_with(fits)]]},
+    ideal={"the line through three": [(fixed + per_row * rows) / 1e6 for rows in x], "the budget": [BUDGET / 1e6] * 4},
+    title=f"The line promises {promised} rows; {fits} fit", xlabel="rows in a batch", ylabel="peak, MB",
 )
 
 # %% [markdown]
@@ -371,9 +320,7 @@ with memory.track(device, int(BUDGET), known=[model, optimizer]) as tracker:
         left_behind = tracker.allocated - start
         recovered = step_or_not(9 * fits // 10)
     optimizer.zero_grad()
-print(
-    f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}"
-)
+print(f"outside: {left_behind} bytes still held, and the smaller batch {'works' if recovered else 'runs out again'}")
 
 # %% [markdown]
 # The error holds a *traceback*, the traceback holds the functions it went through, and those hold your tensors. In this case it's the loss
@@ -406,7 +353,6 @@ print(f"{kept / 2**20:.0f} MiB kept{your_prediction(mib_kept, ' MiB')}")
 # as long as the session lives, so end such cells with a number or a text.
 #
 # Losses are worse. A stored loss keeps its whole graph, with all activations, until its `backward()`.
-
 
 # %%
 def evaluate(keep):
@@ -476,9 +422,7 @@ def accumulate():
 # %%
 def checkpointed(blocks=True, chunks=1):
     ids = torch.randint(VOCABULARY, (16, config.block_size), device=device)
-    x = model.tokens(ids) + model.positions(
-        torch.arange(config.block_size, device=device)
-    )  # (rows, tokens, n_embd)
+    x = model.tokens(ids) + model.positions(torch.arange(config.block_size, device=device))  # (rows, tokens, n_embd)
     for block in model.blocks:
         x = checkpoint(block, x, use_reentrant=False) if blocks else block(x)
 
@@ -487,12 +431,7 @@ def checkpointed(blocks=True, chunks=1):
 
     x, targets = model.norm(x).flatten(0, 1), ids.flatten()
     parts = zip(x.chunk(chunks), targets.chunk(chunks))
-    losses = [
-        checkpoint(loss_of_chunk, *part, use_reentrant=False)
-        if chunks > 1
-        else loss_of_chunk(*part)
-        for part in parts
-    ]
+    losses = [checkpoint(loss_of_chunk, *part, use_reentrant=False) if chunks > 1 else loss_of_chunk(*part) for part in parts]
     (sum(losses) / len(targets)).backward()
 
 
@@ -517,12 +456,8 @@ saves_most = None  # @param ["accumulate", "checkpoint", "chunked loss", "checkp
 
 # %%
 ways = {
-    "plain": plain,
-    "accumulate": accumulate,
-    "checkpoint": checkpointed,
-    "chunked loss": lambda: checkpointed(False, 8),
-    "checkpoint, chunked loss": lambda: checkpointed(True, 8),
-    "autocast": autocast,
+    "plain": plain, "accumulate": accumulate, "checkpoint": checkpointed, "chunked loss": lambda: checkpointed(False, 8),
+    "checkpoint, chunked loss": lambda: checkpointed(True, 8), "autocast": autocast,
 }
 highest = {}
 for name, way in ways.items():
@@ -547,8 +482,7 @@ def priced(name):
 best = min(highest, key=highest.get)
 figures.bars(
     {priced(name): highest[name] for name in sorted(ways, key=lambda name: ratios[name].value)},
-    unit="B",
-    title=f"Lowest of these six peaks: {best}, {highest[best] / highest['plain']:.0%} of the plain one{your_prediction(saves_most)}",
+    unit="B", title=f"Lowest of these six peaks: {best}, {highest[best] / highest['plain']:.0%} of the plain one{your_prediction(saves_most)}",
 )
 
 # %% [markdown]
@@ -577,9 +511,7 @@ fits_on_t4 = None  # @param ["none", "4 bits with checkpointing", "both with 4 b
 # %%
 def seven_billion(bits, recompute, tokens=1304):
     with torch.device("meta"):
-        large = llama.Llama(
-            llama.LlamaConfig(bits=bits, activation_checkpointing=recompute, n_layer=LLAMA_LAYERS)
-        )
+        large = llama.Llama(llama.LlamaConfig(bits=bits, activation_checkpointing=recompute, n_layer=LLAMA_LAYERS))
     adapters = torch.optim.AdamW(p for p in large.parameters() if p.requires_grad)
 
     def forward(rows):
@@ -591,43 +523,22 @@ def seven_billion(bits, recompute, tokens=1304):
 
 # %%
 plans = {
-    "16 bits": (16, False),
-    "16 bits, checkpointing": (16, True),
-    "4 bits": (4, False),
-    "4 bits, checkpointing": (4, True),
+    "16 bits": (16, False), "16 bits, checkpointing": (16, True), "4 bits": (4, False), "4 bits, checkpointing": (4, True),
 }
 needs = {name: seven_billion(*plan) for name, plan in plans.items()}
-print(
-    *(
-        f"{name}: {each.parameters / 1e9:.1f} GB of weights, {each.peak / 1e9:.1f} GB at the peak"
-        for name, each in needs.items()
-    ),
-    sep="\n",
-)
-theirs = {
-    f"{bits} bits, published": published_results.get(f"llama-7b-lora-memory{end}")
-    for bits, end in ((16, "-16"), (4, ""))
-}
+print(*(f"{name}: {each.parameters / 1e9:.1f} GB of weights, {each.peak / 1e9:.1f} GB at the peak" for name, each in needs.items()), sep="\n")
+theirs = {f"{bits} bits, published": published_results.get(f"llama-7b-lora-memory{end}") for bits, end in ((16, "-16"), (4, ""))}
 for name, row in theirs.items():
     print(f"{name}: {row.value / needs[name.split(',')[0]].peak - 1:+.0%} against the rehearsal")
 
 # %%
 # @title Draw what fits { display-mode: "form" }
 t4 = 14.56 * 2**30  # bytes of Colab's T4
-answers = {
-    0: "none",
-    1: "4 bits with checkpointing",
-    2: "both with 4 bits",
-    3: "all but 16 bits without checkpointing",
-    4: "all four",
-}
+answers = {0: "none", 1: "4 bits with checkpointing", 2: "both with 4 bits", 3: "all but 16 bits without checkpointing", 4: "all four"}
 answer = answers[sum(each.peak < 0.75 * t4 for each in needs.values())]
 figures.bars(
-    {name: each.peak for name, each in needs.items()},
-    unit="B",
-    published=theirs,
-    marks={"T4": t4},
-    title=f"With a quarter left free, a T4 holds {answer}{your_prediction(fits_on_t4)}",
+    {name: each.peak for name, each in needs.items()}, unit="B", published=theirs,
+    marks={"T4": t4}, title=f"With a quarter left free, a T4 holds {answer}{your_prediction(fits_on_t4)}",
 )
 
 # %% [markdown]
@@ -652,10 +563,7 @@ figures.bars(
 # %% tags=["exercise"]
 reading = {"GiB alive": ..., "reason": ...}
 ### BEGIN SOLUTION
-reading = {
-    "GiB alive": 9.80,
-    "reason": "pieces",
-}  # 4.1 GiB are held and free, and no piece has 512 MiB
+reading = {"GiB alive": 9.80, "reason": "pieces"}  # 4.1 GiB are held and free, and no piece has 512 MiB
 ### END SOLUTION
 exercises.check("06.read_oom", reading)
 
@@ -703,7 +611,6 @@ exercises.check("06.way_out", way_out)
 # `spendthrift` leaves gradients in a network and returns nothing. Write `thrifty`, which leaves the same gradients with at most 60% of its peak.
 # The check watches both, with a batch that you don't know.
 
-
 # %% tags=["exercise"]
 def spendthrift(network, x, y):
     F.cross_entropy(network(x), y).backward()
@@ -738,9 +645,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "06_memory_management",
-    FAST,
-    device=chip,
+    "06_memory_management", FAST, device=chip,
     predicted={
         "bytes_per_parameter": guess(bytes_per_parameter, per_parameter),
         "mib_kept": guess(mib_kept, kept / 2**20, "MiB"),
@@ -761,19 +666,9 @@ reference.record(
     leak=value(leaking, "B", "held by four losses with their graphs"),
     no_leak=value(not_leaking, "B", "held by four numbers"),
     held_growing=value(held // MIB, "MiB", f"held after nine growing batches, {how}"),
-    checkpoint_saved=value(
-        100 - 100 * highest["checkpoint"] / highest["plain"],
-        "%",
-        "of the peak saved by checkpointing",
-    ),
-    chunked_saved=value(
-        100 - 100 * highest[best] / highest["plain"], "%", "of the peak saved by the best way"
-    ),
-    seven_4_bits=value(
-        needs["4 bits, checkpointing"].peak,
-        "B",
-        "peak of LoRA on a 7B model in 4 bits with checkpointing, rehearsed",
-    ),
+    checkpoint_saved=value(100 - 100 * highest["checkpoint"] / highest["plain"], "%", "of the peak saved by checkpointing"),
+    chunked_saved=value(100 - 100 * highest[best] / highest["plain"], "%", "of the peak saved by the best way"),
+    seven_4_bits=value(needs["4 bits, checkpointing"].peak, "B", "peak of LoRA on a 7B model in 4 bits with checkpointing, rehearsed"),
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -47,17 +47,11 @@ fp16_on_t4 = None  # @param {type:"number"}
 
 # %%
 torch.set_num_threads(1)  # one core of the CPU: on a shared machine a second one makes timings jump
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 n = N if device.type == "cpu" else ON_GPU * N
 matrices = {name: torch.randn(n, n, device=device).to(dtype) for name, dtype in dtypes.items()}
-matmuls = benchmark.compare(
-    {name: lambda a=a: a @ a for name, a in matrices.items()}, budget=SECONDS
-)
+matmuls = benchmark.compare({name: lambda a=a: a @ a for name, a in matrices.items()}, budget=SECONDS)
 here = {name: matmuls["fp32"].best / matmuls[name].best for name in ("bf16", "fp16")}
 
 # %%
@@ -65,20 +59,14 @@ here = {name: matmuls["fp32"].best / matmuls[name].best for name in ("bf16", "fp
 inventory = hardware.list_devices()
 chip = inventory.main if device.type != "cpu" else inventory.cpu
 t4 = published_results.get("matmul-t4-formats")
-elsewhere, rows = (
-    {"T4": {name: t4.points[name] / t4.points["fp32"] for name in ("bf16", "fp16")}},
-    [t4],
-)
+elsewhere, rows = {"T4": {name: t4.points[name] / t4.points["fp32"] for name in ("bf16", "fp16")}}, [t4]
 for key, name in {"l4": "L4", "a100": "A100", "h100": "H100"}.items():
     of = {f: published_results.get(f"matmul-{key}-{f}") for f in ("fp32", "bf16", "fp16")}
     elsewhere[name] = {f: of[f].value / of["fp32"].value for f in ("bf16", "fp16")}
     rows += of.values()
 factor = elsewhere["T4"]["fp16"]
 figures.ratios(
-    {f"this machine: {chip.short_name}": here} | elsewhere,
-    hollow=elsewhere,
-    published=rows,
-    one="fp32",
+    {f"this machine: {chip.short_name}": here} | elsewhere, hollow=elsewhere, published=rows, one="fp32",
     xlabel="speed of a matmul, fp32 on the same chip being 1",
     title=f"On a T4 fp16 runs at {factor:.0f}× the speed of fp32{your_prediction(fp16_on_t4, '×')}, and bf16 is slower",
 )
@@ -130,15 +118,12 @@ sum_in_bf16 = None  # @param {type:"integer"}
 for dtype in dtypes.values():
     too_large, too_small = (torch.tensor(value, dtype=dtype).item() for value in (70000.0, 1e-8))
     total = (torch.tensor(256.0, dtype=dtype) + torch.tensor(1.0, dtype=dtype)).item()
-    print(
-        f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}{your_prediction(sum_in_bf16) if dtype is torch.bfloat16 else ''}"
-    )
+    print(f"{str(dtype)[6:]:>8}: 70000 is {too_large:g}, 1e-8 is {too_small:.2g}, 256 + 1 is {total:g}{your_prediction(sum_in_bf16) if dtype is torch.bfloat16 else ''}")
 
 # %% [markdown]
 # From 256 to 512 the numbers of bf16 are 2 apart, so 257 is exactly in the middle, and the even neighbor is 256.
 #
 # The same happens to a weight in training. Suppose it's 1, and a thousand steps each add 0.001.
-
 
 # %%
 def after_updates(dtype):
@@ -166,16 +151,7 @@ linear = nn.Linear(64, 64).to(device)
 x, y = torch.randn(32, 64, device=device), torch.zeros(32, dtype=torch.long, device=device)
 with torch.autocast(device.type, half):
     h = linear(x)
-    print(
-        "x",
-        x.dtype,
-        "· weight",
-        linear.weight.dtype,
-        "· linear",
-        h.dtype,
-        "· loss",
-        F.cross_entropy(h, y).dtype,
-    )
+    print("x", x.dtype, "· weight", linear.weight.dtype, "· linear", h.dtype, "· loss", F.cross_entropy(h, y).dtype)
 
 # %% [markdown]
 # The weights are float32, the matmul's result is short, and the loss is float32 again. Call `backward()` outside the block. Each step of it runs in
@@ -185,19 +161,13 @@ with torch.autocast(device.type, half):
 # training and which costs a little.
 
 # %%
-config = (
-    models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=LAYERS)
-    if device.type == "cpu" or not WHOLE
-    else models.GPTConfig()
-)
+config = models.GPTConfig(block_size=64, n_embd=128, n_head=4, n_layer=LAYERS) if device.type == "cpu" or not WHOLE else models.GPTConfig()
 model = models.GPT(config).to(device)
 adam = torch.optim.Adam(model.parameters())
 
 
 def gpt_step(sequences, mixed):
-    ids = torch.zeros(
-        sequences, config.block_size, dtype=torch.long, device=device
-    )  # (sequences, tokens)
+    ids = torch.zeros(sequences, config.block_size, dtype=torch.long, device=device)  # (sequences, tokens)
     with torch.autocast(device.type, half, enabled=mixed):
         loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
     loss.backward()
@@ -209,20 +179,14 @@ def gpt_step(sequences, mixed):
 gpt_step(1, False)  # makes Adam's moments
 gains, saved = {}, {}
 for batch in BATCHES:
-    ways = {
-        "fp32": lambda batch=batch: gpt_step(batch, False),
-        "mixed": lambda batch=batch: gpt_step(batch, True),
-    }
+    ways = {"fp32": lambda batch=batch: gpt_step(batch, False), "mixed": lambda batch=batch: gpt_step(batch, True)}
     peaks = {}
     for name, way in ways.items():
         with memory.track(device, known=[model, adam]) as tracker:
             way()
         peaks[name] = tracker.peak
     times = benchmark.compare(ways, budget=SECONDS)
-    gains[batch], saved[batch] = (
-        benchmark.speedup(times["fp32"], times["mixed"]),
-        100 * (1 - peaks["mixed"] / peaks["fp32"]),
-    )
+    gains[batch], saved[batch] = benchmark.speedup(times["fp32"], times["mixed"]), 100 * (1 - peaks["mixed"] / peaks["fp32"])
     same = not gains[batch].is_significant or abs(gains[batch].value - 1) < 0.05
     speed = "about the same speed" if same else f"{gains[batch]} the speed"
     print(f"{batch:>3} sequence{'s' * (batch > 1)}: {speed}, {saved[batch]:.0f}% less memory")
@@ -265,12 +229,8 @@ class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.enter, self.places = nn.Linear(8, 32), nn.Parameter(0.02 * torch.randn(8, 32))
-        layer = nn.TransformerEncoderLayer(
-            32, 4, 128, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.layers = nn.TransformerEncoder(
-            layer, 2, norm=nn.LayerNorm(32), enable_nested_tensor=False
-        )
+        layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(32), enable_nested_tensor=False)
         self.out = nn.Linear(32, 10)
 
     def forward(self, x):  # (images, 64)
@@ -318,46 +278,23 @@ def train(make, steps, learning_rate, seed, power, dtype=None, scaled=False):
 learns_without = None  # @param ["none", "only the transformer", "all but the 18 layers as PyTorch makes them", "all"]
 
 # %%
-kinds = {
-    "float32": {},
-    "bf16": {"dtype": torch.bfloat16},
-    "fp16": {"dtype": torch.float16},
-    "fp16 + scaler": {"dtype": torch.float16, "scaled": True},
-}
+kinds = {"float32": {}, "bf16": {"dtype": torch.bfloat16}, "fp16": {"dtype": torch.float16}, "fp16 + scaler": {"dtype": torch.float16, "scaled": True}}
 ends = {
-    name: {
-        kind: [[train(*network, seed, power, **how) for seed in range(SEEDS)] for power in SCALES]
-        for kind, how in kinds.items()
-    }
+    name: {kind: [[train(*network, seed, power, **how) for seed in range(SEEDS)] for power in SCALES] for kind, how in kinds.items()}
     for name, network in networks.items()
 }
 
 # %%
 # @title Draw the cliffs { display-mode: "form" }
 GUESSING = 2.302585  # ln 10, the loss of guessing among ten
-median = {
-    name: {kind: [sorted(runs)[len(runs) // 2] for runs in row] for kind, row in of.items()}
-    for name, of in ends.items()
-}
+median = {name: {kind: [sorted(runs)[len(runs) // 2] for runs in row] for kind, row in of.items()} for name, of in ends.items()}
 learned = [name for name in networks if median[name]["fp16"][0] < 2]
-answers = {
-    0: "none",
-    1: "only the transformer",
-    2: "all but the 18 layers as PyTorch makes them",
-    3: "all",
-}
+answers = {0: "none", 1: "only the transformer", 2: "all but the 18 layers as PyTorch makes them", 3: "all"}
 learners = answers[len(learned)]
 figures.panels(
-    ends,
-    [
-        f"2⁻{str(power).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}" if power else "1"
-        for power in SCALES
-    ],
+    ends, [f"2⁻{str(power).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}" if power else "1" for power in SCALES],
     title=f"fp16 falls off a cliff, bf16 doesn't; {len(learned)} of 3 learn as they are{your_prediction(learns_without)}",
-    xlabel="factor of the loss",
-    ylabel="loss at the end (3 at most)",
-    top=3,
-    line=(GUESSING, "guessing"),
+    xlabel="factor of the loss", ylabel="loss at the end (3 at most)", top=3, line=(GUESSING, "guessing"),
 )
 
 # %% [markdown]
@@ -417,7 +354,6 @@ print(f"loss of the last part: {2 * loss:.2f}")
 # When a loss is NaN, any layer could have caused it. Among the twelve layers below one has weights that are 300,000 times too large. Each layer
 # after it shows NaN as well, so look for the first. A *hook* is a function that PyTorch calls after a module has run.
 
-
 # %%
 class Broken(nn.Module):
     def __init__(self):
@@ -446,16 +382,12 @@ def note(name):
 
 
 # %%
-hooks = [
-    module.register_forward_hook(note(name)) for name, module in twelve.named_modules() if name
-]
+hooks = [module.register_forward_hook(note(name)) for name, module in twelve.named_modules() if name]
 result = twelve(pixels[:8].half())
 for hook in hooks:
     hook.remove()
 print(f"{int(result.isnan().sum())} of 512 results are NaN; not finite: {', '.join(not_finite)}")
-print(
-    f"first in {not_finite[0]}, whose largest weight is {twelve.get_submodule(not_finite[0]).weight.abs().max():,.0f}"
-)
+print(f"first in {not_finite[0]}, whose largest weight is {twelve.get_submodule(not_finite[0]).weight.abs().max():,.0f}")
 
 # %% [markdown]
 # Keep these lines. They look at modules that return a tensor. A formula of your own has no hook, such as this softmax. Under autocast a GPU
@@ -494,10 +426,7 @@ fp8_lost = {
 # %%
 # @title Draw what eight bits lose { display-mode: "form" }
 figures.lines(
-    range(1, len(layers) + 1),
-    fp8_lost,
-    xlabel="layer, 1 being the first",
-    ylabel="% of its gradients that become 0",
+    range(1, len(layers) + 1), fp8_lost, xlabel="layer, 1 being the first", ylabel="% of its gradients that become 0",
     title="With one factor for all, this network loses its first layers in e4m3",
 )
 
@@ -516,11 +445,7 @@ figures.lines(
 # %% tags=["exercise"]
 cure = {"3e-3": ..., "1e-9": ..., "1e-14": ...}
 ### BEGIN SOLUTION
-cure = {
-    "3e-3": "no scaler",
-    "1e-9": "scaler",
-    "1e-14": "bf16",
-}  # 1e-9 × 65,536 = 6.6e-5; 1e-14 × 65,536 = 6.6e-10
+cure = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}  # 1e-9 × 65,536 = 6.6e-5; 1e-14 × 65,536 = 6.6e-10
 ### END SOLUTION
 exercises.check("07.scaler", cure)
 
@@ -540,13 +465,7 @@ exercises.check("07.scaler", cure)
 # %% tags=["exercise"]
 order = ...  # a list of five words
 ### BEGIN SOLUTION
-order = [
-    "backward",
-    "unscale",
-    "clip",
-    "step",
-    "update",
-]  # clip true gradients; the factor changes last
+order = ["backward", "unscale", "clip", "step", "update"]  # clip true gradients; the factor changes last
 ### END SOLUTION
 exercises.check("07.rescue", order)
 
@@ -569,11 +488,7 @@ def first_not_finite(network, x):
     seen = []
     for name, module in network.named_modules():
         if name:  # the network itself has none
-            module.register_forward_hook(
-                lambda module, inputs, output, name=name: (
-                    None if output.isfinite().all() else seen.append(name)
-                )
-            )
+            module.register_forward_hook(lambda module, inputs, output, name=name: None if output.isfinite().all() else seen.append(name))
     network(x)
     return seen[0]
 
@@ -586,7 +501,6 @@ exercises.check("07.culprit", first_not_finite)
 #
 # `stuck` trains in fp16, and its loss stays at ln 10. Write `learns`. It trains in fp16 as well, but it learns. The check trains a deep network
 # with both on the CPU, and looks at the loss.
-
 
 # %% tags=["exercise"]
 def stuck(network, optimizer, x, y, steps):
@@ -633,9 +547,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 value, guess = reference.Value, reference.Prediction
 few, many = BATCHES[0], BATCHES[-1]
 reference.record(
-    "07_mixed_precision",
-    FAST,
-    device=chip,
+    "07_mixed_precision", FAST, device=chip,
     predicted={
         "fp16_on_t4": guess(fp16_on_t4, factor, "×"),
         "sum_in_bf16": guess(sum_in_bf16, (torch.tensor(256.0).bfloat16() + 1).item()),
@@ -645,36 +557,18 @@ reference.record(
     fp16_product=value(here["fp16"], "×", f"speed of a matmul in fp16, fp32 being 1, n = {n}"),
     bf16_weight=value(in_bf16, "", "1 + 1,000 × 0.001, in bf16"),
     fp32_weight=value(in_fp32, "", "the same, in float32"),
-    mixed_speed=value(
-        gains[many].value,
-        "×",
-        f"speed of a GPT's training with autocast, fp32 being 1, {many} sequences",
-    ),
+    mixed_speed=value(gains[many].value, "×", f"speed of a GPT's training with autocast, fp32 being 1, {many} sequences"),
     saved_few=value(saved[few], "%", f"of the peak saved by autocast, {few} sequence"),
     saved_many=value(saved[many], "%", f"of the peak saved by autocast, {many} sequences"),
-    deep_fp16=value(
-        median["18 layers"]["fp16"][0],
-        "",
-        "loss of 18 layers in fp16 without a scaler (guessing: 2.303)",
-    ),
+    deep_fp16=value(median["18 layers"]["fp16"][0], "", "loss of 18 layers in fp16 without a scaler (guessing: 2.303)"),
     deep_scaled=value(median["18 layers"]["fp16 + scaler"][0], "", "the same with a scaler"),
-    small_fp16=value(
-        median["transformer"]["fp16"][SCALES.index(16)],
-        "",
-        "loss of a transformer in fp16, its loss divided by 65,536",
-    ),
-    small_scaled=value(
-        median["transformer"]["fp16 + scaler"][SCALES.index(16)], "", "the same with a scaler"
-    ),
+    small_fp16=value(median["transformer"]["fp16"][SCALES.index(16)], "", "loss of a transformer in fp16, its loss divided by 65,536"),
+    small_scaled=value(median["transformer"]["fp16 + scaler"][SCALES.index(16)], "", "the same with a scaler"),
     small_bf16=value(median["transformer"]["bf16"][-1], "", "the same in bf16"),
     softmax_wrong=value(float(own.isnan().any()), "", "NaN in a softmax of exps, fp16"),
     softmax_right=value(float(library.isnan().any()), "", "NaN in torch.softmax"),
-    fp8_plain=value(
-        max(fp8_lost["as they are"]), "%", "of a layer's gradients become 0 in fp8, at worst"
-    ),
-    fp8_one_factor=value(
-        max(fp8_lost["one factor for all"]), "%", "the same, with one factor for all layers"
-    ),
+    fp8_plain=value(max(fp8_lost["as they are"]), "%", "of a layer's gradients become 0 in fp8, at worst"),
+    fp8_one_factor=value(max(fp8_lost["one factor for all"]), "%", "the same, with one factor for all layers"),
     fp8_scaled=value(max(fp8_lost["a factor per layer"]), "%", "the same, with a factor per layer"),
 )
 

@@ -13,15 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import (
-    benchmark,
-    chip_rates,
-    dated_facts,
-    hardware,
-    memory,
-    plan,
-    published_results,
-)
+from colab_helpers import benchmark, chip_rates, dated_facts, hardware, memory, plan, published_results
 from colab_helpers.plan import estimate_accuracy
 
 from colab_lessons import exercises, figures, models, reference
@@ -36,21 +28,13 @@ HOURS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-BATCHES = sorted(
-    {1, 16, *(BATCHES or (() if FAST else (4, 8, 32)))}
-)  # batch sizes that are rehearsed
+BATCHES = sorted({1, 16, *(BATCHES or (() if FAST else (4, 8, 32)))})  # batch sizes that are rehearsed
 STEPS = STEPS or 100_000  # of the training that is planned
 HOURS = HOURS or 12  # until it must be done
 CHECKED = 1 if FAST else 8  # batch size of the step that a GPU runs
 GPT2 = models.GPTConfig(vocab_size=50_257, block_size=1024, n_embd=768, n_head=12, n_layer=12)
-ON_CARD = (
-    models.GPTConfig(vocab_size=512, block_size=64, n_embd=64, n_head=2, n_layer=1)
-    if FAST
-    else GPT2
-)  # what it trains
-SEVEN = models.GPTConfig(
-    vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=32
-)  # 7 billion parameters
+ON_CARD = models.GPTConfig(vocab_size=512, block_size=64, n_embd=64, n_head=2, n_layer=1) if FAST else GPT2  # what it trains
+SEVEN = models.GPTConfig(vocab_size=32_000, block_size=2048, n_embd=4096, n_head=32, n_layer=32)  # 7 billion parameters
 
 # %% [markdown] tags=["minutes-14", "short-11"]
 # ## Will it fit?
@@ -71,7 +55,6 @@ print(tuple(product.shape), f"{product.nbytes / 1e9:.0f} GB")
 # operation. A tensor's bytes are in its *storage*, and two tensors can share one. The class below therefore notes each new storage, and asks Python
 # to call back when it's freed, which is what `weakref.finalize` does.
 
-
 # %%
 class Bytes(TorchDispatchMode):
     def __init__(self):
@@ -82,10 +65,7 @@ class Bytes(TorchDispatchMode):
     def __torch_dispatch__(self, call, types, args=(), kwargs=None):
         result = call(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
-            if (
-                isinstance(tensor, torch.Tensor)
-                and (store := tensor.untyped_storage()) not in self.seen
-            ):
+            if isinstance(tensor, torch.Tensor) and (store := tensor.untyped_storage()) not in self.seen:
                 self.seen.add(store)
                 self.change(store.nbytes())
                 weakref.finalize(store, self.change, -store.nbytes())
@@ -99,7 +79,6 @@ class Bytes(TorchDispatchMode):
 # %% [markdown]
 # And this is an ordinary training step under autocast, as in lesson 07. It runs twice, because the first step makes AdamW's moments. The second one
 # counts. `foreach` and `fused` are ways in which AdamW works through its parameters. On a GPU it's `foreach` unless you say otherwise.
-
 
 # %%
 def plain(network, ids):
@@ -145,12 +124,9 @@ f"{peak / 1e9:.1f} GB{your_prediction(gigabytes, ' GB')}, known after {time.perf
 # It doesn't need all logits at once. Compute them in pieces, and let `checkpoint` compute each piece again in the backward pass. It's the same
 # loss, with the same gradients.
 
-
 # %%
 def in_pieces(network, ids, pieces=16):
-    h = network.norm(
-        network.blocks(network.tokens(ids) + network.positions.weight[: ids.shape[1]])
-    )  # (batch, tokens, n_embd)
+    h = network.norm(network.blocks(network.tokens(ids) + network.positions.weight[: ids.shape[1]]))  # (batch, tokens, n_embd)
 
     def piece(h, ids):
         return F.cross_entropy(h @ network.tokens.weight.T, ids, reduction="sum")
@@ -161,26 +137,17 @@ def in_pieces(network, ids, pieces=16):
 
 # %%
 LOSSES = {"at once": plain, "in pieces": in_pieces}
-peaks = {
-    name: [rehearse(lambda: models.GPT(GPT2), n, loss_of=loss, foreach=True) for n in BATCHES]
-    for name, loss in LOSSES.items()
-}
+peaks = {name: [rehearse(lambda: models.GPT(GPT2), n, loss_of=loss, foreach=True) for n in BATCHES] for name, loss in LOSSES.items()}
 
 # %%
 # @title Draw the peaks and three cards { display-mode: "form" }
 chips = hardware.catalog()
-cards = {
-    key: chips[key].usable_memory - sum(one.on(chips[key]) for one in plan.overheads())
-    for key in ("T4", "L4", "A100-40")
-}
+cards = {key: chips[key].usable_memory - sum(one.on(chips[key]) for one in plan.overheads()) for key in ("T4", "L4", "A100-40")}
 pieces_peak = peaks["in pieces"][BATCHES.index(16)]
 figures.lines(
-    BATCHES,
-    {f"loss {name}": of for name, of in peaks.items()},
-    units=("", "B"),
+    BATCHES, {f"loss {name}": of for name, of in peaks.items()}, units=("", "B"),
     ideal={f"{key}: {room / 1e9:.1f} GB": [room] * len(BATCHES) for key, room in cards.items()},
-    xlabel="batch size, in sequences of 1,024 tokens",
-    ylabel="peak of a step",
+    xlabel="batch size, in sequences of 1,024 tokens", ylabel="peak of a step",
     title=f"GPT-2 at batch size 16: {peak / 1e9:.1f} GB, and {pieces_peak / 1e9:.1f} GB with the loss in pieces",
 )
 
@@ -192,7 +159,6 @@ figures.lines(
 # largest batch off any card. Rehearse that one too, and leave a tenth free.
 #
 # `memory.footprint` from lesson 06 is the same counter in one line.
-
 
 # %%
 def loss_with(network, half=True):
@@ -228,9 +194,7 @@ ways = {  # PyTorch's own layers? its FlashAttention? dtype, AdamW
     "PyTorch's own layers": (True, False, torch.bfloat16, {"fused": True}),
     "FlashAttention": (True, True, torch.bfloat16, {"fused": True}),
 }
-THEIRS = {name: name for name in ways} | {
-    "float32, by hand": "mask on the fly"
-}  # names in the published table
+THEIRS = {name: name for name in ways} | {"float32, by hand": "mask on the fly"}  # names in the published table
 rehearsed = {
     name: rehearse(lambda: models.gpt2(dtype, native, flash), 8, half=False, **how)
     for name, (native, flash, dtype, how) in ways.items()
@@ -242,11 +206,7 @@ a100 = published_results.get("ladder-a100-memory")
 print(f"{a100.credit}: {a100.url}")
 more = {name: 100 * (a100.points[THEIRS[name]] / rehearsed[name] - 1) for name in ways}
 figures.grouped_bars(
-    {
-        name: {"rehearsed here": rehearsed[name], "reserved on an A100": a100.points[THEIRS[name]]}
-        for name in ways
-    },
-    unit="B",
+    {name: {"rehearsed here": rehearsed[name], "reserved on an A100": a100.points[THEIRS[name]]} for name in ways}, unit="B",
     title=f"Calibrated on it: the A100 took {min(more.values()):.0f} to {max(more.values()):.0f}% more than rehearsed{your_prediction(disagrees, '%')}",
 )
 
@@ -260,7 +220,6 @@ figures.grouped_bars(
 #
 # His code doesn't use autocast, either, and there a CPU and a GPU differ. If you have an NVIDIA GPU, the next cells run the step on it. If not,
 # they show what an H100 took.
-
 
 # %%
 def on_card(batch_size, steps=8):
@@ -286,15 +245,11 @@ def on_card(batch_size, steps=8):
 H100_AT_8 = 8.71e9  # bytes, measured by us on an H100 80GB in November 2026, with PyTorch 2.11
 eight = rehearse(lambda: models.GPT(GPT2), 8, foreach=True)
 print(f"batch size 8: rehearsed {eight / 1e9:.2f} GB, on an H100 {H100_AT_8 / 1e9:.2f} GB")
-print(
-    f"with twice that gap, batch size 16 would take {(peak - 2 * (eight - H100_AT_8)) / 1e9:.1f} GB"
-)
+print(f"with twice that gap, batch size 16 would take {(peak - 2 * (eight - H100_AT_8)) / 1e9:.1f} GB")
 
 card = on_card(CHECKED) if torch.cuda.is_available() else None
 if card:
-    print(
-        f"on this card, batch size {CHECKED}: {card[0] / 1e9:.2f} GB and {card[1]:.2f} s per step"
-    )
+    print(f"on this card, batch size {CHECKED}: {card[0] / 1e9:.2f} GB and {card[1]:.2f} s per step")
 
 # %% [markdown]
 # The real step took less. Under a CPU's autocast the loss first converts the logits to float32, whereas CUDA's kernel reads them in fp16 and never
@@ -311,14 +266,10 @@ if card:
 # %%
 for key in ("T4", "L4", "A100-40", "G4"):
     rates = chip_rates.rates(key)
-    print(
-        f"{key:>7}: {rates['fp16'].value / 1e12:4.0f} TFLOP/s in fp16, {rates['memory'].value / 1e9:5,.0f} GB/s"
-    )
+    print(f"{key:>7}: {rates['fp16'].value / 1e12:4.0f} TFLOP/s in fp16, {rates['memory'].value / 1e9:5,.0f} GB/s")
 flop = 6 * model.parameter_count * 16 * GPT2.block_size
 envelope = flop / chip_rates.rates("T4")["fp16"].value
-print(
-    f"{flop / 1e12:.1f} TFLOP per step: {envelope:.2f} s on a T4, if it does nothing but multiply"
-)
+print(f"{flop / 1e12:.1f} TFLOP per step: {envelope:.2f} s on a T4, if it does nothing but multiply")
 
 # %% [markdown]
 # It does other things, too. `plan.trace_step` is our counter again, and it notes the FLOP and the bytes of every call.
@@ -340,12 +291,8 @@ def seconds_of(call, rates):  # to multiply, and to move its bytes
 t4 = chip_rates.rates("T4")
 for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))[:5]:
     multiply, move = seconds_of(call, t4)
-    name = call.name.replace(
-        "_flash_attention_for_cpu", "_attention"
-    )  # the traced kernel is a CPU's
-    print(
-        f"{call.count:3} × {name[:46]:46} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move"
-    )
+    name = call.name.replace("_flash_attention_for_cpu", "_attention")  # the traced kernel is a CPU's
+    print(f"{call.count:3} × {name[:46]:46} {1000 * multiply:5.1f} ms to multiply, {1000 * move:5.1f} ms to move")
 print(f"all calls: {work.flops / 1e12:.1f} TFLOP, because attention multiplies, too")
 
 # %% [markdown]
@@ -356,7 +303,6 @@ print(f"all calls: {work.flops / 1e12:.1f} TFLOP, because attention multiplies, 
 
 # %%
 multiplying = None  # @param {type:"slider", min:0, max:100, step:5}
-
 
 # %%
 def seconds_on(chip, work):
@@ -371,18 +317,12 @@ def seconds_on(chip, work):
 # @title Draw four chips { display-mode: "form" }
 spent = {key: seconds_on(key, work) for key in ("T4", "L4", "A100-40", "G4")}
 shares = {
-    f"{key}: {sum(of.values()):.2g} s": {
-        what: round(100 * value / sum(of.values())) for what, value in of.items()
-    }
+    f"{key}: {sum(of.values()):.2g} s": {what: round(100 * value / sum(of.values())) for what, value in of.items()}
     for key, of in spent.items()
 }
 share = 100 * spent["T4"]["multiplying"] / sum(spent["T4"].values())
 print("Estimates from rates that others measured; not yet checked on a card.")
-figures.grouped_bars(
-    shares,
-    unit="%",
-    title=f"By this sum, a T4 multiplies for {share:.0f}% of the step{your_prediction(multiplying, '%')}",
-)
+figures.grouped_bars(shares, unit="%", title=f"By this sum, a T4 multiplies for {share:.0f}% of the step{your_prediction(multiplying, '%')}")
 
 # %% [markdown]
 # By this sum, about half of the time goes into moving bytes.
@@ -397,29 +337,18 @@ for name, (native, flash, dtype, how) in list(ways.items())[1:]:
         network = models.gpt2(dtype, native, flash)
     trained = torch.optim.AdamW(network.parameters(), **how)
     step = plan.trace_step(network, loss_with(network, half=False), 8, trained)
-    multiplied = (
-        sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()
-    )  # an embedding multiplies nothing
+    multiplied = sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()  # an embedding multiplies nothing
     seconds[name] = {
-        "envelope": 6
-        * multiplied
-        * 8
-        * GPT2.block_size
-        / chip_rates.rates("A100-40")["bf16"].value,
+        "envelope": 6 * multiplied * 8 * GPT2.block_size / chip_rates.rates("A100-40")["bf16"].value,
         "our sum": sum(seconds_on("A100-40", step).values()),
         "measured on an A100": 8 * GPT2.block_size / speed.points[THEIRS[name]],
     }
 
 # %%
 # @title Draw the three { display-mode: "form" }
-off = {
-    way: [each["measured on an A100"] / each[way] for each in seconds.values()]
-    for way in ("envelope", "our sum")
-}
+off = {way: [each["measured on an A100"] / each[way] for each in seconds.values()] for way in ("envelope", "our sum")}
 figures.grouped_bars(
-    seconds,
-    unit="s",
-    title=f"The envelope is off by up to {max(off['envelope']):.0f}×, our sum by up to {max(off['our sum']):.0f}×",
+    seconds, unit="s", title=f"The envelope is off by up to {max(off['envelope']):.0f}×, our sum by up to {max(off['our sum']):.0f}×",
 )
 
 # %% [markdown]
@@ -442,9 +371,7 @@ print(f"after all of them a step takes {fastest:.1f} times as long as the envelo
 # %%
 runs = [run for run in estimate_accuracy.runs() if run.half and run.is_training]
 for run in sorted(runs, key=lambda run: run.factor):
-    print(
-        f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published_results.get(run.row).credit}"
-    )
+    print(f"{run.factor:.1f} × our sum: {run.chip}, {run.what}, {published_results.get(run.row).credit}")
 factors = [run.factor for run in runs]
 
 # %% [markdown]
@@ -460,15 +387,9 @@ factors = [run.factor for run in runs]
 # %%
 menu = dated_facts.machine_table()
 price = menu.dollars_per_unit
-offers = {
-    offer.chip.key: offer
-    for offer in plan.estimates(work)
-    if offer.chip.kind == "GPU" and offer.units_per_hour
-}
+offers = {offer.chip.key: offer for offer in plan.estimates(work) if offer.chip.kind == "GPU" and offer.units_per_hour}
 for offer in offers.values():
-    print(
-        f"{offer.menu_name:20} {price * offer.units_per_hour:.2f} dollars per hour{', or free if you get one' if offer.free else ''}"
-    )
+    print(f"{offer.menu_name:20} {price * offer.units_per_hour:.2f} dollars per hour{', or free if you get one' if offer.free else ''}")
 print("Source:", menu.origin.source)
 
 # %% [markdown]
@@ -487,14 +408,10 @@ for offer in offers.values():
     hours = offer.hours(STEPS)
     dollars = tuple(price * offer.units_per_hour * hour for hour in hours)
     jobs[offer.menu_name] = hours, dollars
-    print(
-        f"{offer.menu_name:20} {hours[0]:5.1f} to {hours[1]:4.1f} hours, {dollars[0]:.2f} to {dollars[1]:.2f} dollars"
-    )
+    print(f"{offer.menu_name:20} {hours[0]:5.1f} to {hours[1]:4.1f} hours, {dollars[0]:.2f} to {dollars[1]:.2f} dollars")
 
 # %%
-measured = (
-    2 * STEPS * seconds["FlashAttention"]["measured on an A100"] / 3600
-)  # 16 sequences are twice 8
+measured = 2 * STEPS * seconds["FlashAttention"]["measured on an A100"] / 3600  # 16 sequences are twice 8
 print(f"Raschka's A100 would take {measured:.1f} hours, by its own clock")
 in_time = {choice: dollars[1] for choice, (hours, dollars) in jobs.items() if hours[1] <= HOURS}
 best = min(in_time, key=in_time.get, default="none")
@@ -503,21 +420,10 @@ best = min(in_time, key=in_time.get, default="none")
 # @title Draw hours and dollars { display-mode: "form" }
 SESSION = 12  # hours, at most, that a free session lives
 sessions = [math.ceil(hour / SESSION) for hour in jobs["T4 GPU"][0]]
-free = {
-    f"T4, free: at least {sessions[0]} to {sessions[1]} sessions": (jobs["T4 GPU"][0], (0.0, 0.0))
-}
-a100_step, l4_step = (
-    sum(spent[key].values()) * offers[key].units_per_hour for key in ("A100-40", "L4")
-)
-print(
-    f"With the same factor on both, the A100 would be {100 * (1 - a100_step / l4_step):.0f}% cheaper than the L4."
-)
-figures.prices(
-    jobs | free,
-    deadline=(f"{HOURS} hours", HOURS),
-    best=best,
-    title=f"Cheapest within {HOURS} hours, even in the worst case: {best}{your_prediction(your_choice)}",
-)
+free = {f"T4, free: at least {sessions[0]} to {sessions[1]} sessions": (jobs["T4 GPU"][0], (0.0, 0.0))}
+a100_step, l4_step = (sum(spent[key].values()) * offers[key].units_per_hour for key in ("A100-40", "L4"))
+print(f"With the same factor on both, the A100 would be {100 * (1 - a100_step / l4_step):.0f}% cheaper than the L4.")
+figures.prices(jobs | free, deadline=(f"{HOURS} hours", HOURS), best=best, title=f"Cheapest within {HOURS} hours, even in the worst case: {best}{your_prediction(your_choice)}")
 
 # %% [markdown]
 # Each line runs from the best case to the worst, and its slope is the price of an hour. Compare the right ends. An hour on the A100 costs more than
@@ -539,16 +445,9 @@ figures.prices(
 seven = rehearse(lambda: models.GPT(SEVEN), 1, SEVEN.block_size, fused=True)
 with torch.device("meta"):
     parameters = models.GPT(SEVEN).parameter_count
-largest = max(
-    (chip for chip in chips.values() if chip.where in ("free", "paid")),
-    key=lambda chip: chip.usable_memory,
-)
-print(
-    f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters / 1e9:.0f} GB. Rehearsed: {seven / 1e9:.0f} GB."
-)
-print(
-    f"The largest chip on Colab's menu, the {largest.key}, has {largest.usable_memory / 1e9:.0f} GB."
-)
+largest = max((chip for chip in chips.values() if chip.where in ("free", "paid")), key=lambda chip: chip.usable_memory)
+print(f"{parameters / 1e9:.2f} billion parameters × 16 bytes: {16 * parameters / 1e9:.0f} GB. Rehearsed: {seven / 1e9:.0f} GB.")
+print(f"The largest chip on Colab's menu, the {largest.key}, has {largest.usable_memory / 1e9:.0f} GB.")
 
 # %% [markdown]
 # Parameters, gradients and moments are nearly everything, and with AdamW in float32 they don't fit on any card that Colab has. It takes larger
@@ -566,14 +465,10 @@ by_envelope = 6 * LLAMA * TOKENS / chip_rates.rates("A100-80")["bf16"].value / 3
 meta = published_results.get("llama-2-7b-hours")
 real_years = meta.value / 24 / 365
 dollars = meta.value * price * offers["A100-80"].units_per_hour
-print(
-    f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit})."
-)
+print(f"The envelope says {by_envelope:,.0f} hours. Meta needed {meta.value:,.0f}, {meta.value / by_envelope:.1f} times as many ({meta.credit}).")
 mfu = 6 * LLAMA * TOKENS / (3600 * meta.value * chips["A100-80"].peak["bf16"])
 print(f"Its MFU was {mfu:.0%}.")
-print(
-    f"That's {real_years:.0f} years{your_prediction(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price."
-)
+print(f"That's {real_years:.0f} years{your_prediction(years, ' years')}, and about {round(dollars, -3):,.0f} dollars at Colab's price.")
 
 # %% [markdown]
 # Attention isn't in the envelope, bytes aren't, and in a cluster cards also wait for each other. It still took only about twice as long, so the
@@ -593,10 +488,7 @@ print(
 # %% tags=["exercise"]
 step_seconds = {"T4": ..., "faster multiplier": ...}
 ### BEGIN SOLUTION
-step_seconds = {
-    "T4": 10 / 40 + 60 / 240,
-    "faster multiplier": 10 / 400 + 60 / 240,
-}  # 0.5 and 0.275: not even twice as fast
+step_seconds = {"T4": 10 / 40 + 60 / 240, "faster multiplier": 10 / 400 + 60 / 240}  # 0.5 and 0.275: not even twice as fast
 ### END SOLUTION
 exercises.check("08.multiplier", step_seconds)
 
@@ -606,25 +498,16 @@ exercises.check("08.multiplier", step_seconds)
 # Put your own network into `job`, or keep this one. How many examples fit into 14 GB? Rehearse two batch sizes, and draw a line. The check
 # rehearses your answer.
 
-
 # %% tags=["exercise"]
 def job():
     with torch.device("meta"):
         network = nn.Sequential(
-            nn.Conv2d(3, 64, 3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 3, padding=1),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(8),
-            nn.Flatten(),
-            nn.Linear(64 * 64, 100),
+            nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(64 * 64, 100),
         )
 
     def loss(batch_size):
-        images, labels = (
-            torch.zeros(batch_size, 3, 224, 224),
-            torch.zeros(batch_size, dtype=torch.long),
-        )
+        images, labels = torch.zeros(batch_size, 3, 224, 224), torch.zeros(batch_size, dtype=torch.long)
         return F.cross_entropy(network(images), labels)
 
     return network, loss, torch.optim.AdamW(network.parameters())
@@ -662,7 +545,6 @@ exercises.check("08.cheapest", choice)
 # `hungry` returns the loss of a network, an `nn.Sequential` of six wide blocks and a last layer. Write `modest`: the same loss and the same
 # gradients, with at most half of the memory beyond the weights. The check rehearses both.
 
-
 # %% tags=["exercise"]
 def hungry(network, x, y):
     return F.cross_entropy(network(x), y)
@@ -676,9 +558,7 @@ def modest(network, x, y):
 def modest(network, x, y):
     *blocks, last = network
     for block in blocks:
-        x = checkpoint(
-            block, x, use_reentrant=False
-        )  # keeps what goes in, and computes the rest again
+        x = checkpoint(block, x, use_reentrant=False)  # keeps what goes in, and computes the rest again
     return F.cross_entropy(last(x), y)
 
 
@@ -700,9 +580,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "08_plan",
-    FAST,
-    device=hardware.list_devices().main if card else hardware.list_devices().cpu,
+    "08_plan", FAST, device=hardware.list_devices().main if card else hardware.list_devices().cpu,
     predicted={
         "gigabytes": guess(gigabytes, peak / 1e9, "GB"),
         "disagrees": guess(disagrees, max(more.values()), "%"),
@@ -716,26 +594,13 @@ reference.record(
     least_more=value(min(more.values()), "%", "that an A100 took more than rehearsed, at least"),
     most_more=value(max(more.values()), "%", "the same, at most"),
     multiplies=value(share, "%", "of a step that a T4 multiplies, estimated"),
-    envelope_off=value(
-        max(off["envelope"]), "×", "time of GPT-2 on an A100 over the envelope's, at worst"
-    ),
+    envelope_off=value(max(off["envelope"]), "×", "time of GPT-2 on an A100 over the envelope's, at worst"),
     sum_off=value(max(off["our sum"]), "×", "the same over our sum"),
-    least_factor=value(
-        min(factors), "×", "time of published trainings in 16 bits over our sum, the quickest"
-    ),
+    least_factor=value(min(factors), "×", "time of published trainings in 16 bits over our sum, the quickest"),
     most_factor=value(max(factors), "×", "the same, the slowest"),
     seven_peak=value(seven, "B", "rehearsed peak of training 7 billion parameters"),
-    **(
-        {
-            "card_peak": value(card[0], "B", f"peak of GPT-2 on this card, batch size {CHECKED}"),
-            "card_step": value(card[1], "s", "its step"),
-        }
-        if card
-        else {}
-    ),
-    meta_factor=value(
-        meta.value / by_envelope, "×", "Meta's hours for Llama 2 7B over the envelope's"
-    ),
+    **({"card_peak": value(card[0], "B", f"peak of GPT-2 on this card, batch size {CHECKED}"), "card_step": value(card[1], "s", "its step")} if card else {}),
+    meta_factor=value(meta.value / by_envelope, "×", "Meta's hours for Llama 2 7B over the envelope's"),
 )
 
 # %% [markdown] tags=["minutes-0"]

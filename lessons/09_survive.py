@@ -36,9 +36,7 @@ MEGABYTES = None
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 STEPS = STEPS or (56 if FAST else 112)  # of the training run; an epoch has 28
-RESUMED = (
-    RESUMED or 42
-)  # the step from which it is resumed with something missing: in the middle of an epoch
+RESUMED = RESUMED or 42  # the step from which it is resumed with something missing: in the middle of an epoch
 SEEDS = SEEDS or (2 if FAST else 15)  # runs with different random numbers
 MEGABYTES = MEGABYTES or (50 if FAST else 200)  # of a large checkpoint
 
@@ -49,23 +47,11 @@ MEGABYTES = MEGABYTES or (50 if FAST else 200)  # of a large checkpoint
 # schedule. fp16 needs a loss scaler, as in lesson 07. NumPy adds noise to the pictures. All of it changes from step to step, and later you'll
 # forget each of them once.
 
-
 # %%
 def fresh():
     torch.manual_seed(0)
-    device = (
-        torch.accelerator.current_accelerator()
-        if torch.accelerator.is_available()
-        else torch.device("cpu")
-    )
-    hidden = (
-        nn.Linear(64, 256),
-        nn.ReLU(),
-        nn.Dropout(0.2),
-        nn.Linear(256, 256),
-        nn.ReLU(),
-        nn.Dropout(0.2),
-    )
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+    hidden = nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 256), nn.ReLU(), nn.Dropout(0.2)
     model = nn.Sequential(*hidden, nn.Linear(256, 10)).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
     return {
@@ -143,7 +129,6 @@ def restore(now, state, forget=()):
 # %% [markdown]
 # Now write it to a disk, and read it again. These two functions are more careful than most, and you'll see why.
 
-
 # %%
 def digest_of(path):
     with path.open("rb") as file:  # in pieces: a checkpoint may be larger than the memory
@@ -175,7 +160,6 @@ def newest(folder):
 # The program starts from the newest checkpoint, and from the beginning if there is none. It saves every ten steps. `use_deterministic_algorithms`
 # lets PyTorch use only algorithms that give the same result every time. That can cost speed, and it raises an error where there is none.
 
-
 # %%
 # runs in a process of its own
 def main(folder):
@@ -201,9 +185,7 @@ def main(folder):
 
 # %%
 # @title The file job.py, from the cells above { display-mode: "form" }
-os.environ["CUBLAS_WORKSPACE_CONFIG"] = (
-    ":4096:8"  # PyTorch before 2.10 refuses deterministic products on a GPU without it
-)
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # PyTorch before 2.10 refuses deterministic products on a GPU without it
 work = Path(tempfile.mkdtemp())
 job = work / "job.py"
 HEAD = f"""
@@ -222,14 +204,11 @@ functions = "\n\n".join(inspect.getsource(each) for each in parts)
 job.write_text(f"{HEAD}\n{functions}\nmain(Path(sys.argv[1]))\n")
 print(f"{len(job.read_text().splitlines())} lines in {job}")
 
-
 # %%
 def live(name, kill_at=None):
     folder, losses = work / name, {}
     folder.mkdir(exist_ok=True)
-    with subprocess.Popen(
-        [sys.executable, str(job), str(folder)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, str(job), str(folder)], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             step, loss = line.split()
             losses[int(step)] = float(loss)
@@ -248,9 +227,7 @@ def live(name, kill_at=None):
 will_differ = None  # @param {type:"integer"}
 
 # %%
-victim = random.SystemRandom().choice(
-    [step for step in range(STEPS // 3, STEPS - 5) if step % 10 in (4, 5, 6)]
-)
+victim = random.SystemRandom().choice([step for step in range(STEPS // 3, STEPS - 5) if step % 10 in (4, 5, 6)])
 with ThreadPoolExecutor() as pool:  # both at once
     left_alone = pool.submit(live, "uninterrupted")
     first_life = live("killed", kill_at=victim)
@@ -260,12 +237,9 @@ resumed_at = min(second_life)
 
 # %%
 # @title Draw both runs { display-mode: "form" }
-differ = sum(
-    loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items()
-)
+differ = sum(loss != uninterrupted[step] for life in (first_life, second_life) for step, loss in life.items())
 figures.killed_run(
-    uninterrupted,
-    {"first life": first_life, "second life": second_life},
+    uninterrupted, {"first life": first_life, "second life": second_life},
     title=f"Killed at step {victim}, resumed at {resumed_at}: {differ} losses differ{your_prediction(will_differ)}",
 )
 
@@ -294,7 +268,6 @@ f"{weights_differ} of {sum(weight.numel() for weight in one.values()):,} weights
 # %%
 worst_to_forget = None  # @param ["optimizer", "scheduler", "scaler", "noise", "random", "position"]
 
-
 # %%
 def score(now):  # loss on all pictures, without noise and dropout
     device = next(now["model"].parameters()).device
@@ -322,7 +295,6 @@ before = score(now)
 kept = copy.deepcopy(state_of(now))  # a copy: the state goes on changing
 whole = train(now, RESUMED)
 
-
 # %%
 def resume_without(*forget):
     now = fresh()
@@ -336,7 +308,6 @@ forgotten |= {"nothing": resume_without(), "all but the model": resume_without(*
 
 # %% [markdown]
 # Training runs differ by luck alone, so the next cell adds 15 that forget nothing and draw different random numbers.
-
 
 # %%
 # @title Run them, and draw the final losses { display-mode: "form" }
@@ -354,21 +325,14 @@ ordered = dict(sorted(final.items(), key=lambda entry: entry[1]))
 worst = max(pieces, key=final.get)
 outside = [piece for piece in pieces if not min(luck) <= final[piece] <= max(luck)]
 figures.bars(
-    ordered,
-    unit="",
-    log=True,
-    claims={f"{len(luck)} runs that forgot nothing": (min(luck), max(luck))},
+    ordered, unit="", log=True, claims={f"{len(luck)} runs that forgot nothing": (min(luck), max(luck))},
     title=f"Final loss with something forgotten. Of single pieces, the {worst} hurts most{your_prediction(worst_to_forget)}",
 )
 
 # %%
 differ_after = sum(a != b for a, b in zip(forgotten["nothing"], whole))
-print(
-    f"With only the model, the loss goes from {before:.2f} at the resume to {final['all but the model']:.2f} at the end."
-)
-print(
-    f"Outside luck: {', '.join(outside) or 'none'}. With nothing forgotten, {differ_after} of {len(whole)} scores differ."
-)
+print(f"With only the model, the loss goes from {before:.2f} at the resume to {final['all but the model']:.2f} at the end.")
+print(f"Outside luck: {', '.join(outside) or 'none'}. With nothing forgotten, {differ_after} of {len(whole)} scores differ.")
 
 # %% [markdown]
 # Resumed from the model alone, seventy steps of training gained next to nothing.
@@ -387,7 +351,6 @@ print(
 #
 # A step takes milliseconds, and a checkpoint can take seconds. So the machine may well go while the file is being written. Most notebooks save
 # under the same name over and over.
-
 
 # %%
 # runs in a process of its own
@@ -442,12 +405,8 @@ left = None  # @param ["the old one", "the new one", "both", "neither"]
 # %%
 kill_in_the_middle(save_over, work / "over")
 kill_in_the_middle(save_beside, work / "beside")
-usable_after_over, usable_after_beside = (
-    int(can_be_loaded(work / name / "model.pt")) for name in ("over", "beside")
-)
-print(
-    f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{your_prediction(left)}"
-)
+usable_after_over, usable_after_beside = (int(can_be_loaded(work / name / "model.pt")) for name in ("over", "beside"))
+print(f"overwritten: {'one' if usable_after_over else 'neither'} can be loaded{your_prediction(left)}")
 print(f"a second file, then a rename: {'one' if usable_after_beside else 'neither'} can be loaded")
 
 # %% [markdown]
@@ -463,7 +422,6 @@ print(f"a second file, then a rename: {'one' if usable_after_beside else 'neithe
 
 # %%
 what_load_does = None  # @param ["raises an error", "warns", "loads it and says nothing"]
-
 
 # %%
 # @title Flip one bit in a file { display-mode: "form" }
@@ -485,9 +443,7 @@ try:
     largest, did = torch.load(flipped)["w"].max().item(), "loads it and says nothing"
 except RuntimeError:
     largest, did = 0.5, "raises an error"
-print(
-    f"torch.load {did}{your_prediction(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}"
-)
+print(f"torch.load {did}{your_prediction(what_load_does)}: the largest weight was 0.5, and is {largest:.2g}")
 went_on_from, _ = newest(bits)
 print(f"our function goes on from step {went_on_from}")
 
@@ -502,7 +458,6 @@ print(f"our function goes on from step {went_on_from}")
 #
 # The machine's disk dies with the machine. So checkpoints must go to Drive, in a way that suits Drive. Deleted files move to its bin, and there
 # they still count. Watch what our `save` would do to it.
-
 
 # %%
 # @title A folder that notices what is deleted from it { display-mode: "form" }
@@ -536,9 +491,7 @@ for step in range(10, 310, 10):
     for each in bins.values():
         each.look()
 for name, each in bins.items():
-    print(
-        f"{name:>8}: 30 checkpoints, {len(list(each.folder.iterdir()))} files in the folder, {len(each.gone)} deleted"
-    )
+    print(f"{name:>8}: 30 checkpoints, {len(list(each.folder.iterdir()))} files in the folder, {len(each.gone)} deleted")
 
 # %% [markdown]
 # With 210 MB every three minutes, the bin would fill Drive's free 15 GB in three and a half hours, and then nothing could be saved at all.
@@ -618,22 +571,10 @@ def lost(interval, lag):  # percent of the time, over all sessions
 DISK, DRIVE = "arrives at once", "arrives ten minutes late"
 valleys = {DISK: 0, DRIVE: LAG}
 simulated = {name: [lost(t, lag) for t in intervals] for name, lag in valleys.items()}
-formula = {
-    f"Young's formula{', and the lag' if lag else ''}": [
-        100 * (cost / t + (t / 2 + lag) / LIFE) for t in intervals
-    ]
-    for lag in valleys.values()
-}
-print(
-    f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f}%, with the lag {min(simulated[DRIVE]):.1f}%."
-)
+formula = {f"Young's formula{', and the lag' if lag else ''}": [100 * (cost / t + (t / 2 + lag) / LIFE) for t in intervals] for lag in valleys.values()}
+print(f"Young: every {best / 60:.1f} minutes. Lost at best: {min(simulated[DISK]):.1f}%, with the lag {min(simulated[DRIVE]):.1f}%.")
 figures.lines(
-    intervals / 60,
-    simulated,
-    ideal=formula,
-    doubling=True,
-    xlabel="minutes from one checkpoint to the next",
-    ylabel="time lost, %",
+    intervals / 60, simulated, ideal=formula, doubling=True, xlabel="minutes from one checkpoint to the next", ylabel="time lost, %",
     title=f"The lag lifts the valley and leaves the minimum of Young's sum where it is{your_prediction(with_lag)}",
 )
 
@@ -702,7 +643,6 @@ exercises.check("09.interval", seconds)
 #
 # This run trains a line, keeps a moving average of its weights, and remembers its best loss.
 
-
 # %%
 class Run:
     def __init__(self):
@@ -727,7 +667,6 @@ class Run:
 # lets the run go on, puts the state into a fresh `Run`, and compares both to the last bit. It uses `load_state_dict`, `set_state` for a generator,
 # and assignment for a number.
 
-
 # %% tags=["exercise"]
 def keep(run):
     return ...
@@ -737,9 +676,7 @@ def keep(run):
 def keep(run):
     state = {name: getattr(run, name).state_dict() for name in ("model", "average", "optimizer")}
     state |= {"generator": run.generator.get_state(), "best": run.best}
-    return copy.deepcopy(
-        state
-    )  # state_dict hands out the tensors themselves, and the next step changes them
+    return copy.deepcopy(state)  # state_dict hands out the tensors themselves, and the next step changes them
 
 
 ### END SOLUTION
@@ -760,11 +697,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess = reference.Value, reference.Prediction
 reference.record(
-    "09_survive",
-    FAST,
-    device=hardware.list_devices().cpu
-    if not torch.accelerator.is_available()
-    else hardware.list_devices().main,
+    "09_survive", FAST, device=hardware.list_devices().cpu if not torch.accelerator.is_available() else hardware.list_devices().main,
     predicted={
         "will_differ": guess(will_differ, differ),
         "worst_to_forget": guess(worst_to_forget, worst),
@@ -777,31 +710,16 @@ reference.record(
     differ_after=value(differ_after, "", "scores that differ when nothing was forgotten"),
     luck_low=value(min(luck), "", "final loss of runs that forgot nothing, at least"),
     luck_high=value(max(luck), "", "the same, at most"),
-    forgot_most=value(
-        final["all but the model"], "", "final loss with all but the model forgotten"
-    ),
-    **{
-        f"forgot_{piece}": value(final[piece], "", f"final loss without: {piece}")
-        for piece in pieces
-    },
+    forgot_most=value(final["all but the model"], "", "final loss with all but the model forgotten"),
+    **{f"forgot_{piece}": value(final[piece], "", f"final loss without: {piece}") for piece in pieces},
     left_over=value(usable_after_over, "", "checkpoints left, killed while overwriting"),
     left_beside=value(usable_after_beside, "", "the same, renamed"),
-    flipped=value(
-        math.log10(largest),
-        "",
-        "a weight of 0.5 after one bit flipped, as torch.load took it: power of ten",
-    ),
+    flipped=value(math.log10(largest), "", "a weight of 0.5 after one bit flipped, as torch.load took it: power of ten"),
     went_on_from=value(went_on_from, "", "step resumed from, the one at 20 damaged"),
-    binned=value(
-        len(bins["our save"].gone), "", "of 30 checkpoints in the bin, deleting older ones"
-    ),
+    binned=value(len(bins["our save"].gone), "", "of 30 checkpoints in the bin, deleting older ones"),
     binned_store=value(len(bins["Store"].gone), "", "the same with Store"),
     checkpoint=value(cost, "s", f"for a checkpoint of {MEGABYTES} MiB"),
-    lost_lag=value(
-        min(simulated[DRIVE]),
-        "%",
-        "of the time lost at best, when checkpoints arrive ten minutes late",
-    ),
+    lost_lag=value(min(simulated[DRIVE]), "%", "of the time lost at best, when checkpoints arrive ten minutes late"),
 )
 
 # %% [markdown] tags=["minutes-0"]

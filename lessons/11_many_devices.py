@@ -33,9 +33,7 @@ REPEATS = None
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
 FAST = FAST and not ranks.why_unavailable()  # recorded results have the full size
-BATCHES = BATCHES or [
-    2**k for k in range(1, 8 if FAST else 12)
-]  # batch sizes, each twice the one before
+BATCHES = BATCHES or [2**k for k in range(1, 8 if FAST else 12)]  # batch sizes, each twice the one before
 WIDTH = WIDTH or (256 if FAST else 1024)  # of the network that two workers train
 BYTES = BYTES or [4**k for k in range(1, 11 if FAST else 14)]  # of a message
 MESSAGES = MESSAGES or (300 if FAST else 500)  # small tensors whose gradients are sent
@@ -57,13 +55,10 @@ print(f"The workers of this lesson: {where}")
 # This is the training step that they share. Each worker has a copy of the network and takes half of the batch. `DistributedDataParallel` averages
 # their gradients before the optimizer steps, so both copies stay equal.
 
-
 # %%
 def network(width):
     torch.manual_seed(0)
-    return nn.Sequential(
-        *(layer for _ in range(3) for layer in (nn.Linear(width, width), nn.ReLU()))
-    )
+    return nn.Sequential(*(layer for _ in range(3) for layer in (nn.Linear(width, width), nn.ReLU())))
 
 
 def fastest(work):
@@ -110,22 +105,13 @@ alone = ranks.run(train, n=1)[0]
 together = ranks.run(train, n=2)[0]
 speedup = [one / two for one, two in zip(alone, together)]
 win = next((batch for batch, gain in zip(BATCHES, speedup) if gain > 1), BATCHES[-1])
-found = (
-    f"Two workers beat one from a batch of {win}"
-    if max(speedup) > 1
-    else "Two workers never beat one here"
-)
+found = f"Two workers beat one from a batch of {win}" if max(speedup) > 1 else "Two workers never beat one here"
 
 # %%
 # @title Draw the speed-up { display-mode: "form" }
 figures.lines(
-    BATCHES,
-    {"two workers, measured": speedup},
-    ideal={"twice as fast": [2] * len(BATCHES), "as fast as one": [1] * len(BATCHES)},
-    title=f"{found}{your_prediction(wins_from)}",
-    xlabel="rows in the batch",
-    ylabel="times as fast as one",
-    doubling=True,
+    BATCHES, {"two workers, measured": speedup}, ideal={"twice as fast": [2] * len(BATCHES), "as fast as one": [1] * len(BATCHES)},
+    title=f"{found}{your_prediction(wins_from)}", xlabel="rows in the batch", ylabel="times as fast as one", doubling=True,
 )
 
 # %% [markdown]
@@ -136,7 +122,6 @@ figures.lines(
 # ## What a message costs
 #
 # They communicate. To see what that costs, send messages back and forth, from four bytes to many megabytes.
-
 
 # %%
 def talk(rank, device):
@@ -156,21 +141,13 @@ def talk(rank, device):
 # %%
 took = ranks.run(talk)[0]
 latency, per_byte = took[0], (took[-1] - took[-2]) / (BYTES[-1] - BYTES[-2])
-print(
-    f"{1e6 * latency:.0f} µs for the smallest message, and {1e-9 / per_byte:.1f} GB/s for large ones"
-)
+print(f"{1e6 * latency:.0f} µs for the smallest message, and {1e-9 / per_byte:.1f} GB/s for large ones")
 
 # %%
 # @title Draw time over size { display-mode: "form" }
 figures.lines(
-    BYTES,
-    {"one message, measured": took},
-    ideal={"latency + bytes / bandwidth": [latency + size * per_byte for size in BYTES]},
-    title="Below some size all messages take the same time",
-    xlabel="size of the message",
-    ylabel="seconds",
-    log=True,
-    units=("B", "s"),
+    BYTES, {"one message, measured": took}, ideal={"latency + bytes / bandwidth": [latency + size * per_byte for size in BYTES]},
+    title="Below some size all messages take the same time", xlabel="size of the message", ylabel="seconds", log=True, units=("B", "s"),
 )
 
 # %% [markdown]
@@ -184,7 +161,6 @@ figures.lines(
 
 # %%
 times_longer = None  # @param {type:"number"}
-
 
 # %%
 def reduce(rank, device):
@@ -206,9 +182,7 @@ def reduce(rank, device):
 one_by_one, in_a_bucket = ranks.run(reduce)[0]
 bucket_gain = one_by_one / in_a_bucket
 each = one_by_one / MESSAGES
-print(
-    f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{your_prediction(times_longer, '×')}"
-)
+print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{your_prediction(times_longer, '×')}")
 
 # %% [markdown]
 # Each call has a fixed cost, however few bytes it sends, and it's several times that of a single message. That's why `DistributedDataParallel`
@@ -220,15 +194,11 @@ print(
 # If many workers sent their whole gradients to one, its link would be the bottleneck. So they form a ring, and each cuts its gradient into n parts.
 # In every step each worker sends one part to its right neighbor, and receives one from the left.
 
-
 # %%
 def ring_step(parts, rank, n, step):
     give, take = (rank - step) % n, (rank - step - 1) % n
     inbox = torch.empty_like(parts[take])
-    both = [
-        dist.P2POp(dist.isend, parts[give], (rank + 1) % n),
-        dist.P2POp(dist.irecv, inbox, (rank - 1) % n),
-    ]
+    both = [dist.P2POp(dist.isend, parts[give], (rank + 1) % n), dist.P2POp(dist.irecv, inbox, (rank - 1) % n)]
     for request in dist.batch_isend_irecv(both):
         request.wait()
     if step < n - 1:
@@ -246,13 +216,10 @@ def ring_all_reduce(x, rank, n):
 # %% [markdown]
 # The next cells compare it with the library's on the gradients of our network, and watch four workers that start with a 1 in each part.
 
-
 # %%
 def ring(rank, device):
     n = dist.get_world_size()
-    x = torch.randn(3 * WIDTH * (WIDTH + 1), generator=torch.Generator().manual_seed(rank)).to(
-        device
-    )
+    x = torch.randn(3 * WIDTH * (WIDTH + 1), generator=torch.Generator().manual_seed(rank)).to(device)
     y = x.clone()
     ring_all_reduce(x, rank, n)
     dist.all_reduce(y)
@@ -275,9 +242,7 @@ def watch(rank, device):
 _, by_hand, by_library = ranks.run(ring)[0]
 ring_gap = ranks.run(ring, n=4)[0][0]
 gradient = 3 * WIDTH * (WIDTH + 1) * 4  # bytes
-print(
-    f"{gradient / 1e6:.1f} MB: by hand {1e3 * by_hand:.1f} ms, the library {1e3 * by_library:.1f} ms, and sending alone, one way, takes {1e3 * (2 * latency + gradient * per_byte):.1f} ms"
-)
+print(f"{gradient / 1e6:.1f} MB: by hand {1e3 * by_hand:.1f} ms, the library {1e3 * by_library:.1f} ms, and sending alone, one way, takes {1e3 * (2 * latency + gradient * per_byte):.1f} ms")
 print(f"with four workers, the largest difference between the two sums is {ring_gap:.1g}")
 seen = ranks.run(watch, n=4)
 
@@ -297,17 +262,13 @@ figures.ring(np.array(seen), title="Three steps to add, three to pass the sums o
 # %%
 bytes_with_8 = None  # @param {type:"number"}
 
-
 # %%
 def sent(n):  # 2 (n - 1) steps, and in each a part of 1 / n
     return 2 * (n - 1) / n
 
 
 grows = sent(8) / sent(2)
-print(
-    *(f"{n:>5} workers: each sends {sent(n):.2f} times the gradient" for n in (2, 4, 8, 1024)),
-    sep="\n",
-)
+print(*(f"{n:>5} workers: each sends {sent(n):.2f} times the gradient" for n in (2, 4, 8, 1024)), sep="\n")
 print(f"8 instead of 2: {grows:.2f} times as much{your_prediction(bytes_with_8, '×')}")
 
 # %% [markdown]
@@ -319,7 +280,6 @@ print(f"8 instead of 2: {grows:.2f} times as much{your_prediction(bytes_with_8, 
 # Two things can slow the pair down: half of a small batch may take as long as all of it, and then the gradients must be sent. Measure the first
 # alone, with two workers that never communicate, and add the all-reduce that you've just measured.
 
-
 # %%
 def train_silently(rank, device):
     return train(rank, device, talk=False)
@@ -329,32 +289,16 @@ def train_silently(rank, device):
 silent = ranks.run(train_silently, n=2)[0]
 predicted = [half + by_library for half in silent]
 misses = sorted(abs(p / t - 1) for p, t in zip(predicted, together))
-crossings = {
-    "predicted": crossover.crossover(BATCHES, alone, predicted),
-    "measured": crossover.crossover(BATCHES, alone, together),
-}
-print(
-    f"half of all predictions miss by less than {misses[len(misses) // 2]:.0%}, the worst by {misses[-1]:.0%}"
-)
+crossings = {"predicted": crossover.crossover(BATCHES, alone, predicted), "measured": crossover.crossover(BATCHES, alone, together)}
+print(f"half of all predictions miss by less than {misses[len(misses) // 2]:.0%}, the worst by {misses[-1]:.0%}")
 for how, rows in crossings.items():
-    print(
-        f"{how}: two workers win from",
-        "no batch that we tried"
-        if rows is None
-        else f"about {rows:.0f} rows, between the batches that we tried",
-    )
+    print(f"{how}: two workers win from", "no batch that we tried" if rows is None else f"about {rows:.0f} rows, between the batches that we tried")
 
 # %%
 # @title Draw the time of a step { display-mode: "form" }
 figures.lines(
-    BATCHES,
-    {"one worker": alone, "two, measured": together, "two that don't communicate": silent},
-    ideal={"predicted: that and one all-reduce": predicted},
-    title="Half of the work, and an all-reduce on top",
-    xlabel="rows in the batch",
-    ylabel="seconds per step",
-    log=True,
-    units=("", "s"),
+    BATCHES, {"one worker": alone, "two, measured": together, "two that don't communicate": silent}, ideal={"predicted: that and one all-reduce": predicted},
+    title="Half of the work, and an all-reduce on top", xlabel="rows in the batch", ylabel="seconds per step", log=True, units=("", "s"),
 )
 
 # %% [markdown]
@@ -372,11 +316,7 @@ figures.lines(
 
 # %%
 rate = chip_rates.rates("H100")["bf16"].value  # FLOP/s
-links = {
-    "NVLink": "allreduce-nvlink",
-    "PCIe 5": "allreduce-pcie5",
-    "100 Gb/s Ethernet, TCP": "allreduce-ethernet",
-}
+links = {"NVLink": "allreduce-nvlink", "PCIe 5": "allreduce-pcie5", "100 Gb/s Ethernet, TCP": "allreduce-ethernet"}
 tokens = [2**k for k in range(8, 19)]  # per GPU and step
 efficiency, half_at = {}, {}
 for name, row in links.items():
@@ -385,22 +325,14 @@ for name, row in links.items():
     compute = [6 * t / rate for t in tokens]
     efficiency[name] = [100 * c / (c + send) for c in compute]
     half_at[name] = send * rate / 6
-    print(
-        f"{name}: {link.value / 1e9:.0f} GB/s, sending takes as long as computing at {half_at[name]:,.0f} tokens [{link.credit}]"
-    )
-print(
-    f"with {rate / 1e12:.0f} TFLOP/s per GPU, its best matmul. At half that speed, half as many tokens are enough."
-)
+    print(f"{name}: {link.value / 1e9:.0f} GB/s, sending takes as long as computing at {half_at[name]:,.0f} tokens [{link.credit}]")
+print(f"with {rate / 1e12:.0f} TFLOP/s per GPU, its best matmul. At half that speed, half as many tokens are enough.")
 
 # %%
 # @title Draw what is left for computing { display-mode: "form" }
 figures.lines(
-    tokens,
-    efficiency,
-    title="The slower the link, the more tokens each GPU needs (a model)",
-    xlabel="tokens per GPU and step",
-    ylabel="time spent computing, %",
-    doubling=True,
+    tokens, efficiency, title="The slower the link, the more tokens each GPU needs (a model)", xlabel="tokens per GPU and step",
+    ylabel="time spent computing, %", doubling=True,
 )
 
 # %% [markdown]
@@ -420,7 +352,6 @@ figures.lines(
 # %%
 same_network = None  # @param ["all three", "equal and uneven shares", "equal shares only"]
 
-
 # %%
 def compare(rank, device):
     x = torch.randn(256, 64, generator=torch.Generator().manual_seed(1)).to(device)
@@ -436,18 +367,8 @@ def compare(rank, device):
         return torch.cat([p.detach().flatten() for p in model.parameters()])
 
     whole = trained(network(64).to(device), slice(0, 64))
-    shares = {
-        "equal": [slice(0, 32), slice(32, 64)],
-        "uneven": [slice(0, 48), slice(48, 64)],
-        "the same rows": [slice(0, 32)] * 2,
-    }
-    return {
-        name: (trained(DistributedDataParallel(network(64).to(device)), share[rank]) - whole)
-        .abs()
-        .max()
-        .item()
-        for name, share in shares.items()
-    }
+    shares = {"equal": [slice(0, 32), slice(32, 64)], "uneven": [slice(0, 48), slice(48, 64)], "the same rows": [slice(0, 32)] * 2}
+    return {name: (trained(DistributedDataParallel(network(64).to(device)), share[rank]) - whole).abs().max().item() for name, share in shares.items()}
 
 
 # %%
@@ -455,12 +376,7 @@ gaps = ranks.run(compare)[0]
 
 # %%
 # @title Draw the gaps { display-mode: "form" }
-figures.bars(
-    gaps,
-    unit="",
-    log=True,
-    title=f"Largest difference of any weight after 50 steps{your_prediction(same_network)}",
-)
+figures.bars(gaps, unit="", log=True, title=f"Largest difference of any weight after 50 steps{your_prediction(same_network)}")
 
 # %% [markdown]
 # Equal shares differ in the last digit of float32. The other two are millions of times further away, and no error is raised. DDP takes the plain
@@ -472,7 +388,6 @@ figures.bars(
 #
 # DDP keeps everything twice. FSDP, *fully sharded data parallel*, lets each worker keep half of the parameters, the gradients and the optimizer's
 # state; PyTorch's function for it is `fully_shard`. A layer is put together just before it's needed, which costs more messages.
-
 
 # %%
 def one_step(model, optimizer, device):
@@ -495,12 +410,7 @@ def shard(rank, device, folder):
     optimizer = torch.optim.AdamW(model.parameters())
     one_step(model, optimizer, device)
     mine = sum(p.to_local().numel() for p in model.parameters())
-    adam = sum(
-        t.to_local().numel()
-        for state in optimizer.state.values()
-        for t in state.values()
-        if t.dim()
-    )
+    adam = sum(t.to_local().numel() for state in optimizer.state.values() for t in state.values() if t.dim())
     weights, moments = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=folder)
     one_step(model, optimizer, device)
@@ -523,9 +433,7 @@ with tempfile.TemporaryDirectory() as folder:
     sharded = ranks.run(shard, folder=folder)
     alone_again = ranks.run(go_on, n=1, folder=folder)[0]
 for rank, (held, whole, adam, result) in enumerate(sharded):
-    print(
-        f"rank {rank} holds {held:,} of {whole:,} parameters and {adam:,} of {2 * whole:,} of Adam's moments; after one more step the network answers {result:.6f}"
-    )
+    print(f"rank {rank} holds {held:,} of {whole:,} parameters and {adam:,} of {2 * whole:,} of Adam's moments; after one more step the network answers {result:.6f}")
 print(f"one process that loads what both have saved, and takes the step: {alone_again:.6f}")
 reload_gap = abs(alone_again - sharded[0][3])
 
@@ -610,11 +518,7 @@ def loop():
 
 
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-trainer = TorchTrainer(
-    loop,
-    scaling_config=ScalingConfig(num_workers=2),
-    run_config=RunConfig(storage_path=tempfile.mkdtemp()),
-)
+trainer = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(storage_path=tempfile.mkdtemp()))
 print(trainer.fit().return_value)
 ray.shutdown()
 
@@ -637,13 +541,9 @@ def matmul(x, w):  # one device: half of the rows of x, and half of the terms of
     return jax.lax.psum(x @ w, "model")  # an all-reduce between two of the four
 
 
-split = jax.shard_map(
-    matmul, mesh=mesh, in_specs=(P("data", "model"), P("model", None)), out_specs=P("data", None)
-)
+split = jax.shard_map(matmul, mesh=mesh, in_specs=(P("data", "model"), P("model", None)), out_specs=P("data", None))
 x, w = jax.random.normal(jax.random.key(0), (8, 6)), jax.random.normal(jax.random.key(1), (6, 4))
-print(
-    f"largest difference to x @ w: {abs(split(x, w) - x @ w).max():.0e}, with {jax.device_count()} devices"
-)
+print(f"largest difference to x @ w: {abs(split(x, w) - x @ w).max():.0e}, with {jax.device_count()} devices")
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -666,7 +566,6 @@ exercises.check("11.pays", pays)
 # The last batch has 60 rows, 44 for one worker and 16 for the other. DDP will take the plain mean of their gradients. What must each worker
 # multiply its mean loss by, so that all 60 rows count the same?
 
-
 # %% tags=["exercise"]
 def factor(mine, total, workers):  # this worker's rows, all rows, number of workers
     return ...
@@ -686,7 +585,6 @@ exercises.check("11.factor", factor)
 # To put a layer together, `fully_shard` needs only half of a ring: each worker holds one finished part, and all want all of them. That's an
 # *all-gather*. Write it with `ring_step`. Each worker's own part is the one with its rank as index. The check runs it with three workers.
 
-
 # %% tags=["exercise"]
 def all_gather(parts, rank, n):
     return ...
@@ -694,9 +592,7 @@ def all_gather(parts, rank, n):
 
 ### BEGIN SOLUTION
 def all_gather(parts, rank, n):
-    for step in range(
-        n, 2 * n - 1
-    ):  # rank - n is this worker's own part, and n - 1 steps only pass on
+    for step in range(n, 2 * n - 1):  # rank - n is this worker's own part, and n - 1 steps only pass on
         ring_step(parts, rank, n, step)
 
 
@@ -732,9 +628,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
-    "11_many_devices",
-    FAST,
-    device=inventory.main if gpus > 1 else inventory.cpu,
+    "11_many_devices", FAST, device=inventory.main if gpus > 1 else inventory.cpu,
     predicted={
         "wins_from": guess(wins_from, win),
         "times_longer": guess(times_longer, bucket_gain),
@@ -744,15 +638,9 @@ reference.record(
     },
     speedup_small=value(speedup[0], "×", "two workers against one, on 2 rows"),
     speedup_large=value(speedup[-1], "×", f"two workers against one, on {BATCHES[-1]:,} rows"),
-    wins=value(
-        crossings["measured"] or BATCHES[-1],
-        "",
-        "rows from which two workers win, between the batches tried",
-    ),
+    wins=value(crossings["measured"] or BATCHES[-1], "", "rows from which two workers win, between the batches tried"),
     prediction_off=value(100 * misses[len(misses) // 2], "%", "median miss of the predicted step"),
-    predicted_wins=value(
-        crossings["predicted"] or BATCHES[-1], "", "rows from which two workers win, predicted"
-    ),
+    predicted_wins=value(crossings["predicted"] or BATCHES[-1], "", "rows from which two workers win, predicted"),
     latency=value(latency, "s", "a message of 4 bytes"),
     link=value(1 / per_byte, "B/s", "bandwidth between two workers"),
     bucket=value(bucket_gain, "×", f"{MESSAGES} small all-reduces against one"),
@@ -762,9 +650,7 @@ reference.record(
     uneven_gap=value(gaps["uneven"], "", "weights after uneven shares"),
     double_gap=value(gaps["the same rows"], "", "weights after the same rows"),
     held=value(100 * sharded[0][0] / sharded[0][1], "%", "parameters on one of two ranks"),
-    adam_held=value(
-        100 * sharded[0][2] / sharded[0][1] / 2, "%", "Adam's state on one of two ranks"
-    ),
+    adam_held=value(100 * sharded[0][2] / sharded[0][1] / 2, "%", "Adam's state on one of two ranks"),
     reload_gap=value(reload_gap, "", "saved by two, continued by one"),
 )
 

@@ -4,9 +4,7 @@ import logging
 import os
 import re
 
-os.environ["NUMBA_ENABLE_CUDASIM"] = (
-    "1"  # kernels run in numba's simulator; it's read once, before numba is imported
-)
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # kernels run in numba's simulator; it's read once, before numba is imported
 logging.disable(logging.WARNING)  # what libraries say while they load
 
 import numpy as np
@@ -33,16 +31,10 @@ TOKENS = TOKENS or (256 if FAST else 2048)  # that attend to each other
 # %%
 # @title Look where we are { display-mode: "form" }
 replay.watch("13_write_a_kernel")  # cells that need what is missing show recorded results
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu = device.type == "cuda"
 compiles = gpu and torch.backends.cuda.is_built()
-kernels.find_triton(
-    interpret=not compiles
-)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
+kernels.find_triton(interpret=not compiles)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
 place = device if compiles else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-5"]
@@ -72,9 +64,7 @@ x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
 double[3, 4](x, out)  # 3 blocks of 4 threads
 print(out.array)
 for access in out.outside:
-    print(
-        f"outside: thread {access.thread[0]} of block {access.block[0]} wrote to cell {access.cell[0]}"
-    )
+    print(f"outside: thread {access.thread[0]} of block {access.block[0]} wrote to cell {access.cell[0]}")
 
 # %%
 # @title Draw who wrote what { display-mode: "form" }
@@ -85,7 +75,6 @@ figures.writers(out, title="Ten cells, twelve threads: two write past the end")
 # Each color is a block, and the number is the thread in it. Three blocks of four are twelve threads, and the array has ten cells. The red ones
 # write past its end. The cell catches and lists them, where numba's simulator alone would stop with an `IndexError`. A GPU does neither: it
 # overwrites whatever lies there, or ends the program some time later with `illegal memory access`. So nearly every kernel begins with a guard.
-
 
 # %%
 # needs: numba
@@ -115,7 +104,6 @@ print(len(out.outside), "writes outside")
 # %%
 sectors_for_a_column = None  # @param {type:"integer"}
 
-
 # %%
 # needs: numba
 @cuda.jit
@@ -132,16 +120,12 @@ def read_a_column(a, out):
 
 # %%
 # needs: numba
-row, column, out = kernels.watch(
-    np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), np.zeros(32, np.float32)
-)
+row, column, out = kernels.watch(np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), np.zeros(32, np.float32))
 read_a_row[1, 32](row, out)
 read_a_column[1, 32](column, out)
 needed = {}
 for name, a in {"a row": row, "a column": column}.items():
-    addresses = [
-        4 * (32 * i + j) for i, j in (access.cell for access in a.reads)
-    ]  # in bytes: the rows lie one after the other
+    addresses = [4 * (32 * i + j) for i, j in (access.cell for access in a.reads)]  # in bytes: the rows lie one after the other
     needed[name] = len({address // 32 for address in addresses})
     print(f"{name}: {len(addresses)} numbers, {needed[name]} sectors, {32 * needed[name]:,} bytes")
 
@@ -149,10 +133,7 @@ for name, a in {"a row": row, "a column": column}.items():
 # @title Draw what came along { display-mode: "form" }
 # needs: numba
 guess = f" (you said {sectors_for_a_column})" if sectors_for_a_column else ""
-figures.sectors(
-    {"a row": row, "a column": column},
-    title=f"32 numbers each, but the column takes {needed['a column']} sectors{guess}",
-)
+figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but the column takes {needed['a column']} sectors{guess}")
 
 # %% [markdown]
 # The dark numbers were wanted, the light ones came along. Both warps got 32 numbers, and the column moved eight times as many bytes for them. A GPU
@@ -171,22 +152,11 @@ browser = browser_gpu.read(mine)
 # %%
 # @title Draw both ways { display-mode: "form" }
 h100 = scoreboard.job_record("nvidia-h100")["webgpu"]
-both = {"an H100, recorded": (h100["rows"], h100["columns"])} | (
-    {"your GPU, measured": (browser.rows, browser.columns)} if browser else {}
-)
-longer = [
-    f"{rows / columns:.1f}× as long on {chip.partition(',')[0]}"
-    for chip, (rows, columns) in both.items()
-]
+both = {"an H100, recorded": (h100["rows"], h100["columns"])} | ({"your GPU, measured": (browser.rows, browser.columns)} if browser else {})
+longer = [f"{rows / columns:.1f}× as long on {chip.partition(',')[0]}" for chip, (rows, columns) in both.items()]
 figures.dot_plot(
-    {
-        f"{chip}: along {way}": speed
-        for chip, speeds in both.items()
-        for way, speed in zip(("a row", "a column"), speeds)
-    },
-    unit="B/s",
-    xlabel="numbers read, in bytes per second",
-    title=f"Reading along a column takes {', '.join(longer)}",
+    {f"{chip}: along {way}": speed for chip, speeds in both.items() for way, speed in zip(("a row", "a column"), speeds)}, unit="B/s",
+    xlabel="numbers read, in bytes per second", title=f"Reading along a column takes {', '.join(longer)}",
 )
 
 # %% [markdown]
@@ -198,7 +168,6 @@ figures.dot_plot(
 # How do 256 threads add up 256 numbers? In pairs. 128 threads add one number each to their own, then 64 do, then 32, and after eight steps the sum
 # is there. For this they need a place where all can read and write: *shared memory*, a small and fast store that each block has for itself. And
 # they have to wait, since no thread may read a number before another one has written it. `cuda.syncthreads()` is that barrier.
-
 
 # %%
 # needs: numba
@@ -228,10 +197,7 @@ print(f"{out[0]:,.0f}, and NumPy says {numbers.sum():,.0f}")
 # **Predict.** Now leave out the second barrier, and run it five times. What comes out?
 
 # %%
-without_barrier = (
-    None  # @param ["the right sum", "the same wrong sum each time", "wrong sums that differ"]
-)
-
+without_barrier = None  # @param ["the right sum", "the same wrong sum each time", "wrong sums that differ"]
 
 # %%
 # needs: numba
@@ -256,13 +222,7 @@ raced = []
 for _ in range(5):
     add_up_racing[1, 256](numbers, out)
     raced.append(float(out[0]))
-outcome = (
-    "the right sum"
-    if set(raced) == {numbers.sum()}
-    else "the same wrong sum each time"
-    if len(set(raced)) == 1
-    else "wrong sums that differ"
-)
+outcome = "the right sum" if set(raced) == {numbers.sum()} else "the same wrong sum each time" if len(set(raced)) == 1 else "wrong sums that differ"
 print(*(f"{one:,.0f}" for one in raced), sep="   ")
 print(f"{outcome}{f' (you said {without_barrier})' if without_barrier else ''}")
 
@@ -279,7 +239,6 @@ print(f"{outcome}{f' (you said {without_barrier})' if without_barrier else ''}")
 #
 # A real kernel follows. Each thread computes one element of `a @ b`, from a row of `a` and a column of `b`. The first two versions differ in one
 # line: which of the thread's two indices selects the row. The sizes are multiples of the block, so there's no guard.
-
 
 # %%
 # needs: numba
@@ -304,7 +263,6 @@ def along(a, b, c):
 # %% [markdown]
 # Both read each number many times: all threads of a row want the same row of `a`. The third version reads it once for the block. All threads
 # together load a *tile* of each matrix into shared memory, one number each. They wait, and multiply from there. Then come the next two tiles.
-
 
 # %%
 # needs: numba
@@ -335,22 +293,12 @@ def run(kernel, n):
     return a, b
 
 
-asked = {
-    name: run(kernel, SIZE)
-    for name, kernel in {"across": across, "along": along, "tiled": tiled}.items()
-}
+asked = {name: run(kernel, SIZE) for name, kernel in {"across": across, "along": along, "tiled": tiled}.items()}
 
 # %%
 # @title Draw the first read of a warp { display-mode: "form" }
 # needs: numba
-figures.sectors(
-    {
-        f"{name}, {matrix}": array
-        for name in ("across", "along")
-        for matrix, array in zip("ab", asked[name])
-    },
-    title="A warp's first read: the corner of a, and of b",
-)
+figures.sectors({f"{name}, {matrix}": array for name in ("across", "along") for matrix, array in zip("ab", asked[name])}, title="A warp's first read: the corner of a, and of b")
 
 # %% [markdown]
 # With 32 × 32 threads in a block, a warp is one row of them. In `across` neighboring threads take neighboring rows: 32 sectors of `a`, but only one
@@ -365,9 +313,7 @@ fewer_bytes = None  # @param {type:"number"}
 # %%
 # needs: numba
 moved = {name: kernels.traffic(pair) for name, pair in asked.items()}
-per_step = {
-    name: count / SIZE**3 for name, count in moved.items()
-}  # bytes for each of n³ multiplications
+per_step = {name: count / SIZE**3 for name, count in moved.items()}  # bytes for each of n³ multiplications
 fewer = per_step["across"] / per_step["tiled"]
 for name, count in moved.items():
     print(f"{name:>7}: {count:,} bytes read, that's {per_step[name]:g} for each multiplication")
@@ -383,19 +329,13 @@ print(f"tiles: {fewer:.0f} times fewer{guess}")
 # @title What others measured { display-mode: "form" }
 boehm = published_results.get("sgemm-a6000")
 names = ("across", "along", "tiled", "NVIDIA's library")
-figures.bars(
-    dict(zip(names, boehm.y)),
-    unit="FLOP/s",
-    title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022",
-)
+figures.bars(dict(zip(names, boehm.y)), unit="FLOP/s", title="4,092 × 4,092 on an A6000, measured by Simon Boehm, 2022")
 
 # %%
 # needs: numba
 for name, speed in zip(("across", "along", "tiled"), boehm.y):
     seconds = 2 * 4092**3 / speed
-    print(
-        f"{name:>7}: {1e3 * seconds:3.0f} ms, and asks for {per_step[name] * 4092**3 / seconds / 1e12:.1f} TB in a second"
-    )
+    print(f"{name:>7}: {1e3 * seconds:3.0f} ms, and asks for {per_step[name] * 4092**3 / seconds / 1e12:.1f} TB in a second")
 
 # %% [markdown]
 # From `across` to `along` we count 6.6 times fewer bytes, and he measured 6.4 times the speed. Two explanations fit. In the first, both are fed by
@@ -411,18 +351,14 @@ for name, speed in zip(("across", "along", "tiled"), boehm.y):
 # @title On your GPU: the same three kernels, compiled and timed { display-mode: "form" }
 if gpu and "cuda" in globals():
     try:
-        for name, duration in kernels.time_on_gpu(
-            [across, along, tiled], size=4096, tile=32
-        ).items():
+        for name, duration in kernels.time_on_gpu([across, along, tiled], size=4096, tile=32).items():
             print(f"{name:>7}: {2e-9 * 4096**3 / duration:,.0f} GFLOP/s on your GPU")
     except RuntimeError as error:
         print(f"numba couldn't compile for this GPU: {error}")
     one = torch.rand(4096, 4096, device=device)
     print(f"PyTorch: {2e-9 * 4096**3 / benchmark.measure(lambda: one @ one).best:,.0f} GFLOP/s")
 else:
-    print(
-        "There's no GPU here, so there's nothing to time: the simulator's seconds say nothing about a GPU."
-    )
+    print("There's no GPU here, so there's nothing to time: the simulator's seconds say nothing about a GPU.")
 
 # %% [markdown] tags=["minutes-12", "short-10"]
 # ## The same in Triton
@@ -447,9 +383,7 @@ def multiply(a, b, c, n: tl.constexpr, tile: tl.constexpr):
         k = start + tl.arange(0, tile)
         x = tl.load(a + rows[:, None] * n + k[None, :])  # a tile: (tile, tile)
         y = tl.load(b + k[:, None] * n + columns[None, :])
-        total = tl.dot(
-            x, y, total, input_precision="ieee"
-        )  # exact float32; an A100 would take TF32 otherwise
+        total = tl.dot(x, y, total, input_precision="ieee")  # exact float32; an A100 would take TF32 otherwise
     tl.store(c + rows[:, None] * n + columns[None, :], total)
 
 
@@ -480,9 +414,7 @@ from triton.runtime.jit import JITFunction
 def ptx(capability):
     types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "n": "constexpr", "tile": "constexpr"}
     source = ASTSource(JITFunction(multiply.fn), types, {"n": 128, "tile": 32})
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm[
-        "ptx"
-    ]  # 32 threads in a warp
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["ptx"]  # 32 threads in a warp
 
 
 # %%
@@ -490,21 +422,14 @@ def ptx(capability):
 found = {}
 for chip, capability in {"T4": 75, "A100": 80}.items():
     lines = [line.strip() for line in ptx(capability).splitlines()]
-    found[chip] = {
-        word: [line for line in lines if line.startswith(word)]
-        for word in ("mma.sync", "fma.rn.f32")
-    }
-    print(
-        f"{chip}: {len(found[chip]['mma.sync'])} mma, {len(found[chip]['fma.rn.f32'])} fma in the loop, for example"
-    )
+    found[chip] = {word: [line for line in lines if line.startswith(word)] for word in ("mma.sync", "fma.rn.f32")}
+    print(f"{chip}: {len(found[chip]['mma.sync'])} mma, {len(found[chip]['fma.rn.f32'])} fma in the loop, for example")
     print("   ", re.sub(r"\s+", " ", max(found[chip].values(), key=len)[0]))
 uses = [chip for chip, words in found.items() if words["mma.sync"]]
 answer = {2: "both", 0: "neither"}.get(len(uses), f"only the {uses[0]}" if uses else "")
 print(f"tensor cores: {answer}{f' (you said {tensor_cores})' if tensor_cores else ''}")
 t4 = chip_rates.rates("T4")  # as others measured it
-print(
-    f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32"
-)
+print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]
 # A warp carries out both. Each of the block's four warps runs these. An `mma` makes 2,048 multiplications at once, an `fma` 32. So the 4 `mma` in
@@ -533,10 +458,7 @@ def tile_product(x, y, out):  # (128, 256) and (256, 128) -> (128, 128)
 by_pallas = pl.pallas_call(
     tile_product,
     grid=(2, 2),
-    in_specs=[
-        pl.BlockSpec((128, 256), lambda i, j: (i, 0)),
-        pl.BlockSpec((256, 128), lambda i, j: (0, j)),
-    ],
+    in_specs=[pl.BlockSpec((128, 256), lambda i, j: (i, 0)), pl.BlockSpec((256, 128), lambda i, j: (0, j))],
     out_specs=pl.BlockSpec((128, 128), lambda i, j: (i, j)),
     out_shape=jax.ShapeDtypeStruct((256, 256), jnp.float32),
     interpret=True,
@@ -554,7 +476,6 @@ print(f"four tiles of the result, equal to jnp's: {bool(jnp.allclose(by_pallas(p
 # It doesn't, if you read the row in blocks. Keep the largest number so far, and the sum of `exp(x - largest)`. When a larger one comes, the old sum
 # is too large by a known factor: multiply it by `exp(largest - new)`, which is below 1, and continue. The same factor corrects the result so far.
 # One pass is enough, therefore, and no row is ever complete.
-
 
 # %%
 def attend(q, k, v, block=64):
@@ -582,19 +503,9 @@ peaks, seconds = {}, {}
 for name, way in {"with the matrix": with_matrix, "without it": attend}.items():
     with memory.track(device) as tracker:
         way(q, k, v)
-    peaks[name], seconds[name] = (
-        tracker.peak,
-        benchmark.measure(lambda: way(q, k, v), budget=0.3).best,
-    )
-    print(
-        f"{name:>15}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms"
-    )
-table_gap = (
-    (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0])
-    .abs()
-    .max()
-    .item()
-)
+    peaks[name], seconds[name] = tracker.peak, benchmark.measure(lambda: way(q, k, v), budget=0.3).best
+    print(f"{name:>15}: {peaks[name] / 1e6:5.1f} MB beside q, k and v, {1e3 * seconds[name]:.3g} ms")
+table_gap = (attend(q, k, v) - F.scaled_dot_product_attention(q[None], k[None], v[None])[0]).abs().max().item()
 smaller = peaks["with the matrix"] / peaks["without it"]
 print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table_gap:.0e}")
 
@@ -615,7 +526,6 @@ print(f"{smaller:.1f} times less memory; largest difference to PyTorch's: {table
 # Add 1 to each number of a matrix with 5 rows and 6 columns. Blocks have 4 × 4 threads, and there are enough of them. Let neighboring threads write
 # neighboring numbers of a row.
 
-
 # %% tags=["exercise"]
 # needs: numba
 def add_one(x, out):
@@ -635,9 +545,7 @@ exercises.check("13.guard", add_one)
 # %%
 # @title Draw what your threads wrote { display-mode: "form" }
 # needs: numba
-_, out = kernels.launch(
-    add_one, (2, 2), (4, 4), np.zeros((5, 6), np.float32), np.zeros((5, 6), np.float32)
-)
+_, out = kernels.launch(add_one, (2, 2), (4, 4), np.zeros((5, 6), np.float32), np.zeros((5, 6), np.float32))
 figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 
 # %% [markdown]
@@ -646,7 +554,6 @@ figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 # `slow_transpose` reads rows, so it has to write columns: 32 sectors for each warp. Write `transpose` with one block of 32 × 32 threads so that it
 # reads rows *and* writes rows. Shared memory has no sectors, but on a GPU give each of its rows 33 places instead of 32. Then the numbers of a
 # column lie in different *banks* and can be read at once.
-
 
 # %%
 # needs: numba
@@ -677,12 +584,7 @@ exercises.check("13.transpose", transpose)
 # @title Draw what your first warp writes { display-mode: "form" }
 # needs: numba
 ways = {"slow_transpose": slow_transpose, "your transpose": transpose}
-written = {
-    name: kernels.launch(
-        way, 1, (32, 32), np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32)
-    )[1]
-    for name, way in ways.items()
-}
+written = {name: kernels.launch(way, 1, (32, 32), np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32))[1] for name, way in ways.items()}
 figures.sectors(written, book="writes", title="Puzzle 2: one warp's first write")
 
 # %% [markdown]
@@ -690,7 +592,6 @@ figures.sectors(written, book="writes", title="Puzzle 2: one warp's first write"
 #
 # Make `tiled` work for square matrices of any size. The check multiplies 20 × 20 with blocks of 8 × 8 threads, so some threads have no number of
 # their own. They still have to load, or the tiles have holes, and they have to reach each barrier.
-
 
 # %% tags=["exercise"]
 # needs: numba
@@ -725,7 +626,6 @@ exercises.check("13.tiles", tiled_with_guard)
 # Write the step: given the largest number and the sum of `exp(x - largest)` so far, and a new block of numbers, return both for all numbers
 # together. Don't compute `exp` of anything above 0.
 
-
 # %% tags=["exercise"]
 def update(largest, total, block):  # block: a NumPy array
     return ...
@@ -745,16 +645,10 @@ exercises.check("13.softmax", update)
 
 # %%
 longer = seconds["without it"] / seconds["with the matrix"]
-takeaways = {
-    "Write less down": f"attention without its matrix took {1 / smaller:.0%} of the memory, and in plain PyTorch {longer:.1f} times as long."
-}
+takeaways = {"Write less down": f"attention without its matrix took {1 / smaller:.0%} of the memory, and in plain PyTorch {longer:.1f} times as long."}
 if "per_step" in globals():
-    takeaways["Neighbors read neighbors"] = (
-        f"a row of 32 numbers takes {needed['a row']} sectors, a column {needed['a column']}."
-    )
-    takeaways["Wait before you read"] = (
-        f"one missing barrier, and in the simulator 0 + 1 + … + 255 was {', '.join(f'{one:,.0f}' for one in raced)}."
-    )
+    takeaways["Neighbors read neighbors"] = f"a row of 32 numbers takes {needed['a row']} sectors, a column {needed['a column']}."
+    takeaways["Wait before you read"] = f"one missing barrier, and in the simulator 0 + 1 + … + 255 was {', '.join(f'{one:,.0f}' for one in raced)}."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
@@ -769,12 +663,8 @@ if "per_step" in globals():
     values |= {
         "row": value(needed["a row"], "", "sectors for a row of 32"),
         "column": value(needed["a column"], "", "sectors for a column of 32"),
-        "raced": value(
-            sum(one == numbers.sum() for one in raced), "", "sums right of 5, without a barrier"
-        ),
-        "across": value(
-            per_step["across"], "", "bytes asked for by each multiplication, neighbors in a column"
-        ),
+        "raced": value(sum(one == numbers.sum() for one in raced), "", "sums right of 5, without a barrier"),
+        "across": value(per_step["across"], "", "bytes asked for by each multiplication, neighbors in a column"),
         "along": value(per_step["along"], "", "… neighbors in a row"),
         "tiled": value(per_step["tiled"], "", "… in tiles"),
     }
@@ -784,12 +674,7 @@ if "per_step" in globals():
         "fewer_bytes": guess(fewer_bytes, fewer),
     }
 if "uses" in globals():
-    values |= {
-        f"mma_{chip.lower()}": value(
-            len(words["mma.sync"]), "", f"tensor core instructions for {chip}"
-        )
-        for chip, words in found.items()
-    }
+    values |= {f"mma_{chip.lower()}": value(len(words["mma.sync"]), "", f"tensor core instructions for {chip}") for chip, words in found.items()}
     guesses["tensor_cores"] = guess(tensor_cores, answer)
 reference.record("13_write_a_kernel", FAST, device=inventory.main, predicted=guesses, **values)
 

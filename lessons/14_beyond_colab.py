@@ -79,9 +79,7 @@ WAYS = {
     "setsid > log": f"setsid {python} train.py 'setsid > log' 200 > log2.txt 2>&1 &",
     "tmux": f"tmux -L lesson new -d {python} train.py tmux 200",
 }
-WAYS = {
-    way: command for way, command in WAYS.items() if way[0] == "&" or shutil.which(way.split()[0])
-}  # what this machine has
+WAYS = {way: command for way, command in WAYS.items() if way[0] == "&" or shutil.which(way.split()[0])}  # what this machine has
 
 
 # %%
@@ -101,11 +99,7 @@ for name in ("stop", "setsid error", *WAYS):
     Path(name).unlink(missing_ok=True)
 wire, end = os.openpty()
 shell = subprocess.Popen(
-    ["bash", "--norc", "-i"],
-    stdin=end,
-    stdout=end,
-    stderr=end,
-    start_new_session=True,
+    ["bash", "--norc", "-i"], stdin=end, stdout=end, stderr=end, start_new_session=True,
     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # it's this shell's terminal
 )
 os.close(end)
@@ -127,17 +121,12 @@ Path("stop").touch()
 left = {way: beats(way)[-1] - hung_up for way in WAYS}
 answer = ", ".join(way for way in WAYS if left[way] > AFTER / 2)
 figures.lifetimes(
-    {way: (beats(way)[0] - hung_up, left[way]) for way in WAYS},
-    end=AFTER,
-    mark="the connection ends",
+    {way: (beats(way)[0] - hung_up, left[way]) for way in WAYS}, end=AFTER, mark="the connection ends",
     title=f"Survivors: {answer}{f' (you said {goes_on})' if goes_on else ''}",
 )
 
 # %%
-print(
-    "the job with setsid:",
-    Path("setsid error").read_text() if Path("setsid error").exists() else "no error",
-)
+print("the job with setsid:", Path("setsid error").read_text() if Path("setsid error").exists() else "no error")
 
 # %% [markdown]
 # When the connection ends, the system sends a *hang-up* signal to the shell, and the shell hands it to what it has started. That ends the first two jobs. `nohup` ignores the signal, and writes what's printed into nohup.out. Typing `exit` is different: an interactive bash then sends no signal to background jobs, unless `huponexit` is set. And `disown` takes a job off the list of those that get one.
@@ -173,19 +162,8 @@ def steps_done():
 
 
 def execute(kill_at=None):  # once; with kill_at, its kernel is killed after so many steps
-    command = [
-        sys.executable,
-        "-m",
-        "nbconvert",
-        "--to",
-        "notebook",
-        "--execute",
-        "--inplace",
-        "mine.ipynb",
-    ]
-    job = subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", "mine.ipynb"]
+    job = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while kill_at and steps_done() < kill_at and job.poll() is None:
         time.sleep(0.01)
     if kill_at and job.poll() is None:
@@ -204,9 +182,7 @@ twice = None  # @param {type:"integer"}
 # %%
 codes = [execute(kill_at=7), execute(kill_at=14), execute()]
 repeated = steps_done() - STEPS
-print(
-    f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} were done twice{f' (you said {twice})' if twice is not None else ''}"
-)
+print(f"exit codes {codes}: {len(codes)} lives for {STEPS} steps, and {repeated} were done twice{f' (you said {twice})' if twice is not None else ''}")
 
 # %% [markdown]
 # A killed kernel makes nbconvert exit with an error, so a shell knows that it has to try again: `for life in 1 2 3 4 5; do jupyter nbconvert … && break; done`. Cap the retries, or a plain bug is retried forever. What was done since the last save is done again. `papermill mine.ipynb done.ipynb -p learning_rate 0.01` executes notebooks, too, and sets variables from outside.
@@ -222,20 +198,13 @@ print(
 bill = None  # @param {type:"number"}
 
 # %%
-PRICES = {
-    "8 × H100, AWS": "price-8-h100-aws",
-    "H100, RunPod": "price-h100-runpod",
-    "A100 80 GB, Azure": "price-a100-azure",
-    "A100 80 GB, RunPod": "price-a100-runpod",
-}
+PRICES = {"8 × H100, AWS": "price-8-h100-aws", "H100, RunPod": "price-h100-runpod", "A100 80 GB, Azure": "price-a100-azure", "A100 80 GB, RunPod": "price-a100-runpod"}
 HOURS = 63  # from Friday at 18:00 to Monday at 9:00
 rows = {name: published_results.get(key) for name, key in PRICES.items()}
 weekend = {name: HOURS * row.value for name, row in rows.items()}
 for name, row in rows.items():
     print(f"{name:>18}: {row.value:5.2f} $/h on {row.when}, {row.source}: ${weekend[name]:,.0f}")
-print(
-    f"eight H100s at AWS, forgotten for a weekend: ${weekend['8 × H100, AWS']:,.0f}{f' (you said ${bill:,.0f})' if bill else ''}"
-)
+print(f"eight H100s at AWS, forgotten for a weekend: ${weekend['8 × H100, AWS']:,.0f}{f' (you said ${bill:,.0f})' if bill else ''}")
 
 # %% [markdown]
 # These are list prices on demand. A machine costs the same whether it computes or hangs. Colab takes an idle machine away from you. A cloud doesn't, and a budget alert may arrive a day late. So set a timer before the job starts. But where does the timer run?
@@ -277,13 +246,7 @@ time.sleep(4.5)  # a job that nobody stops takes four seconds
 
 # %%
 ran = {name: beats(name)[-1] - beats(name)[0] for name in TIMERS}
-print(
-    *(
-        f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s"
-        for name, seconds in ran.items()
-    ),
-    sep="\n",
-)
+print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name, seconds in ran.items()), sep="\n")
 
 # %% [markdown]
 # The timer in the launcher died with it, and the job ran to its own end. On Linux, `timeout -k 30 9h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
@@ -304,16 +267,11 @@ home.mkdir(mode=0o755)
 folder.chmod(0o755)  # some systems make home folders like this
 (home / "data.csv").write_text("patient,age\n")
 (home / "old.ipynb").write_text(json.dumps({"outputs": f"logged in with {TOKEN}"}))
-careless = subprocess.Popen(
-    [sys.executable, "train.py", "job", "400", f"--token={TOKEN}"],
-    env={**os.environ, "HF_TOKEN": TOKEN},
-    stdout=subprocess.DEVNULL,
-)
+careless = subprocess.Popen([sys.executable, "train.py", "job", "400", f"--token={TOKEN}"], env={**os.environ, "HF_TOKEN": TOKEN}, stdout=subprocess.DEVNULL)
 
 
 # %% [markdown]
 # If you're the administrator here, as on Colab, files are read as another user, `nobody`. Otherwise we look at their permissions, which say the same. The web server has no login, so anyone can connect, and we do it ourselves.
-
 
 # %%
 # @title A web server without a password { display-mode: "form" }
@@ -337,13 +295,9 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 def neighbor_reads(path):
     path = Path(path).resolve()
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        done = subprocess.run(
-            ["cat", path], user=65534, group=65534, extra_groups=[], capture_output=True
-        )
+        done = subprocess.run(["cat", path], user=65534, group=65534, extra_groups=[], capture_output=True)
         return done.returncode == 0
-    return bool(path.stat().st_mode & 0o004) and all(
-        parent.stat().st_mode & 0o001 for parent in path.parents
-    )
+    return bool(path.stat().st_mode & 0o004) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
 def neighbor_gets_in():
@@ -357,16 +311,10 @@ def neighbor_gets_in():
 # %%
 # @title What the neighbor finds { display-mode: "form" }
 def attempts(job):
-    found = {
-        "data.csv": neighbor_reads(home / "data.csv"),
-        "token in old.ipynb": neighbor_reads(home / "old.ipynb")
-        and TOKEN in (home / "old.ipynb").read_text(),
-    }
+    found = {"data.csv": neighbor_reads(home / "data.csv"), "token in old.ipynb": neighbor_reads(home / "old.ipynb") and TOKEN in (home / "old.ipynb").read_text()}
     process = Path(f"/proc/{job.pid}")
     if process.exists():  # on Linux
-        found["token on the command line"] = (
-            neighbor_reads(process / "cmdline") and TOKEN in (process / "cmdline").read_text()
-        )
+        found["token on the command line"] = neighbor_reads(process / "cmdline") and TOKEN in (process / "cmdline").read_text()
         found["token in the environment"] = neighbor_reads(process / "environ")
     return found | {"web server on localhost": neighbor_gets_in()}
 
@@ -388,22 +336,14 @@ home.chmod(0o700)  # now close it
 Server.wanted = f"?token={secrets.token_hex(16)}"
 
 # %%
-careful = subprocess.Popen(
-    [sys.executable, "train.py", "job", "400"],
-    env={**os.environ, "HF_TOKEN": TOKEN},
-    stdout=subprocess.DEVNULL,
-)
+careful = subprocess.Popen([sys.executable, "train.py", "job", "400"], env={**os.environ, "HF_TOKEN": TOKEN}, stdout=subprocess.DEVNULL)
 after = attempts(careful)
 careful.kill()
 careful.wait()
 server.shutdown()
 for name, seen in before.items():
-    print(
-        f"{name:>26}: {'READ' if seen else 'closed':7} then {'READ' if after[name] else 'closed'}"
-    )
-print(
-    f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is not None else ''}, then {sum(after.values())}"
-)
+    print(f"{name:>26}: {'READ' if seen else 'closed':7} then {'READ' if after[name] else 'closed'}")
+print(f"{sum(before.values())} of {len(before)}{f' (you said {gets})' if gets is not None else ''}, then {sum(after.values())}")
 
 # %% [markdown]
 # Command lines are public on most systems, and `ps` shows them. Other users can't read your environment, but all of your own processes can, and crash reports print it. A token belongs in a file that only you may read (mode 600), or in a secret store. A token that was visible is known, so closing the door doesn't help: revoke it, and make a new one. And localhost isn't private on a shared machine: every user can connect to it. A *tunnel*, `ssh -L 8888:localhost:8888 machine`, keeps Jupyter off the internet. It doesn't replace Jupyter's token.
@@ -423,7 +363,6 @@ arrived = Path(shutil.copy(archive, "arrived.tar"))
 content = bytearray(arrived.read_bytes())
 content[len(content) // 2] ^= 1  # one bit
 arrived.write_bytes(content)
-
 
 # %%
 def checksum(path):
@@ -486,7 +425,6 @@ exercises.check("14.costs", costs)
 #
 # Write `start`: it runs a command so that it survives a hang-up, and ends after so many seconds at the latest. It returns the `Popen` at once.
 
-
 # %% tags=["exercise"]
 def start(command, seconds):  # command: a list
     return ...
@@ -506,7 +444,6 @@ exercises.check("14.start", start)
 # ### 3 · Close the door
 #
 # Write `close`: afterwards only you can read what's in a folder, now and later.
-
 
 # %% tags=["exercise"]
 def close(folder):  # a Path
@@ -538,31 +475,18 @@ for path in (archive, arrived, Path("results/weights.bin"), Path("unpacked/weigh
     path.unlink(missing_ok=True)
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
 reference.record(
-    "14_beyond_colab",
-    FAST,
-    device=inventory.cpu,
+    "14_beyond_colab", FAST, device=inventory.cpu,
     predicted={
         "goes_on": guess(goes_on, answer),
         "twice": guess(twice, repeated),
         "bill": guess(bill, weekend["8 × H100, AWS"]),
         "gets": guess(gets, sum(before.values())),
     },
-    plain_left=value(
-        left["&"], "s", "last sign of life of a job in the background, after the hang-up"
-    ),
+    plain_left=value(left["&"], "s", "last sign of life of a job in the background, after the hang-up"),
     nohup_left=value(left["nohup"], "s", f"… with nohup, of {AFTER:g} s that we watched"),
-    **(
-        {
-            "setsid_left": value(left["setsid"], "s", "… with setsid, and printing"),
-            "both_left": value(left["setsid > log"], "s", "… with setsid, and a file to print to"),
-        }
-        if "setsid" in left
-        else {}
-    ),
+    **({"setsid_left": value(left["setsid"], "s", "… with setsid, and printing"), "both_left": value(left["setsid > log"], "s", "… with setsid, and a file to print to")} if "setsid" in left else {}),
     repeated=value(repeated, "", "steps done twice, after two kills"),
-    timer_inside=value(
-        ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the launcher"
-    ),
+    timer_inside=value(ran[TIMERS[0]], "s", f"a job with a limit of {LIMIT:g} s, timer in the launcher"),
     timer_own=value(ran[TIMERS[1]], "s", f"a job with a limit of {LIMIT:g} s, timer of its own"),
     read_before=value(sum(before.values()), "", f"things of {len(before)} that a neighbor read"),
     read_after=value(sum(after.values()), "", "… after closing them"),

@@ -38,11 +38,7 @@ LAYERS = LAYERS or (1 if FAST else 0)  # of the models that are rehearsed; 0: al
 
 # %%
 replay.watch("15_fine_tune")  # cells that need what is missing show recorded results
-device = (
-    torch.accelerator.current_accelerator()
-    if torch.accelerator.is_available()
-    else torch.device("cpu")
-)
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 torch.set_num_threads(1)  # two threads on a busy core would wait for each other
 os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
 
@@ -58,10 +54,7 @@ END, PAD = 13, 14  # after the ten digits, and + = -
 
 def rows(sign, end):
     split = data.sums(sign=sign)
-    return [
-        F.pad(torch.tensor(part, device=device), (0, end), value=END)
-        for part in (split.train, split.test)
-    ]
+    return [F.pad(torch.tensor(part, device=device), (0, end), value=END) for part in (split.train, split.test)]
 
 
 plus, plus_test = rows("+", end=0)  # 47+38=580
@@ -73,18 +66,8 @@ minus, minus_test = rows("-", end=1)  # 47-38=900, and a token for the end
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 config = Qwen3Config(
-    vocab_size=16,
-    hidden_size=64,
-    intermediate_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=8,
-    num_key_value_heads=8,
-    head_dim=8,
-    max_position_embeddings=64,
-    tie_word_embeddings=True,
-    eos_token_id=END,
-    pad_token_id=PAD,
-    use_cache=False,
+    vocab_size=16, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=8,
+    head_dim=8, max_position_embeddings=64, tie_word_embeddings=True, eos_token_id=END, pad_token_id=PAD, use_cache=False,
 )
 
 
@@ -97,16 +80,12 @@ def train(model, ids, labels, steps, lr, batch_size=128, pad=PAD):
     optimizer = torch.optim.AdamW(weights, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
     scaler = torch.amp.GradScaler(device.type, enabled=half)
-    keep = (
-        labels.shape[1] - (labels != -100).any(0).int().argmax().item() + 1
-    )  # logits that answers need
+    keep = labels.shape[1] - (labels != -100).any(0).int().argmax().item() + 1  # logits that answers need
     model.train()
     for _ in range(steps):
         some = torch.randint(len(ids), (batch_size,), device=ids.device)
         with torch.autocast(device.type, torch.float16, enabled=half):
-            loss = model(
-                ids[some], ids[some] != pad, labels=labels[some][:, -keep:], logits_to_keep=keep
-            ).loss
+            loss = model(ids[some], ids[some] != pad, labels=labels[some][:, -keep:], logits_to_keep=keep).loss
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(weights, 1.0)
@@ -139,13 +118,9 @@ def right(model, rows):
 # %%
 # needs: transformers
 torch.manual_seed(0)
-base = train(
-    AutoModelForCausalLM.from_config(config).to(device), plus, answers_of(plus), BASE_STEPS, lr=1e-2
-)
+base = train(AutoModelForCausalLM.from_config(config).to(device), plus, answers_of(plus), BASE_STEPS, lr=1e-2)
 plus_base, minus_base = right(base, plus_test), right(base, minus_test[:, :9])
-print(
-    f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base:.1f}% of new additions, {minus_base:.1f}% of subtractions"
-)
+print(f"{sum(p.numel() for p in base.parameters()):,} weights. Right: {plus_base:.1f}% of new additions, {minus_base:.1f}% of subtractions")
 print(*(data.spell(row.cpu().numpy()) for row in answers(base, minus_test[:5, :9])), sep="   ")
 
 # %% [markdown]
@@ -160,9 +135,7 @@ plus_left = None  # @param {type:"number"}
 # needs: transformers
 whole = train(copy.deepcopy(base), minus, answers_of(minus), STEPS, lr=8e-3)
 minus_whole, plus_whole = right(whole, minus_test), right(whole, plus_test)
-print(
-    f"after training all weights: {minus_whole:.1f}% of subtractions right, {plus_whole:.1f}% of additions{f' (you said {plus_left:g})' if plus_left is not None else ''}"
-)
+print(f"after training all weights: {minus_whole:.1f}% of subtractions right, {plus_whole:.1f}% of additions{f' (you said {plus_left:g})' if plus_left is not None else ''}")
 print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])), sep="   ")
 
 # %% [markdown]
@@ -176,7 +149,6 @@ print(*(data.spell(row.cpu().numpy()) for row in answers(whole, plus_test[:5])),
 #
 # A frozen weight is only read. It needs no gradient, no optimizer state, and fewer bits. The next cell does four bits by hand, as in lesson 12: 64
 # weights share a scale, and two codes share a byte.
-
 
 # %%
 def pack(weight, bits):
@@ -199,7 +171,6 @@ def unpack(packed, scale, shape):
 # The backward pass needs the weight again. By default, autograd would keep the unpacked one, and nothing would be saved. So we keep the packed one,
 # and unpack it a second time.
 
-
 # %%
 class Frozen(torch.autograd.Function):
     @staticmethod
@@ -216,7 +187,6 @@ class Frozen(torch.autograd.Function):
 # Beside each frozen layer we put two thin matrices: `lora_A` goes down from its width to 8 numbers, and `lora_B` goes up again. That's *LoRA*, a low-rank
 # *adapter*. `lora_B` begins at zero, so at first it changes nothing.
 
-
 # %%
 class LoRA(nn.Module):
     def __init__(self, linear, rank, bits):
@@ -231,9 +201,7 @@ class LoRA(nn.Module):
         self.plugged = 2.0  # alpha / rank in LoRA's terms; 0 unplugs it
 
     def forward(self, x):
-        y = Frozen.apply(x, self.packed, self.scale, self.shape) + self.plugged * self.lora_B(
-            self.lora_A(x)
-        )
+        y = Frozen.apply(x, self.packed, self.scale, self.shape) + self.plugged * self.lora_B(self.lora_A(x))
         return y if self.bias is None else y + self.bias
 
 
@@ -242,9 +210,7 @@ def adapt(model, rank=8, bits=4):
     model.requires_grad_(False)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if (
-                isinstance(child, nn.Linear) and name != "lm_head"
-            ):  # the output layer stays as it is, as in peft
+            if isinstance(child, nn.Linear) and name != "lm_head":  # the output layer stays as it is, as in peft
                 setattr(module, name, LoRA(child, rank, bits))
     return model
 
@@ -275,35 +241,21 @@ for seed in range(SEEDS):
         plug(adapted, strength)
         scores.append((right(adapted, plus_test), right(adapted, task)))
     moments.append(scores)
-    print(
-        f"seed {seed}, plugged in: {scores[1][1]:5.1f}% of subtractions, {scores[1][0]:5.1f}% of additions.  Unplugged: {scores[2][0]:5.1f}% of additions"
-    )
+    print(f"seed {seed}, plugged in: {scores[1][1]:5.1f}% of subtractions, {scores[1][0]:5.1f}% of additions.  Unplugged: {scores[2][0]:5.1f}% of additions")
 
 # %%
 # @title Draw all four moments { display-mode: "form" }
 # needs: transformers
-packed, plugged, taken_out = (
-    tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3)
-)
-answer = (
-    "as good as at the beginning"
-    if taken_out[0] > plus_base - 2
-    else "gone, as before"
-    if taken_out[0] < 10
-    else f"at {taken_out[0]:.0f}%"
-)
+packed, plugged, taken_out = (tuple(statistics.median(run[k][task] for run in moments) for task in (0, 1)) for k in range(3))
+answer = "as good as at the beginning" if taken_out[0] > plus_base - 2 else "gone, as before" if taken_out[0] < 10 else f"at {taken_out[0]:.0f}%"
 figures.grouped_bars(
     {
         name: {"additions": round(scores[0]), "subtractions": round(scores[1])}
         for name, scores in {
-            "as trained": (plus_base, minus_base),
-            "four bits, adapter plugged in": plugged,
-            "four bits, adapter unplugged": taken_out,
-            "all weights trained": (plus_whole, minus_whole),
+            "as trained": (plus_base, minus_base), "four bits, adapter plugged in": plugged, "four bits, adapter unplugged": taken_out, "all weights trained": (plus_whole, minus_whole),
         }.items()
     },
-    unit="%",
-    title=f"Unplug the adapter, and addition is {answer}{f' (you said {unplugged})' if unplugged else ''}",
+    unit="%", title=f"Unplug the adapter, and addition is {answer}{f' (you said {unplugged})' if unplugged else ''}",
 )
 
 # %% [markdown]
@@ -318,7 +270,6 @@ figures.grouped_bars(
 # Count bytes on paper first. A weight that trains takes 4 bytes, its gradient 4, and Adam's two moments 8. A frozen weight takes half a byte, and
 # 64 of them share 4 bytes of scale. Then we run a step and look.
 
-
 # %%
 # @title Count on paper, and in a step { display-mode: "form" }
 # needs: transformers
@@ -326,11 +277,7 @@ def predicted(model):
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     kept = sum(p.numel() for p in model.parameters() if not p.requires_grad)
     frozen = sum(module.shape.numel() for module in model.modules() if isinstance(module, LoRA))
-    return {
-        "weights": 4 * (trained + kept) + frozen * (0.5 + 4 / 64),
-        "gradients": 4 * trained,
-        "Adam": 8 * trained,
-    }
+    return {"weights": 4 * (trained + kept) + frozen * (0.5 + 4 / 64), "gradients": 4 * trained, "Adam": 8 * trained}
 
 
 def measured(model):
@@ -353,17 +300,9 @@ for name, model in {"all weights": whole, "four bits and an adapter": adapted}.i
     thought, found = predicted(model), measured(model)
     costs[name] = sum(found.values())
     print(f"{name}: {trained:,} weights train")
-    print(
-        *(
-            f"   {part:>9}: {thought[part]:9,.0f} B predicted, {found[part]:9,} B measured"
-            for part in thought
-        ),
-        sep="\n",
-    )
+    print(*(f"   {part:>9}: {thought[part]:9,.0f} B predicted, {found[part]:9,} B measured" for part in thought), sep="\n")
 share = 100 * trained / sum(p.numel() for p in base.parameters())
-print(
-    f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} times less. The adapter has {share:.0f}% as many weights as the model"
-)
+print(f"in all {costs['all weights'] / costs['four bits and an adapter']:.1f} times less. The adapter has {share:.0f}% as many weights as the model")
 
 # %% [markdown]
 # The extra 32 bytes hold a table for the positions. In so small a model the adapter is large. In a real one it isn't.
@@ -375,36 +314,15 @@ print(
 # %%
 # @title The sizes of three Qwen3 { display-mode: "form" }
 SIZES = {
-    "0.6B": {
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": LAYERS or 28,
-        "num_attention_heads": 16,
-        "tie_word_embeddings": True,
-    },
-    "4B": {
-        "hidden_size": 2560,
-        "intermediate_size": 9728,
-        "num_hidden_layers": LAYERS or 36,
-        "num_attention_heads": 32,
-        "tie_word_embeddings": True,
-    },
-    "8B": {
-        "hidden_size": 4096,
-        "intermediate_size": 12288,
-        "num_hidden_layers": LAYERS or 36,
-        "num_attention_heads": 32,
-        "tie_word_embeddings": False,
-    },
+    "0.6B": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": LAYERS or 28, "num_attention_heads": 16, "tie_word_embeddings": True},
+    "4B": {"hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": LAYERS or 36, "num_attention_heads": 32, "tie_word_embeddings": True},
+    "8B": {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": LAYERS or 36, "num_attention_heads": 32, "tie_word_embeddings": False},
 }
-
 
 # %%
 # needs: transformers
 def rehearse(size, bits=32, checkpointing=False, logits=512):
-    config = Qwen3Config(
-        **SIZES[size], num_key_value_heads=8, head_dim=128, vocab_size=151_936, use_cache=False
-    )
+    config = Qwen3Config(**SIZES[size], num_key_value_heads=8, head_dim=128, vocab_size=151_936, use_cache=False)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     if bits < 32:
@@ -429,10 +347,7 @@ ladder = {
     "… checkpointing": rehearse("0.6B", checkpointing=True),
     "adapter, rest in 16 bits": rehearse("0.6B", bits=16, checkpointing=True),
 }
-print(
-    *(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in ladder.items()),
-    sep="\n",
-)
+print(*(f"{name}: {step.footprint.peak / 1e9:.1f} GB at the peak" for name, step in ladder.items()), sep="\n")
 
 # %% [markdown]
 # A T4 in Colab has 15.6 GB. Training all weights doesn't fit at first. With checkpointing, as in lesson 06, it does. An adapter halves that again,
@@ -448,9 +363,7 @@ four_bits_save = None  # @param {type:"number"}
 ladder["… 4 bits"] = rehearse("0.6B", bits=4, checkpointing=True)
 ladder["… logits of answers only"] = rehearse("0.6B", bits=4, checkpointing=True, logits=64)
 peaks = {name: step.footprint.peak for name, step in ladder.items()}
-falls = [
-    (before - after) / 1e9 for before, after in zip(peaks.values(), list(peaks.values())[1:])
-]  # GB, at each step
+falls = [(before - after) / 1e9 for before, after in zip(peaks.values(), list(peaks.values())[1:])]  # GB, at each step
 saved = falls[-2]
 print(*(f"{name}: {fall:.1f} GB less" for name, fall in zip(list(peaks)[1:], falls)), sep="\n")
 
@@ -459,17 +372,10 @@ print(*(f"{name}: {fall:.1f} GB less" for name, fall in zip(list(peaks)[1:], fal
 # needs: transformers
 guess = f" (you said {four_bits_save:g})" if four_bits_save is not None else ""
 parts = {
-    name: {
-        "weights": step.footprint.parameters,
-        "all else, at the worst moment": step.footprint.peak - step.footprint.parameters,
-    }
-    for name, step in ladder.items()
+    name: {"weights": step.footprint.parameters, "all else, at the worst moment": step.footprint.peak - step.footprint.parameters} for name, step in ladder.items()
 }
 figures.stacked_bars(
-    parts,
-    unit="B",
-    marks={"T4": 14.56 * 2**30},
-    title=f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}, and fewer logits {falls[-1]:.1f} GB",
+    parts, unit="B", marks={"T4": 14.56 * 2**30}, title=f"Qwen3 0.6B: four bits save {saved:.1f} GB{guess}, and fewer logits {falls[-1]:.1f} GB",
 )
 
 # %% [markdown]
@@ -489,28 +395,20 @@ largest = None  # @param ["none of them", "0.6B", "4B", "8B"]
 # %%
 # needs: transformers
 steps = {"0.6B, 4 bits": ladder["… logits of answers only"]} | {
-    f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, logits=64)
-    for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
+    f"{size}, {bits} bits": rehearse(size, bits=bits, checkpointing=True, logits=64) for size, bits in (("4B", 4), ("8B", 16), ("8B", 4))
 }
 verdict = {}
 for name, step in steps.items():
     [verdict[name]] = plan.estimates(step, ["T4"])
     one = verdict[name]
-    print(
-        f"{name:>12}: up to {one.reserved_bytes / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step, {5 * one.low:.0f} to {5 * one.high:.0f} minutes for 300"
-    )
+    print(f"{name:>12}: up to {one.reserved_bytes / 1e9:4.1f} GB {'fit' if one.fits else 'do NOT fit'}, {one.low:.1f} to {one.high:.1f} s a step, {5 * one.low:.0f} to {5 * one.high:.0f} minutes for 300")
 
 # %%
 # @title Which is the largest that fits? { display-mode: "form" }
 # needs: transformers
-found = max(
-    (name.split(",")[0] for name, one in verdict.items() if one.fits),
-    key=lambda size: float(size[:-1]),
-)
+found = max((name.split(",")[0] for name, one in verdict.items() if one.fits), key=lambda size: float(size[:-1]))
 trained = steps["8B, 4 bits"].footprint.gradients / 4  # a float32 each
-print(
-    f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights"
-)
+print(f"The largest that fits: {found}{f' (you said {largest})' if largest else ''}. The adapter of 8B has {trained / 1e6:.1f} million weights")
 
 # %% [markdown]
 # For 8 billion weights, four bits decide, and the adapter is a quarter of a percent. Our `adapt` would first need them in 16 bits, 16 GB of the
@@ -533,13 +431,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 signs = [*data.SUM_ALPHABET, "<end>", "<pad>", "<unknown>"]
-characters = Tokenizer(
-    models.WordLevel({sign: k for k, sign in enumerate(signs)}, unk_token="<unknown>")
-)
+characters = Tokenizer(models.WordLevel({sign: k for k, sign in enumerate(signs)}, unk_token="<unknown>"))
 characters.pre_tokenizer, characters.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
-tokenizer = PreTrainedTokenizerFast(
-    tokenizer_object=characters, eos_token="<end>", pad_token="<pad>", unk_token="<unknown>"
-)
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="<end>", pad_token="<pad>", unk_token="<unknown>")
 tokenizer.save_pretrained("small-qwen3")
 base.save_pretrained("small-qwen3")
 
@@ -549,36 +443,21 @@ from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_t
 from transformers import BitsAndBytesConfig
 
 name = MODEL or "small-qwen3"
-device = (
-    device if device.type == "cuda" else torch.device("cpu")
-)  # bitsandbytes trains on these two
+device = device if device.type == "cuda" else torch.device("cpu")  # bitsandbytes trains on these two
 dtype = torch.float16 if half else torch.float32  # not bfloat16: a T4 has no units for it
-four_bits = BitsAndBytesConfig(
-    load_in_4bit=True,
-    bnb_4bit_quant_type="nf4",
-    bnb_4bit_use_double_quant=True,
-    bnb_4bit_compute_dtype=dtype,
-)
+four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype)
 
 
 def load():
-    return AutoModelForCausalLM.from_pretrained(
-        name, quantization_config=four_bits, dtype=dtype, device_map={"": device}
-    )
+    return AutoModelForCausalLM.from_pretrained(name, quantization_config=four_bits, dtype=dtype, device_map={"": device})
 
 
 # %%
 # needs: transformers, peft, bitsandbytes
 def with_an_adapter():
-    model = prepare_model_for_kbit_training(
-        load(), gradient_checkpointing_kwargs={"use_reentrant": False}
-    )
-    model = get_peft_model(
-        model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-    )
-    assert {p.dtype for p in model.parameters() if p.requires_grad} == {
-        torch.float32
-    }  # or GradScaler refuses
+    model = prepare_model_for_kbit_training(load(), gradient_checkpointing_kwargs={"use_reentrant": False})
+    model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}  # or GradScaler refuses
     return model
 
 
@@ -593,7 +472,6 @@ model.print_trainable_parameters()
 # Your data are pairs of a question and an answer. Replace ours by yours. Only the answer has *labels*; the question gets -100, which the loss
 # leaves out. Each answer ends with the tokenizer's token for the end.
 
-
 # %%
 # needs: transformers, peft, bitsandbytes
 def pairs(rows):
@@ -607,25 +485,14 @@ def encode(pairs):
         said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
         ids.append(torch.tensor(asked + said))
         labels.append(torch.tensor([-100] * len(asked) + said))
-    pad = partial(
-        nn.utils.rnn.pad_sequence, batch_first=True, padding_side="left"
-    )  # so that answers come last
-    return pad(ids, padding_value=tokenizer.pad_token_id).to(device), pad(
-        labels, padding_value=-100
-    ).to(device)
+    pad = partial(nn.utils.rnn.pad_sequence, batch_first=True, padding_side="left")  # so that answers come last
+    return pad(ids, padding_value=tokenizer.pad_token_id).to(device), pad(labels, padding_value=-100).to(device)
 
 
 # %%
 # needs: transformers, peft, bitsandbytes
 def ask(model, questions):
-    inputs = tokenizer(
-        questions,
-        return_tensors="pt",
-        padding=True,
-        padding_side="left",
-        add_special_tokens=False,
-        return_token_type_ids=False,
-    ).to(device)
+    inputs = tokenizer(questions, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False, return_token_type_ids=False).to(device)
     written = model.generate(**inputs, max_new_tokens=8, do_sample=False)
     return tokenizer.batch_decode(written[:, inputs.input_ids.shape[1] :], skip_special_tokens=True)
 
@@ -634,15 +501,8 @@ def ask(model, questions):
 # needs: transformers, peft, bitsandbytes
 learn, test = pairs(minus), pairs(minus_test)
 ten = [question for question, _ in test[:10]]
-before = ask(
-    load(), ten
-)  # another copy: on some CPUs, bitsandbytes gives wrong gradients to a model that has answered
-recipe = {
-    "steps": STEPS,
-    "lr": 2e-4 if MODEL else 1e-2,
-    "batch_size": 16 if MODEL else 128,
-    "pad": tokenizer.pad_token_id,
-}
+before = ask(load(), ten)  # another copy: on some CPUs, bitsandbytes gives wrong gradients to a model that has answered
+recipe = {"steps": STEPS, "lr": 2e-4 if MODEL else 1e-2, "batch_size": 16 if MODEL else 128, "pad": tokenizer.pad_token_id}
 train(model, *encode(learn), **recipe)
 after = ask(model, ten)
 
@@ -656,7 +516,6 @@ for row in zip(ten, [answer for _, answer in test], before, after, off):
 in_ten = sum(said == answer for said, (_, answer) in zip(after, test))
 print(f"{in_ten} of 10 right")
 
-
 # %%
 # @title All the others { display-mode: "form" }
 # needs: transformers, peft, bitsandbytes
@@ -669,9 +528,7 @@ few = 100 if MODEL else None  # a real model writes slowly
 subtracts = score(model, test[:few])
 with model.disable_adapter():
     adds = score(model, pairs(plus_test)[:few], digits=3)
-print(
-    f"{subtracts:.1f}% of new subtractions right. Unplugged: {adds:.1f}% of additions, written backwards"
-)
+print(f"{subtracts:.1f}% of new subtractions right. Unplugged: {adds:.1f}% of additions, written backwards")
 
 # %% [markdown]
 # The base rambles on until it's cut off. The trained model answers and stops. Without its adapter it's the old model again, and rambles as before.
@@ -710,9 +567,7 @@ except ValueError as error:
     print("an adapter in fp16:", error)
 rates = chip_rates.rates("T4")
 slower = rates["fp16"].value / rates["bf16"].value
-print(
-    f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16"
-)
+print(f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16")
 
 # %% [markdown]
 # Keep adapters in fp32, and check it with the `assert` above. On a T4, `torch.cuda.is_bf16_supported()` says yes, because PyTorch emulates it;
@@ -726,10 +581,7 @@ print(
 # %%
 # needs: transformers, peft, bitsandbytes
 model.save_pretrained("subtracts")
-print(
-    *(f"{path.name}: {path.stat().st_size:,} B" for path in sorted(Path("subtracts").iterdir())),
-    sep="\n",
-)
+print(*(f"{path.name}: {path.stat().st_size:,} B" for path in sorted(Path("subtracts").iterdir())), sep="\n")
 again = PeftModel.from_pretrained(load(), "subtracts")
 print("reloaded:", "the same ten answers" if ask(again, ten) == after else "OTHER answers")
 
@@ -759,7 +611,6 @@ exercises.check("15.adapter", adapter)
 # The adapter's two matmuls slow the model down when it answers. Write `merged`: from a `LoRA` layer it makes an `nn.Linear` that gives the same
 # numbers, with the adapter inside its weight.
 
-
 # %% tags=["exercise"]
 def merged(layer):
     return ...
@@ -769,10 +620,7 @@ def merged(layer):
 def merged(layer):
     out_features, in_features = layer.shape
     linear = nn.Linear(in_features, out_features, bias=layer.bias is not None)
-    linear.weight.data = (
-        unpack(layer.packed, layer.scale, layer.shape)
-        + layer.plugged * layer.lora_B.weight.data @ layer.lora_A.weight.data
-    )
+    linear.weight.data = unpack(layer.packed, layer.scale, layer.shape) + layer.plugged * layer.lora_B.weight.data @ layer.lora_A.weight.data
     if layer.bias is not None:
         linear.bias.data = layer.bias.data
     return linear
@@ -790,9 +638,7 @@ exercises.check("15.merge", merged, adapter=LoRA)
 # %% tags=["exercise"]
 mixture = ...  # one tensor of rows
 ### BEGIN SOLUTION
-mixture = torch.cat(
-    [minus, F.pad(plus, (0, 1), value=END)[torch.randperm(len(plus))[: len(minus)]]]
-)
+mixture = torch.cat([minus, F.pad(plus, (0, 1), value=END)[torch.randperm(len(plus))[: len(minus)]]])
 ### END SOLUTION
 exercises.check("15.mixture", mixture)
 
@@ -800,9 +646,7 @@ exercises.check("15.mixture", mixture)
 # needs: transformers
 if mixture is not ...:
     both = train(adapt(copy.deepcopy(base)), mixture, answers_of(mixture), STEPS, lr=1e-2)
-    print(
-        f"{right(both, minus_test):.1f}% of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f}% of additions"
-    )
+    print(f"{right(both, minus_test):.1f}% of subtractions, {right(both, F.pad(plus_test, (0, 1), value=END)):.1f}% of additions")
 
 # %% [markdown] tags=["minutes-1"]
 # ## Three things to take away
@@ -810,61 +654,34 @@ if mixture is not ...:
 # %%
 takeaways = {}
 if "peaks" in globals():
-    takeaways["A new skill is an adapter"] = (
-        f"plugged in, {plugged[1]:.0f}% of subtractions; unplugged, {taken_out[0]:.0f}% of additions. With all weights trained, {plus_whole:.0f}%."
-    )
-    takeaways["Rehearse before you choose"] = (
-        f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[-1]:.1f} GB. For 8 billion, four bits decide."
-    )
+    takeaways["A new skill is an adapter"] = f"plugged in, {plugged[1]:.0f}% of subtractions; unplugged, {taken_out[0]:.0f}% of additions. With all weights trained, {plus_whole:.0f}%."
+    takeaways["Rehearse before you choose"] = f"for 0.6 billion weights, four bits save {saved:.1f} GB, and fewer logits {falls[-1]:.1f} GB. For 8 billion, four bits decide."
 if "stops" in globals():
-    takeaways["Teach it to stop"] = (
-        f"with the end token masked, {stops:.0f}% of the answers stopped."
-    )
+    takeaways["Teach it to stop"] = f"with the end token masked, {stops:.0f}% of the answers stopped."
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
-values, guesses = (
-    {"bf16_slower": value(slower, "×", "bf16 against fp16 on a T4, as measured by others")},
-    {},
-)
+values, guesses = {"bf16_slower": value(slower, "×", "bf16 against fp16 on a T4, as measured by others")}, {}
 if "peaks" in globals():
-    guesses |= {
-        "plus_left": guess(plus_left, plus_whole, "%"),
-        "unplugged": guess(unplugged, answer),
-    }
-    guesses |= {
-        "four_bits_save": guess(four_bits_save, saved, "GB"),
-        "largest": guess(largest, found),
-    }
+    guesses |= {"plus_left": guess(plus_left, plus_whole, "%"), "unplugged": guess(unplugged, answer)}
+    guesses |= {"four_bits_save": guess(four_bits_save, saved, "GB"), "largest": guess(largest, found)}
     values |= {
         "plus_base": value(plus_base, "%", "additions right, base"),
         "minus_base": value(minus_base, "%", "subtractions right, base"),
         "minus_whole": value(minus_whole, "%", "subtractions right, all weights trained"),
         "plus_whole": value(plus_whole, "%", "additions right, all weights trained"),
-        "plus_packed": value(
-            packed[0], "%", "additions right, in four bits, before the adapter trains"
-        ),
+        "plus_packed": value(packed[0], "%", "additions right, in four bits, before the adapter trains"),
         "minus_adapter": value(plugged[1], "%", "subtractions right, with the adapter"),
         "plus_adapter": value(plugged[0], "%", "additions right, with the adapter"),
         "plus_unplugged": value(taken_out[0], "%", "additions right, adapter unplugged"),
         "adapter_share": value(share, "%", "weights of the adapter, of the small model's"),
-        "less": value(
-            costs["all weights"] / costs["four bits and an adapter"],
-            "×",
-            "bytes of weights, gradients and Adam: all against four bits and an adapter",
-        ),
-        "whole_peak": value(
-            peaks["all weights"], "B", "peak of training all of Qwen3 0.6B, rehearsed"
-        ),
+        "less": value(costs["all weights"] / costs["four bits and an adapter"], "×", "bytes of weights, gradients and Adam: all against four bits and an adapter"),
+        "whole_peak": value(peaks["all weights"], "B", "peak of training all of Qwen3 0.6B, rehearsed"),
         "four_bits_saved": value(saved * 1e9, "B", "saved by four bits there, rehearsed"),
-        "least_peak": value(
-            peaks["… logits of answers only"], "B", "peak with all four steps, rehearsed"
-        ),
-        "largest_fits": value(
-            float(found[:-1]), "", "billion weights of the largest Qwen3 that a T4 trains, planned"
-        ),
+        "least_peak": value(peaks["… logits of answers only"], "B", "peak with all four steps, rehearsed"),
+        "largest_fits": value(float(found[:-1]), "", "billion weights of the largest Qwen3 that a T4 trains, planned"),
     }
 if "stops" in globals():
     values |= {
