@@ -134,7 +134,10 @@ def _row(line: Mapping[str, Any]) -> Row:
     if "expected" in line:
         low, high = _expected(line["expected"])
         share = _share_of_h100()
-        source = f"estimated: at its best measured fp32 matmul speed, and at {share:.0%} of it, as on the H100"
+        source = (
+            "estimated: at its best measured fp32 matmul speed, "
+            f"and at {share:.0%} of it, as on the H100"
+        )
     else:
         low = high = _recorded(line)
         record = _read(line["record"])

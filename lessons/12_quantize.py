@@ -135,7 +135,7 @@ lost = {name: {bits: found - whole for bits, found in row.items()} for name, row
 figures.lines(
     BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001} for name, row in lost.items()},
     xlabel="bits per weight, with the scales", ylabel="increase in bits per character (if over 0.001)", log_y=True,
-    title=f"With a scale per matrix, the model needs over one bit more per character at {broke} bits per weight{your_prediction(breaks_at)}",
+    title=f"A scale per matrix: over one bit more per character at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
