@@ -20,19 +20,14 @@ import time
 import types
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
-
 import torch
 from torch.nn import functional as F
 from torch.profiler import profile, record_function, schedule
-
 from colab_helpers import benchmark, hardware
-
 from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, traces
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
-
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
 ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
@@ -347,7 +342,7 @@ print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'long
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
-# %% [markdown] tags=["minutes-6"]
+# %% [markdown] tags=["minutes-8", "short-6"]
 # ## Your own step
 #
 # You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so the steps below use a small model, with 32 characters per sequence.
@@ -599,7 +594,7 @@ print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs 
 # %% [markdown]
 # The eight operators read and write the whole tensor again and again; the compiled loop, in which they are fused, does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
-# %% [markdown] tags=["minutes-7", "short-6"]
+# %% [markdown] tags=["minutes-8", "short-6"]
 # ## Exercises
 #
 # ### 1 · Repair a slow step

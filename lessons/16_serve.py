@@ -222,7 +222,7 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 # Prefill reaches most of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
 # *memory-bound*, but it uses only part of the bandwidth.
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-9", "short-8"]
 # ## Many readers per step
 #
 # A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all of
@@ -535,7 +535,7 @@ print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T
 # Two more terms to look up: with *prefix caching*, a prompt that several requests share is computed only once, and with *speculative decoding*, a small model
 # proposes tokens that the large one checks in one pass.
 
-# %% [markdown] tags=["minutes-6"]
+# %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
 #
 # ### 1 · The cache of a model without grouped-query attention

@@ -249,7 +249,7 @@ def test_cells_that_hold_only_the_lesson_pass():
     [
         ("steps = 2 if FAST else 9", "reads FAST"),
         ("reference.load('01')", "records results"),
-        ("guess = 3  # @param\nguessed(guess)", "a prediction is filled in"),
+        ("guess = 3  # @param\nyour_prediction(guess)", "a prediction is filled in"),
         ("times_up = None  # @param", "nothing answers this prediction"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),
     ],
