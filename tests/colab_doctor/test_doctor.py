@@ -127,7 +127,7 @@ def test_what_never_ends_is_not_read(tmp_path, kind):
     elif kind == "folder":
         path.mkdir()
     done = in_terminal(["--notebook", str(path)])
-    assert (done.returncode, done.stderr) == (2, f"is not a file: {path}\n")
+    assert (done.returncode, done.stderr) == (2, f"{path} is not a file.\n")
 
 
 def in_terminal(arguments, stdout=subprocess.PIPE):
