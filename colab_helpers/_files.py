@@ -65,9 +65,7 @@ def clear_parts(folder: Path) -> None:
 def _is_left(part: Path, writer: str) -> bool:
     """Whether `part` is ours, "host-pid-…" as its `writer`, and stale: its process dead, or a day old."""
     host, _, pid = writer.rpartition("-")[0].rpartition("-")
-    if not (
-        host and pid.isdecimal()
-    ):  # somebody else's file, whose name only looks like one of ours
+    if not (host and pid.isdecimal()):  # somebody else's file
         return False
     if host == HOST:
         return not pid_exists(int(pid))

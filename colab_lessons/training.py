@@ -132,9 +132,7 @@ class TrainingRun:
         torch.manual_seed(recipe.seed)
         self.model = models.GPT(config).to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.learning_rate)
-        for (
-            group
-        ) in self.optimizer.param_groups:  # as a scheduler would: `step` changes "lr" itself
+        for group in self.optimizer.param_groups:  # as a scheduler would: `step` changes "lr"
             group["initial_lr"] = recipe.learning_rate
         self.generator = torch.Generator().manual_seed(recipe.seed)
         self.texts = {part: shakespeare.load(part) for part in ("train", "test")}

@@ -128,14 +128,14 @@ def trace_step(
     it doesn't know, count two per multiply-add.
 
     Args:
-        model: The network, on any device; nothing of it is changed.
+        model: The model that is trained, as in `memory.footprint`.
         forward: Called with the batch size, it returns the loss.
         batch_size: Examples per step.
         optimizer: None for inference.
         foreach: True for what PyTorch does on CUDA.
 
     Raises:
-        TraceError: As in `memory.footprint`.
+        ValueError, TraceError: As in `memory.footprint`.
 
     >>> model = nn.Linear(100, 10)
     >>> loss = lambda batch_size: model(torch.zeros(batch_size, 100)).sum()

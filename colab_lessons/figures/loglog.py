@@ -1,4 +1,4 @@
-"""Times over sizes on log-log axes, and who gets to a finish line when."""
+"""Times over sizes on log-log axes, and one value or range per row on a log axis."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def loglog(
     """
     with canvas(7.6, 4.1) as (figure, axes):
         for i, (name, seconds) in enumerate(curves.items()):
-            style = line_style(
-                i + 2 if i else 0
-            )  # what is recorded or estimated has a color of its own
+            style = line_style(i + 2 if i else 0)  # 1 and 2 are of what is estimated and recorded
             if _RECORDED in name:
                 style |= {"color": COLORS[2], "mfc": "white"}
             axes.plot(sizes, seconds, **style)
