@@ -181,9 +181,13 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
 median_wait = None  # @param {type:"number"}
 
 # %%
-def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
+def launch_times(trace):  # when the CPU asked for each piece of the GPU's work, by correlation ID
     start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
-    launched = {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
+    return {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
+
+
+def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
+    launched = launch_times(trace)
     return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
 
 
@@ -214,7 +218,7 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 # %%
 # needs: a100_trace
 gap, began = longest_gap(a100)
-launched = {call["args"]["correlation"]: call["ts"] for call in a100["calls"] if "correlation" in call["args"]}
+launched = launch_times(a100)
 pending = sum(launched.get(e["args"].get("correlation"), math.inf) < began < e["ts"] for e in a100["gpu"])
 print(f"When the A100's longest gap began ({gap / 1e3:.0f} ms), {pending} kernels and copies had been launched and hadn't started.")
 
@@ -301,7 +305,7 @@ holds(saves[with_message], -5, 5, "A kernel that needs the message can't run soo
 #
 # We can't change Meta's program, but we can change ours, the training run of lesson 01. We recorded three of its steps on an H100.
 
-# %%
+# %% tags=["nbval-check-output"]
 h100_idle, h100_ms = idle(h100)
 kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
 in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
@@ -573,28 +577,9 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it 
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
-# `torch.compile` appears twice. Here's what it does to a GELU written as eight operators:
+# `torch.compile` appears twice, and you've seen what it did for our step. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
-# %%
-def written_gelu(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-x = torch.randn(2**22, device=device)
-try:
-    compiled = torch.compile(written_gelu)
-    compiled(x)
-except Exception as error:  # no C++ compiler, or no Triton
-    print(f"no compiler here ({type(error).__name__})")
-    compiled = written_gelu
-both = benchmark.compare({"eight operators": lambda: written_gelu(x), "compiled": lambda: compiled(x)}, budget=SECONDS)
-merged = benchmark.speedup(both["eight operators"], both["compiled"])
-print("not compiled" if compiled is written_gelu else f"compiled, the GELU runs at {merged} the speed")
-
-# %% [markdown]
-# The eight operators read and write the whole tensor again and again; the compiled loop, in which they are fused, does so once. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
-
-# %% [markdown] tags=["minutes-8", "short-6"]
+# %% [markdown] tags=["minutes-6"]
 # ## Exercises
 #
 # ### 1 · Repair a slow step
@@ -638,22 +623,6 @@ programs = {"CUDA graphs": "R", "a faster GPU": "P", "can't say": "Q"}
 ### END SOLUTION
 exercises.check("10.waits", programs)
 
-# %% [markdown]
-# ### 3 · Your own loop
-#
-# Put one step of your own training loop into `mine`, and profile it. Before you look, write down what you think it waits for. Which operator has the most self time on the CPU?
-
-# %% tags=["exercise"]
-def mine():
-    healthy()
-
-
-most_self_time = ...  # a name from the table, such as "aten::add"
-### BEGIN SOLUTION
-most_self_time = max((e for e in profiled(mine).key_averages() if e.key.startswith("aten::")), key=lambda e: e.self_cpu_time_total).key
-### END SOLUTION
-exercises.check("10.mine", most_self_time, events=lambda: profiled(mine).key_averages())
-
 # %% [markdown] tags=["minutes-1"]
 # ## The scoreboard
 
@@ -687,7 +656,6 @@ reference.record(
     saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
     saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
     **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
-    merged=value(merged.value, "×", "speed of a GELU of eight operators, compiled"),
     **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
 )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from colab_helpers import benchmark
 from colab_lessons.exercises import Wrong, exercise, field, filled
-
-#: A step's longest operators are close together: one of so many is right.
-_LONGEST = 10
 
 
 @exercise(
@@ -35,18 +33,11 @@ def pairs(answer: Callable, slow: Callable) -> str:
         logits.repeat(8, 4, 1),
         targets.repeat(8, 4),
     )  # as many as in the lesson's step
-    took = [_fastest(pairs_of, logits, targets) for pairs_of in (slow, answer)]
-    return f"The same pairs in {1e3 * took[1]:.1f} ms instead of {1e3 * took[0]:.1f}."
-
-
-def _fastest(work: Callable, *args: Any) -> float:
-    """Seconds of the fastest of three calls."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work(*args)
-        times.append(time.perf_counter() - start)
-    return min(times)
+    before, after = (
+        benchmark.measure(functools.partial(work, logits, targets), budget=0.1).best
+        for work in (slow, answer)
+    )
+    return f"The same pairs in {1e3 * after:.1f} ms instead of {1e3 * before:.1f}."
 
 
 @exercise("10.waits", hint="If kernels start immediately and the GPU is still idle, who is late?")
@@ -67,20 +58,3 @@ _HELPED = {  # the program, and what to think of
     "a faster GPU": ("P", "It helps where the GPU is the one that is waited for."),
     "can't say": ("Q", "Look for kernels that were launched long before, on a GPU that idles."),
 }
-
-
-@exercise(
-    "10.mine", hint="Call show(profiled(mine)), and take the first name that begins with aten::."
-)
-def mine(answer: str, events: Callable) -> str:
-    """An operator with much self time in the learner's step, which `events` profiles once more."""
-    if not isinstance(answer, str):
-        raise Wrong("A name is wanted, as text.")
-    known = [event for event in events() if event.key.startswith("aten::")]
-    known.sort(key=lambda event: -max(event.self_cpu_time_total, event.self_device_time_total))
-    names = [event.key for event in known[:_LONGEST]]
-    if answer.strip() not in names:
-        raise Wrong(f"Here {' and '.join(names[:2])} have the most. Profile it again.")
-    total = sum(event.self_cpu_time_total for event in known) or 1
-    share = known[names.index(answer.strip())].self_cpu_time_total
-    return f"{answer.strip()} takes {share / total:.0%} of the operators' time on the CPU."

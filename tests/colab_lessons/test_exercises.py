@@ -115,14 +115,6 @@ def fast_pairs(logits, targets):
     return [tuple(row) for row in torch.cat([targets.reshape(-1, 1), best], 1).tolist()]
 
 
-def heavy_calls():
-    a = torch.rand(400, 400)
-    with torch.profiler.profile(acc_events=True) as profile:
-        for _ in range(5):
-            a = a @ a / 400
-    return profile.key_averages()
-
-
 def small_job():
     with torch.device("meta"):
         network = torch.nn.Linear(1000, 1000)
@@ -509,10 +501,6 @@ CASES = {
         {}, dict.fromkeys(WAITS, ...), WAITS,
         [({**WAITS, "CUDA graphs": "P"}, "without Python"), ({**WAITS, "a faster GPU": "R"}, "waited for"),
          ({**WAITS, "can't say": "P"}, "launched long before"), (3, "raised an error")],
-    ),
-    "10.mine": (
-        {"events": heavy_calls}, ..., "aten::mm",
-        [("aten::nothing", "have the most"), (3, "A name is wanted")],
     ),
     "11.pays": (
         {}, dict.fromkeys(PAYS, ...), PAYS,
