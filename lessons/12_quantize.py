@@ -265,8 +265,6 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
 #
-# (With groups, each group has a sum of integers and a scale of its own.)
-#
 # This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations:
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and computes with those columns in
 # 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) is our trick in moderation. It divides each large activation channel by a factor and multiplies
@@ -338,7 +336,7 @@ figures.quantization_levels(
 # The spikes at both ends are the largest weights themselves, and the smaller spikes come from the file's 8-bit grid.
 #
 # On the one layer we measured, the quantiles have the smallest error at 4 and 3 bits. But the model doesn't care: there the two full sets of levels are
-# within noise of each other. At 2 bits the uniform levels are clearly ahead, in both. The quantiles are then -1, 0, 0.44, and 1, which leaves one level
+# within noise of each other. At 2 bits the uniform levels are clearly ahead, in both. The quantiles are then −1, 0, 0.44, and 1, which leaves one level
 # for all the negative weights.
 #
 # On larger models, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers. So try both, and compare losses, not errors.
@@ -370,6 +368,7 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 # @title Check these claims on your machine { display-mode: "form" }
 unused, all_codes, quantiles = found.values()
 holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
+holds(quantiles[2] - all_codes[2], 0.1, 2, "At 2 bits the uniform levels are clearly ahead.", fast=FAST)
 holds(abs(all_codes[4] - quantiles[4]), 0, 0.02, "At 4 bits, the two sets of 16 levels are within noise of each other.", fast=FAST)
 holds(errors["normal quantiles"][4] / errors["uniform, all codes"][4], 0.5, 1, "NF4 has the smallest error.", fast=FAST)
 if 3 in few:
@@ -397,7 +396,7 @@ with warnings.catch_warnings():
 # %%
 codes, scale = quantize(layer.weight.detach(), 8, WIDE)
 buffer = torch.empty(WIDE, WIDE)  # for the converted weights
-gains = {}
+gains, slower = {}, {}
 with torch.no_grad():
     for rows in (1, 64):
         x = torch.randn(rows, WIDE)
@@ -409,8 +408,12 @@ with torch.no_grad():
         times = benchmark.compare(ways, budget=SECONDS)
         gains[rows] = benchmark.speedup(times["in 32 bits"], times["in 8 bits, fused"])
         print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
-        slower = benchmark.speedup(times["in 8 bits, converted first"], times["in 32 bits"])
-        print(f"   converted first, it takes {slower} the time; fused (off by {error(eight_bits(x), layer(x)):.1%}), it runs at {gains[rows]} the speed of the 32-bit layer{your_prediction(fused_gains, '×') if rows == 1 else ''}")
+        slower[rows] = benchmark.speedup(times["in 8 bits, converted first"], times["in 32 bits"])
+        print(f"   converted first, it takes {slower[rows]} the time; fused (off by {error(eight_bits(x), layer(x)):.1%}), it runs at {gains[rows]} the speed of the 32-bit layer{your_prediction(fused_gains, '×') if rows == 1 else ''}")
+
+# %%
+# @title Check this claim on your machine { display-mode: "form" }
+holds(slower[1].value, 1.5, 3.4, "With one row, converting first takes about 2.25 times as long.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two

@@ -187,9 +187,6 @@ holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a read
 # %% [markdown]
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time grows little with the length of the
 # context. The step does about 1/256 of the work, yet it isn't 256 times as fast. The next two sections explain why.
-#
-# The cache is full at 256 characters. You can't just drop the oldest one, because all the others would move to different position embeddings. To write a
-# longer text, this model has to run its latest characters through again, at their new positions.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Prefill and decode
@@ -272,8 +269,7 @@ figures.lines(
 # %% [markdown]
 # Batching multiplies *throughput* (the output for all users together), and each user pays for it in *latency*.
 #
-# But every step takes two to four times as long as predicted, and the second user adds far more than the tenth that the prediction allows, although the
-# weights are read only once for both. Are the matmuls to blame, or is it attention? Time each alone, at the sizes it has in a step.
+# But no step is as fast as predicted. Are the matmuls to blame, or is it attention? Time each alone, at the sizes it has in a step.
 
 # %%
 @torch.no_grad()
@@ -308,15 +304,23 @@ figures.stacked_bars(bars, unit="s", title=f"A step for {few} users takes {steps
 holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of the machine's matmul speed.", fast=FAST)
 holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
+holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
+excess = {}  # of each part of a step over its prediction, in seconds
+for users in parts:
+    excess[users] = {name: took - predicted(users)[name] for name, took in parts[users].items()}
+    excess[users]["rest"] = steps[users] - sum(parts[users].values())
+holds(excess[few]["matmul"] / max(excess[few].values()), 1, 1, "For a few users, the matmuls are the largest part of the excess.", fast=FAST)
+holds(excess[many]["attention"] / max(excess[many].values()), 1, 1, "For many users, attention is.", fast=FAST)
+holds(many * context * per_token / parts[many]["attention"] / bandwidth, 0.2, 0.75, "Attention reads the caches well below the bandwidth.", fast=FAST)
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"], 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 holds(many * flops / speed / parts[many]["matmul"] - weights / bandwidth / parts[few]["matmul"], 0.15, 1.2, "With many rows, they come closest.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. With one row, a matmul is a matrix-vector product, and it reads the weights at half the bandwidth. From two rows on, it reads
-# them more slowly still, and it gets nowhere near the arithmetic limit until there are many: for a few users, the matmuls are the largest part of the
-# excess. Attention reads the caches at less than half the bandwidth, and for many users that costs more than the matmuls' shortfall. For one user, most
-# of the excess is in the rest of the step, which is what we didn't time: layer norms, GELUs, writes to the cache, and Python. So the formula gives a
-# roofline bound, and how close you come depends on the software.
+# It depends on the batch. With one row, a matmul is a matrix-vector product, and it reads the weights at about half the bandwidth. From two rows on, it
+# reads them more slowly still, and it gets nowhere near the arithmetic limit until there are many: for a few users, the matmuls are the largest part of
+# the excess. Attention reads the caches well below the bandwidth, too, and for many users that costs more than the matmuls' shortfall. The rest of the
+# step is what we didn't time: layer norms, GELUs, writes to the cache, and Python. So the formula gives a roofline bound, and how close you come depends
+# on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
 # caches are most of what it reads.
