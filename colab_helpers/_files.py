@@ -34,7 +34,7 @@ def write(path: str | Path, content: str | bytes) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_parts(target.parent)
     mine = f"{HOST}-{os.getpid()}-{threading.get_ident()}"
-    beside = target.with_name(f".{target.name[:100]}.{mine}{_PART}")
+    beside = target.with_name(f".{target.name[:40]}.{mine}{_PART}")  # bytes count, not characters
     try:
         with beside.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)

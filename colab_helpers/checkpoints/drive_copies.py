@@ -24,8 +24,8 @@ class Copier:
 
     A copy begins at least `min_seconds_between_copies` after the one before, so that Drive can send a file
     before it is overwritten; `wait` does not wait for that. `older(suffix)` gives the files of a kind in
-    `folder`, the one to overwrite first. `reason(error)` puts an OSError into words, `gone()` says why the
-    folder cannot be used, "" where it can.
+    `folder`, the one to overwrite first; those in `rejected` are corrupt. `reason(error)` puts an OSError
+    into words, `gone()` says why the folder cannot be used, "" where it can.
     """
 
     def __init__(
@@ -34,31 +34,33 @@ class Copier:
         older: Callable[[str], Sequence[Path]],
         gone: Callable[[], str],
         reason: Callable[[OSError], str],
+        rejected: set[Path],
         min_seconds_between_copies: float = 0,
     ):
         self._folder, self._older, self._gone, self._reason = folder, older, gone, reason
         self._min_seconds, self._begun = min_seconds_between_copies, -min_seconds_between_copies
         self._lock = threading.Lock()
-        self._next: tuple[Path, str] | None = None
+        self._rejected = rejected
+        self._next: dict[str, Path] = {}  # by suffix
         self._thread: threading.Thread | None = None
         #: What went wrong with the last copy, "" where nothing did.
         self.problem = ""
 
     def send(self, path: Path, suffix: str) -> None:
         """Have `path` copied as soon as its turn comes; return at once."""
-        self._start((path, suffix), due=time.monotonic() - self._begun >= self._min_seconds)
+        self._start({suffix: path}, due=time.monotonic() - self._begun >= self._min_seconds)
 
     def wait(self) -> None:
-        """Wait until the newest file has been copied, or could not be."""
-        while thread := self._start(None, due=True):
+        """Wait until the newest file of each kind has been copied, or could not be."""
+        while thread := self._start({}, due=True):
             thread.join()
 
-    def _start(self, newest: tuple[Path, str] | None, due: bool) -> threading.Thread | None:
+    def _start(self, newest: dict[str, Path], due: bool) -> threading.Thread | None:
         """Begin a copy if one is due; return the thread that copies, or None where nothing is left."""
         with (
             self._lock
         ):  # or the thread could end, with a newer file waiting, before it is looked at
-            self._next = newest or self._next
+            self._next |= newest
             if self._thread is not None and not self._thread.is_alive():
                 self._thread = None
             if due and self._thread is None and self._next:
@@ -70,16 +72,16 @@ class Copier:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if self._next is None:
+                if not self._next:
                     self._thread = None
                     return
-                (path, suffix), self._next = self._next, None
+                suffix, path = self._next.popitem()
             try:
                 self.problem = self._gone()
                 if not self.problem:
                     self._copy(path, suffix)
             except OSError as error:
-                if path.exists():  # else newer ones have pushed it out, and the newest is next
+                if path.exists() or suffix not in self._next:  # else a newer one has pushed it out
                     self.problem = f"{self._folder}: {self._reason(error)}"
             if self._min_seconds:  # what came meanwhile has its turn later
                 with self._lock:
@@ -89,7 +91,8 @@ class Copier:
     def _copy(self, path: Path, suffix: str) -> None:
         target = self._folder / path.name
         with path.open("rb") as source:
-            if target.exists() and target.stat().st_size == path.stat().st_size:
+            same = target.exists() and target.stat().st_size == path.stat().st_size
+            if same and target not in self._rejected:
                 return
             slot = self._slot(target, suffix)
             with slot.open("r+b" if slot.exists() else "wb") as file:
@@ -98,6 +101,7 @@ class Copier:
                 file.flush()
                 os.fsync(file.fileno())
             slot.replace(target)
+            self._rejected.discard(target)
             _files.flush_folder(self._folder)
 
     def _slot(self, target: Path, suffix: str) -> Path:

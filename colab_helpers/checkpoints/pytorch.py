@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from colab_helpers.checkpoints.store import (
@@ -121,7 +122,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
     content = {
         "format": FORMAT,
         "torch": str(torch.__version__),
-        "optimizers": {name: type(p).__name__ for name, p in parts.items() if _is_optimizer(p)},
+        "classes": {name: _class_of(part) for name, part in parts.items() if _class_of(part)},
         "trained": _storable(
             {name: _trained(p, parts) for name, p in parts.items() if _is_optimizer(p)}, "trained"
         ),
@@ -159,6 +160,13 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
     for name, part in parts.items():
         if _is_optimizer(part):
             _warn_of_replaced_lr(part, state[name], name)
+        if _class_of(part) and not state[name] and part.state_dict():  # a scaler that was disabled
+            warnings.warn(
+                f"{name!r} was saved without a state, so it stays as it is in this program.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+            continue
         try:
             _load(part, state[name])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -256,7 +264,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise _another_format(path, found or "unknown")
-    return content["optimizers"], content.get("trained", {}), content["parts"]
+    return content["classes"], content["trained"], content["parts"]
 
 
 def _another_format(path: Path, found: Any) -> CheckpointError:
@@ -287,13 +295,17 @@ def _check(
 
 def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -> None:
     """Raise `CheckpointError` where `kept`, saved from a `kind`, does not fit `part`."""
+    if (kind or "") != _class_of(part):
+        _check_kind(
+            path, name, kind or _kind_of(kept), _class_of(part) or f"a {type(part).__name__}"
+        )
     if isinstance(part, torch.nn.Module):
-        there, here = _shapes(name, kept), _shapes(name, part.state_dict())
+        mine = part.state_dict()
+        there, here = (_shapes(name, state, mine) for state in (kept, mine))
         check_compatible(path, "model", there, here, _hint(name, there, here))
     elif hasattr(part, "bit_generator"):  # NumPy's
         _check_kind(path, name, kept["bit_generator"], type(part.bit_generator).__name__)
     elif _is_optimizer(part):
-        _check_kind(path, name, kind or type(part).__name__, type(part).__name__)
         now, then = _groups(part.state_dict()), _groups(kept)
         if now != then:
             raise CheckpointError(
@@ -303,7 +315,7 @@ def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -
     elif isinstance(part, list | dict):
         if isinstance(part, list) != isinstance(kept, list):
             _check_kind(path, name, f"a {type(kept).__name__}", f"a {type(part).__name__}")
-    else:  # a scheduler, a sampler or a generator
+    elif not kind:  # a generator
         _check_kind(path, name, _kind_of(kept), _kind_of(_state_of(part, name)))
 
 
@@ -326,12 +338,13 @@ def _trained(optimizer: Any, parts: Mapping[str, Any]) -> list[list[str]]:
 
     An optimizer's state knows them by their places alone.
     """
-    names = {
-        id(parameter): f"{part}.{name} "
-        for part, module in parts.items()
-        if isinstance(module, torch.nn.Module)
-        for name, parameter in module.named_parameters()
-    }
+    names: dict[int, str] = {}
+    for part, module in sorted(
+        parts.items()
+    ):  # a parameter of two models goes by the first one's name
+        if isinstance(module, torch.nn.Module):
+            for name, parameter in module.named_parameters():
+                names.setdefault(id(parameter), f"{part}.{name} ")
     return [
         [f"{names.get(id(p), '')}{tuple(p.shape)}" for p in group["params"]]
         for group in optimizer.param_groups
@@ -359,6 +372,12 @@ def _hint(name: str, *shapes: Mapping[str, str]) -> str:
     return " Save and load the model inside its wrapper: model._orig_mod or model.module."
 
 
+def _class_of(part: Any) -> str:
+    """The class of a part with a state of its own; "" for a model, which may be wrapped, and all others."""
+    own = hasattr(part, "state_dict") and not isinstance(part, torch.nn.Module)
+    return type(part).__name__ if own else ""
+
+
 def _is_optimizer(part: Any) -> bool:
     return hasattr(part, "param_groups")
 
@@ -381,12 +400,14 @@ def _groups(state: Mapping[str, Any]) -> list[int]:
     return [len(group["params"]) for group in state.get("param_groups", [])]
 
 
-def _shapes(name: str, state: Mapping[str, Any]) -> dict[str, str]:
+def _shapes(name: str, state: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Shapes and dtypes in `state`, but for what in `now`, the program's, has no shape of its own yet."""
     return {
         f"{name}.{key}": f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
         if isinstance(value, torch.Tensor)
         else "a value"
         for key, value in state.items()
+        if not key.endswith("_extra_state") and not is_lazy(now.get(key, value))
     }
 
 
@@ -412,14 +433,30 @@ def _state_of(part: Any, name: str) -> Any:
 def _load(part: Any, state: Any) -> None:
     if hasattr(part, "load_state_dict"):
         part.load_state_dict(state)
-    elif isinstance(part, list):
-        part[:] = state
-    elif isinstance(part, dict):
-        part.clear()
-        part.update(state)
+    elif isinstance(part, list | dict):
+        _put(part, state)
     elif isinstance(part, torch.Generator):
         part.set_state(state)
     elif isinstance(part, random.Random):
         part.setstate(state)
     else:
         part.bit_generator.state = state
+
+
+def _put(old: Any, new: Any) -> Any:
+    """Return `new`, inside of what the program holds where it can be: its containers and leaf tensors."""
+    if isinstance(old, list) and isinstance(new, list):
+        inside = [*old, *[None] * len(new)]
+        old[:] = [_put(before, after) for before, after in zip(inside, new, strict=False)]
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        made = {key: _put(old.get(key), value) for key, value in new.items()}
+        old.clear()
+        old.update(made)
+        return old
+    trained = isinstance(old, torch.Tensor) and old.is_leaf and old.requires_grad
+    if trained and isinstance(new, torch.Tensor) and old.shape == new.shape:
+        with torch.no_grad():  # an optimizer has this very tensor
+            old.copy_(new)
+        return old
+    return new

@@ -87,7 +87,7 @@ class SaveResult:
     def __str__(self) -> str:
         if self.path is None:
             return f"step {self.step} was NOT saved: {self.problem}"
-        text = f"step {self.step}: {_size(self.bytes)} in {_units.seconds(self.seconds)}"
+        text = f"step {self.step}: {_size(self.bytes)} in {_units.format_duration(self.seconds)}"
         return f"{text}, in {self.path.parent} ({self.problem})" if self.problem else text
 
 
@@ -150,7 +150,14 @@ class Store:
             min_seconds_between_copies = _REST if on_drive else 0
         self.local = _ready(Path(local)) if local else None
         self._copier = (
-            Copier(self.folder, self._older, self._gone, _reason, min_seconds_between_copies)
+            Copier(
+                self.folder,
+                self._older,
+                self._gone,
+                _reason,
+                self._rejected,
+                min_seconds_between_copies,
+            )
             if local
             else None
         )
@@ -200,13 +207,16 @@ class Store:
         `suffix` limits the list to one kind. Of one step, the local file comes first. Raises
         `CheckpointError` where the folder is gone and there is no local file either.
         """
-        here = list(_files_in(self.local, suffix)) if self.local else []
-        problem = self._gone()
+        try:
+            here = list(_files_in(self.local, suffix)) if self.local else []
+            problem = self._gone()
+            there = [] if problem else list(_files_in(self.folder, suffix))
+        except OSError as error:
+            raise CheckpointError(f"{self.folder} cannot be listed: {_reason(error)}.") from error
         if problem and not here:
             raise CheckpointError(
                 f"{problem}. Nothing was resumed: training would restart from step 0."
             )
-        there = [] if problem else list(_files_in(self.folder, suffix))
         kept = [*here, *there]
         return sorted(kept, key=lambda one: (one.step, one in here, one.written), reverse=True)
 
@@ -222,7 +232,9 @@ class Store:
             problem = found.problem()
             if not problem:
                 try:
-                    return found, reader(found.path)
+                    result = reader(found.path)
+                    self._warn_of_emptied_folder(found, suffix)
+                    return found, result
                 except UnreadableError as error:
                     problem = str(error)
             self._rejected.add(found.path)
@@ -263,7 +275,16 @@ class Store:
         if latest > step:
             self._warn(
                 f"Step {step} is being saved beside step {latest}, which was there before, and resuming "
-                "would take the latter. Use an empty folder for a new run, or delete the later files."
+                "would take the latter. Use an empty folder for a new run, or delete the later files"
+                + (f", in {self.local} too." if self.local else ".")
+            )
+
+    def _warn_of_emptied_folder(self, found: CheckpointFile, suffix: str) -> None:
+        """A `CheckpointWarning` where only the local folder has a checkpoint: it may be an older run's."""
+        if found.path.parent == self.local and not self._gone() and not self._older(suffix):
+            self._warn(
+                f"{self.folder} has no checkpoint, so {found.path.name} was taken from {self.local}. If you "
+                "emptied the former to begin anew, delete the latter, too."
             )
 
     def _prune(self, folder: Path, newest: Path, suffix: str) -> None:
@@ -330,16 +351,15 @@ def _local_folder(folder: Path) -> Path:
     """A folder on the machine's own disk for what goes to `folder`, the same whenever you ask."""
     place = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     path = Path(tempfile.gettempdir(), "checkpoints")
-    path.mkdir(exist_ok=True)
-    return path / f"{folder.name}-{place}"
+    return _ready(path) / f"{folder.name}-{place}"
 
 
 def _files_in(folder: Path, suffix: str) -> Iterator[CheckpointFile]:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        if (match := _NAME.fullmatch(path.name)) and path.name.endswith(suffix):
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+        if (match := _NAME.fullmatch(path.name)) and suffix in ("", match[4]):
+            with contextlib.suppress(OSError):  # removed meanwhile, or a link to itself
                 yield CheckpointFile(
                     int(match[1]), path.stat().st_mtime, int(match[2]), match[3], path
                 )
@@ -386,4 +406,4 @@ def _reason(error: OSError) -> str:
 
 
 def _size(count: int) -> str:
-    return _units.quantity(count, "B") if count >= 1000 else f"{count} B"
+    return _units.format_si(count, "B") if count >= 1000 else f"{count} B"

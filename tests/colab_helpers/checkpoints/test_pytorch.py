@@ -417,3 +417,43 @@ def test_batches_are_counted_from_0(step):
     sampler = checkpoints.ResumableBatchSampler(10, 2)
     with pytest.raises(IndexError, match="counted from 0"):
         next(sampler.starting_at(step))
+
+
+def test_tensors_and_lists_that_the_program_holds_get_the_values(store):
+    image, losses = torch.ones(2, requires_grad=True), [1, 2]
+    checkpoints.save(store, 1, {"image": [image], "log": {"losses": losses}})
+    image, losses = torch.zeros(2, requires_grad=True), []
+    checkpoints.resume(store, {"image": [image], "log": {"losses": losses}})
+    assert image.tolist() == [1, 1] and losses == [1, 2]
+
+
+def test_a_scheduler_of_another_class_is_refused(store):
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+    checkpoints.save(store, 1, {"optimizer": optimizer, "scheduler": scheduler})
+    other = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    with pytest.raises(CheckpointError, match="StepLR in the checkpoint and ExponentialLR"):
+        checkpoints.resume(store, {"optimizer": optimizer, "scheduler": other})
+    with pytest.raises(CheckpointError, match="SGD in the checkpoint and a dict"):
+        checkpoints.resume(store, {"optimizer": {}, "scheduler": scheduler})
+
+
+def test_a_scaler_that_was_disabled_stays_as_it_is(store):
+    checkpoints.save(store, 1, {"scaler": torch.amp.GradScaler("cpu", enabled=False)})
+    scaler = torch.amp.GradScaler("cpu")
+    with pytest.warns(CheckpointWarning, match="saved without a state"):
+        assert checkpoints.resume(store, {"scaler": scaler}).step == 1
+    assert scaler.get_scale() == 2**16
+
+
+def test_lazy_layers_and_parts_in_another_order_resume(store):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    parts = {"model": model, "head": model[1], "optimizer": optimizer}
+    checkpoints.save(store, 1, parts)
+    assert checkpoints.resume(store, dict(reversed(parts.items()))).step == 1
+    checkpoints.save(store, 2, {"model": model[0]})
+    lazy = torch.nn.LazyLinear(2)
+    checkpoints.resume(store, {"model": lazy})
+    assert torch.equal(lazy.weight, model[0].weight)

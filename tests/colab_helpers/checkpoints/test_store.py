@@ -388,3 +388,50 @@ def test_real_disks_that_are_full_read_only_and_gone(small_disk):
     with pytest.warns(CheckpointWarning, match="no longer mounted"):
         checkpoints.save(store, 4, {"model": model})
     assert not list((small_disk / "run").iterdir())
+
+
+def test_kinds_in_one_folder_leave_each_other_alone(tmp_path):
+    store = Store(tmp_path / "run", local=tmp_path / "local", min_seconds_between_copies=300)
+    for step in (1, 2, 3):
+        for suffix in (".pt", ".ema.pt"):
+            store.write(step, suffix, lambda path: path.write_text("weights"))
+    store.wait()
+    for suffix in (".pt", ".ema.pt"):
+        here = [one.step for one in store.files(suffix) if one.path.parent == store.local]
+        there = [one.step for one in store.files(suffix) if one.path.parent == store.folder]
+        assert here == [3, 2] and there[0] == 3
+
+
+def test_a_corrupt_copy_is_written_again(tmp_path):
+    store = Store(tmp_path / "run", local=tmp_path / "local")
+    put(store, 200)
+    store.wait()
+    copy = next(store.folder.glob("step-*"))
+    copy.write_bytes(bytes(copy.stat().st_size))
+    for path in store.local.iterdir():
+        path.unlink()
+    with pytest.warns(CheckpointWarning), pytest.raises(CheckpointError):
+        newest(store)
+    put(store, 200)
+    store.wait()
+    assert [one.problem() for one in store.files()] == ["", ""]
+
+
+def test_an_emptied_folder_says_where_the_old_run_still_is(tmp_path):
+    store = Store(tmp_path / "run", local=tmp_path / "local")
+    put(store, 500)
+    store.wait()
+    for path in store.folder.iterdir():
+        path.unlink()
+    with pytest.warns(CheckpointWarning, match=r"has no checkpoint.*delete the latter"):
+        assert newest(Store(tmp_path / "run", local=tmp_path / "local"))[0] == 500
+
+
+def test_a_folder_that_cannot_be_listed_is_told_in_words(store, monkeypatch):
+    def refuse_listing(folder):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(type(store.folder), "iterdir", refuse_listing)
+    with pytest.raises(CheckpointError, match="cannot be listed"):
+        store.files()
+    assert put(store, 1).path is not None
