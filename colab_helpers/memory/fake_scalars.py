@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._pytree import tree_iter, tree_map
 
+from colab_helpers.memory.memory_tracker import TraceError
 from colab_helpers.memory.storages import written_arguments
 
 READ = torch.ops.aten._local_scalar_dense.default
@@ -40,6 +41,7 @@ _FILLING = {
 #: Operations whose number is the argument at this place.
 _FULL = {"full": 1, "full_like": 1, "new_full": 2, "fill": 1, "scalar_tensor": 0}
 _KNOWN = {*_FILLING, *_FULL}
+_MOST_READS = 5_000
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,19 @@ class FakeScalars:
     """The stand-ins of living storages, and how often an assumed one was read."""
 
     def __init__(self) -> None:
-        self.reads = 0
+        self.reads, self._asked = 0, 0
         self._known: dict[int, tuple[FakeScalar, weakref.ref]] = {}
 
     def read(self, tensor: torch.Tensor) -> Any:
         """Return what `tensor.item()` gives, and count it where it is assumed."""
         found = self.of(tensor)
         self.reads += found.assumed
+        self._asked += found.assumed
+        if self._asked > _MOST_READS:
+            raise TraceError(
+                f"The step asked for over {_MOST_READS:,} values, and a trace has only shapes: is it a loop "
+                "that ends on a value? Limit its rounds, or measure the step with memory.track."
+            )
         return found.value
 
     def equal(self, one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -106,6 +114,7 @@ class FakeScalars:
             return
         # Known of numbers and masks, and where all was known. The rest, nearly everything, has the default.
         small = results[0].numel() == 1 or results[0].dtype == torch.bool
+        small = small or name.startswith(("bitwise_", "logical_"))  # masks of whole numbers
         value = None
         if small or name in _KNOWN or not any(self.of(t).assumed for t in given):
             value = self._result(name, function, args, kwargs, given, results[0])

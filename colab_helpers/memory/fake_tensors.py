@@ -186,7 +186,7 @@ class ExternalTensorMode(TorchDispatchMode):
 def _workspace_bytes(args: tuple) -> int:
     """Bytes that a layer with these arguments keeps; the first is (length, rows, features)."""
     shapes, settings = [tuple(t.shape) for t in args[:7]], args[7:]
-    return _for_rows(_kept_by_layer, shapes, settings)
+    return _for_rows(_kept_by_layer, shapes, (settings, torch.is_grad_enabled()))
 
 
 def _scratch_bytes(args: tuple) -> int:
@@ -220,10 +220,11 @@ def _frozen(thing: Any) -> Any:
 
 @cache
 def _kept_by_layer(shapes: tuple, settings: tuple) -> int:
-    """Run the real layer once, and see what it keeps."""
-    with unset_fake_temporarily(), torch.enable_grad():
-        *_, workspace = _RECURRENT(*(torch.zeros(shape) for shape in shapes), *settings)
-        return workspace.untyped_storage().nbytes()
+    """Run the real layer once, and see what it keeps: far less where there are no gradients."""
+    layer, training = settings
+    with unset_fake_temporarily(), torch.set_grad_enabled(training):
+        *_, workspace = _RECURRENT(*(torch.zeros(shape) for shape in shapes), *layer)
+        return workspace.untyped_storage().nbytes() if workspace is not None else 0
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import logging
 import random
@@ -19,7 +18,7 @@ from torch.func import functional_call
 
 from colab_helpers import _units
 from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
-from colab_helpers.memory.reachable_state import ReachableState, holders
+from colab_helpers.memory.reachable_state import ReachableState, containers, holders
 from colab_helpers.memory.storages import StorageTracker, count_storages
 
 
@@ -57,8 +56,10 @@ class Footprint:
         }
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{name} {_units.mib(count)}" for name, count in self.parts.items())
-        return f"{_units.mib(self.peak)} at the peak ({parts}){self.caveat}"
+        parts = ", ".join(
+            f"{name} {_units.format_mib(count)}" for name, count in self.parts.items()
+        )
+        return f"{_units.format_mib(self.peak)} at the peak ({parts}){self.caveat}"
 
     __repr__ = __str__
 
@@ -165,16 +166,19 @@ def _trace(
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = _fakes(
+        model, mode
+    )  # outside the mode, in which tensors that share a storage would lose it
     with (
         _random_state_kept(),
-        _modules_kept(model),
+        _modules_kept(model, optimizer),
         quiet("torch._subclasses.fake_tensor"),
         formatted_like_numbers(),
         loader_workers_refused(),
-        FakeTensorMode(allow_non_fake_inputs=True) as mode,
+        mode,
         FakeTensorCorrectionMode() as corrections,
     ):
-        fakes = _fakes(model, mode)
         corrections.note(list(fakes.values()))
         fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
         outsiders = ExternalTensorMode(mode, corrections)
@@ -375,7 +379,7 @@ def _check(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise TraceError("LBFGS computes its loss several times a step: use memory.track.")
-    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+    if any(nn.parameter.is_lazy(tensor) for _, tensor in _tensors_of(model)):
         raise TraceError(
             "The model has lazy layers, which take their shapes from a first batch: run one through "
             "it before."
@@ -409,21 +413,24 @@ def quiet(logger: str) -> Iterator[None]:
 
 
 @contextmanager
-def _modules_kept(model: nn.Module) -> Iterator[None]:
-    """What a forward pass writes into its modules, such as a cache, is put back."""
+def _modules_kept(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[None]:
+    """Put back what a step writes into its modules and its optimizer: caches, logs, gradients, rates."""
     kept = [(module, dict(vars(module))) for module in model.modules()]
-    values = [value for _, attributes in kept for value in attributes.values()]
-    # Lists and tables, PyTorch's registers of parameters and modules among them, are filled in place.
-    filled = [(value, copy.copy(value)) for value in values if isinstance(value, list | dict | set)]
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    roots = [*(vars(module) for module in model.modules()), vars(optimizer) if optimizer else {}]
+    places = containers(roots)
     try:
         yield
     finally:
         for module, attributes in kept:
             vars(module).clear()
             vars(module).update(attributes)
-        for value, before in filled:
-            value.clear()
-            (value.extend if isinstance(value, list) else value.update)(before)
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        for place, before in places:
+            now = place.contents()
+            if list(now) != list(before) or any(now[key] is not before[key] for key in now):
+                place.write(place.holder, before)
 
 
 @contextmanager

@@ -67,8 +67,9 @@ class MemoryTracker:
         self.marks.append((len(self.timeline()), name))
 
     def __str__(self) -> str:
-        held = "" if self.reserved is None else f"; {_units.mib(self.reserved)} reserved"
-        return f"{_units.mib(self.allocated)} allocated, {_units.mib(self.peak)} at the peak{held}"
+        held = "" if self.reserved is None else f"; {_units.format_mib(self.reserved)} reserved"
+        allocated, peak = map(_units.format_mib, (self.allocated, self.peak))
+        return f"{allocated} allocated, {peak} at the peak{held}"
 
     __repr__ = __str__
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import random
 import sys
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +59,18 @@ class ReachableState:
             if not isinstance(thing, _ATOMS) and id(thing) not in self._seen:
                 self._seen[id(thing)] = thing
                 todo.extend(self._keep(thing))
+        self._generators = [(one, _draws(one)) for one in self._seen.values() if _draws(one)]
 
     def restore(self, is_left: Callable[[Any], bool]) -> None:
-        """Restore each container whose new contents reach an object for which `is_left` is true."""
+        """Restore each container whose new contents reach an object for which `is_left` is true.
+
+        Generators of random numbers are put back in any case.
+        """
+        for generator, state in self._generators:
+            if isinstance(generator, random.Random):
+                generator.setstate(state)
+            else:
+                generator.bit_generator.state = state
         for place, before in self._kept:
             new = [v for key, v in place.contents().items() if before.get(key, _NOTHING) is not v]
             if any(self._leads(value, is_left) for value in new):
@@ -99,6 +109,19 @@ class ReachableState:
                 places = () if isinstance(one, types.FunctionType) else _places(one)
                 todo += [value for place in places for value in place.contents().values()]
         return False
+
+
+def containers(roots: Iterable[Any]) -> list[tuple[_Place, dict[Any, Any]]]:
+    """Return the lists, dicts, sets and queues in `roots`, and in one another, with what they hold."""
+    found, seen, todo = [], set(), list(roots)
+    while todo:
+        thing = todo.pop()
+        if isinstance(thing, list | dict | set | deque) and id(thing) not in seen:
+            seen.add(id(thing))
+            place = next(_places(thing))
+            found.append((place, place.contents()))
+            todo += found[-1][1].values() if len(thing) <= _LONGEST else ()
+    return found
 
 
 def holders(thing: Any) -> list[str]:
@@ -183,7 +206,7 @@ def _places(thing: Any) -> Iterator[_Place]:
         yield _Place(thing, lambda one: {id(value): value for value in one}, _refill_set)
     elif isinstance(thing, torch.Tensor) and thing.is_leaf:
         yield _Place(thing, lambda one: {"grad": one.grad}, _reset_attributes)
-    if isinstance(own := getattr(thing, "__dict__", None), dict):
+    if isinstance(own := _attribute(thing, "__dict__"), dict):
         yield _Place(own, dict, _refill_dict)
     if slots := [name for kind in type(thing).__mro__ for name in _slots(kind)]:
         read = functools.partial(_read_slots, slots)
@@ -192,7 +215,9 @@ def _places(thing: Any) -> Iterator[_Place]:
 
 def _variables(thing: Any) -> dict[str, Any]:
     """The variables of a generator or coroutine that stands still."""
-    frame = getattr(thing, "gi_frame", None) or getattr(thing, "cr_frame", None)
+    if not isinstance(thing, types.GeneratorType | types.CoroutineType):
+        return {}
+    frame = thing.gi_frame if isinstance(thing, types.GeneratorType) else thing.cr_frame
     return dict(frame.f_locals) if isinstance(frame, types.FrameType) else {}
 
 
@@ -205,6 +230,16 @@ def _is_library(module: str | None) -> bool:
     return installed or name in sys.stdlib_module_names - {"__main__"}
 
 
+def _draws(thing: Any) -> Any:
+    """The state of a generator of Python or NumPy; None for anything else."""
+    if isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+        return thing.getstate()
+    numpy = sys.modules.get("numpy")
+    if numpy and isinstance(thing, numpy.random.Generator):
+        return thing.bit_generator.state
+    return None
+
+
 def _slots(kind: type) -> list[str]:
     if _is_library(kind.__module__):
         return []
@@ -214,7 +249,16 @@ def _slots(kind: type) -> list[str]:
 
 
 def _read_slots(names: list[str], thing: Any) -> dict[str, Any]:
-    return {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    found = {name: _attribute(thing, name) for name in names}
+    return {name: value for name, value in found.items() if value is not _NOTHING}
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    """An attribute without the object's own code, which may refuse or make one; `_NOTHING` without it."""
+    try:
+        return object.__getattribute__(thing, name)
+    except Exception:
+        return _NOTHING
 
 
 def _reset_slots(names: list[str], thing: Any, before: dict[str, Any]) -> None:
@@ -249,9 +293,12 @@ def _write_cell(cell: types.CellType, before: dict[str, Any]) -> None:
 
 
 def _refill_dict(thing: dict, before: dict[Any, Any]) -> None:
+    kind = OrderedDict if isinstance(thing, OrderedDict) else dict  # past what a subclass refuses
     for key in [key for key in dict.keys(thing) if key not in before]:
-        dict.pop(thing, key)
-    dict.update(thing, before)
+        kind.__delitem__(thing, key)
+    for key, value in before.items():
+        if dict.get(thing, key, _NOTHING) is not value:
+            kind.__setitem__(thing, key, value)
 
 
 def _refill(thing: Any, before: dict[Any, Any]) -> None:

@@ -4,6 +4,8 @@ import copy
 import gc
 import random
 import re
+from collections import OrderedDict
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -320,3 +322,97 @@ def test_a_numpy_array_of_a_rehearsal_is_told():
 
     with pytest.raises(memory.TraceError, match="converts a tensor to NumPy"):
         memory.footprint(model, forward, 4, torch.optim.SGD(model.parameters(), 0.1))
+
+
+def small():
+    model = nn.Linear(8, 8)
+    return (
+        model,
+        torch.optim.SGD(model.parameters(), 0.1),
+        lambda rows: model(torch.randn(rows, 8)).mean(),
+    )
+
+
+def test_what_a_step_writes_into_its_model_and_optimizer_is_put_back():
+    model, optimizer, loss = small()
+    model.stats, model.last = {"losses": []}, OrderedDict(a=1)
+    model.weight.grad = kept = torch.ones(8, 8)
+    rng, dice = np.random.default_rng(0), random.Random(0)
+    before = rng.bit_generator.state, dice.getstate()
+
+    def step(rows):
+        optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] *= 0.5
+        model.stats["losses"].append(0.5)
+        model.last["mask"] = torch.ones(rows, 8)
+        rng.random(), dice.random()
+        return loss(rows)
+
+    memory.footprint(model, step, 4, optimizer)
+    assert model.weight.grad is kept and optimizer.param_groups[0]["lr"] == 0.1
+    assert model.stats == {"losses": []} and [*model.last] == ["a"]
+    assert (rng.bit_generator.state, dice.getstate()) == before
+
+
+class Locked(OrderedDict):
+    """As transformers' outputs: nothing is written to it as to a dict."""
+
+    def update(self, *_):
+        raise RuntimeError("no update")
+
+    __setitem__ = clear = __delitem__ = pop = update
+
+
+def test_a_module_may_keep_a_locked_dict():
+    model, optimizer, loss = small()
+    model.last = Locked()
+    OrderedDict.__setitem__(model.last, "output", torch.ones(2))
+    memory.footprint(model, loss, 4, optimizer)
+    assert [*model.last] == ["output"]
+
+
+def test_parameters_that_share_a_storage_count_once():
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(20)))
+    flat = nn.utils.parameters_to_vector(model.parameters()).detach()
+    nn.utils.vector_to_parameters(flat, model.parameters())
+    loss = lambda rows: model(torch.randn(rows, 64)).mean()  # noqa: E731
+    found = memory.footprint(model, loss, 4, torch.optim.SGD(model.parameters(), 0.1))
+    assert found.parameters == flat.nbytes
+
+
+def test_inference_of_an_lstm_keeps_no_workspace():
+    model = nn.LSTM(32, 64, batch_first=True)
+    run = lambda rows: model(torch.randn(rows, 50, 32))[0].sum()  # noqa: E731
+    with torch.no_grad(), memory.track(known=[model]) as seen:
+        run(64)
+    assert memory.footprint(model, run, 64, None).peak == pytest.approx(seen.peak, rel=0.1)
+
+
+def test_a_loop_that_ends_on_a_value_ends():
+    model, _, _ = small()
+
+    def until_done(rows):
+        open_ones = torch.ones(rows, dtype=torch.long)
+        while open_ones.max() > 0:
+            done = torch.isin(model(torch.zeros(rows, 8)).argmax(1), torch.tensor([3]))
+            open_ones = open_ones & ~done
+
+    assert memory.footprint(model, until_done, 4, None).peak > 0
+
+    def for_ever(rows):
+        while torch.rand(()) < 2:
+            pass
+
+    with pytest.raises(memory.TraceError, match="a loop that ends on a value"):
+        memory.footprint(model, for_ever, 4, None)
+
+
+def test_a_step_may_call_a_mock():
+    model, optimizer, loss = small()
+    logger = mock.Mock()
+
+    def step(rows):
+        logger.log({"loss": 1.0})
+        return loss(rows)
+
+    assert memory.footprint(model, step, 4, optimizer).peak > 0
