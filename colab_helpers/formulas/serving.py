@@ -70,10 +70,10 @@ class ServedModel:
         """All weights, with the embedding, and with the output layer where it isn't tied."""
         return self.linear_weights + (1 if self.tied else 2) * self.vocab_size * self.hidden_size
 
-    def cache_bytes(self, tokens: int = 1) -> int:
+    def kv_cache_bytes(self, tokens: int = 1) -> int:
         """Return the bytes of `tokens` tokens' keys and values in 16 bits, over all layers.
 
-        >>> model("qwen3-8b").cache_bytes()
+        >>> model("qwen3-8b").kv_cache_bytes()
         147456
         """
         return tokens * 2 * self.layers * self.kv_heads * self.head_dim * 2
@@ -87,20 +87,20 @@ class ServingEstimate:
         chip: The data sheet.
         users: Conversations that are answered at the same time.
         weight_bytes: Of all weights, as they are stored.
-        cache_bytes: Of all users' keys and values at the full context.
+        kv_cache_bytes: Of all users' keys and values at the full context.
         max_users: As many as fit beside the weights, each with a full context.
         step_seconds: Of one decode step, which writes one token for each user: least and most.
-        first_token_seconds: Of the prefill of one user's full context, without launches: least and most.
+        ttft_seconds: Of the prefill of one user's full context, without launches: least and most.
         units_per_hour: Compute units of Colab's machine per hour; None if unknown.
     """
 
     chip: Chip
     users: int
     weight_bytes: float
-    cache_bytes: int
+    kv_cache_bytes: int
     max_users: int
     step_seconds: tuple[float, float]
-    first_token_seconds: tuple[float, float]
+    ttft_seconds: tuple[float, float]
     units_per_hour: float | None = None
 
     @property
@@ -174,7 +174,7 @@ def serve(
     linear = WEIGHT_BYTES[bits] * sizes.linear_weights
     weights = linear + (1 if sizes.tied else 2) * 2 * output
     read = linear + 2 * output  # bytes: of the embedding a step reads only its tokens' rows
-    cache = sizes.cache_bytes(context)
+    cache = sizes.kv_cache_bytes(context)
     room = (1 - HEADROOM) * sheet.usable_memory - memory_overheads.total(sheet) - weights
     step = _seconds(rates, read + users * cache, users * (_flops(sizes, context) + 2 * output))
     if sheet.kind == "GPU":
@@ -186,10 +186,10 @@ def serve(
         chip=sheet,
         users=users,
         weight_bytes=weights,
-        cache_bytes=users * cache,
+        kv_cache_bytes=users * cache,
         max_users=max(0, int(room // cache)),
         step_seconds=step,
-        first_token_seconds=_seconds(rates, read, prefill),
+        ttft_seconds=_seconds(rates, read, prefill),
         units_per_hour=machine.units_per_hour if machine else None,
     )
 
@@ -220,7 +220,7 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     """
     if isinstance(config, str) and config in names():
         return model(config)
-    sizes = config if isinstance(config, Mapping) else _from_file(Path(config))
+    outer = sizes = config if isinstance(config, Mapping) else _from_file(Path(config))
     if isinstance(sizes.get("text_config"), Mapping):  # of a model that sees, the part that writes
         sizes = sizes["text_config"]
     kind = str(sizes.get("model_type") or ("gpt2" if "n_embd" in sizes else "llama"))
@@ -232,11 +232,21 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
         layers=_size(sizes, "num_hidden_layers", "n_layer"),
         hidden_size=hidden_size,
         heads=heads,
-        kv_heads=_size(sizes, "num_key_value_heads", default=heads),
+        kv_heads=_size(
+            sizes,
+            "num_key_value_heads",
+            default=heads if kind.startswith(("gpt2", "llama", "olmo")) else None,
+        ),
         head_dim=_size(sizes, "head_dim", default=hidden_size // heads),
-        intermediate_size=_size(sizes, "intermediate_size", "n_inner", default=4 * hidden_size),
+        intermediate_size=_size(
+            sizes, "intermediate_size", "n_inner", default=4 * hidden_size if plain else None
+        ),
         vocab_size=_size(sizes, "vocab_size"),
-        tied=bool(sizes.get("tie_word_embeddings", plain or "gemma" in kind)),
+        tied=bool(
+            outer.get(
+                "tie_word_embeddings", sizes.get("tie_word_embeddings", plain or "gemma" in kind)
+            )
+        ),
         mlp_matrices=2 if plain else 3,
         max_context=_size(sizes, "max_position_embeddings", "n_positions", default=_ENDLESS),
     )
@@ -267,7 +277,8 @@ def _refuse(config: Mapping[str, Any], kind: str) -> None:
         if config.get(key):
             raise ValueError(f"{key} is {config[key]}: {what}. These formulas don't describe that.")
     other = {*(config.get("layer_types") or ())} - {"full_attention"}
-    if other or (config.get("sliding_window") and config.get("use_sliding_window", True)):
+    sliding = config.get("use_sliding_window", not kind.startswith("qwen"))
+    if other or (config.get("sliding_window") and sliding):
         what = ", ".join(sorted(other)) or "sliding_window"
         raise ValueError(
             f"{what}: some layers keep fewer tokens. These formulas don't describe that."
@@ -289,7 +300,8 @@ def _flops(sizes: ServedModel, context: int) -> int:
 
 
 def _seconds(rates: chip_rates.Rates, moved: float, flops: float) -> tuple[float, float]:
-    half = max((rates[name] for name in ("fp16", "bf16") if name in rates), key=lambda r: r.value)
+    formats = [name for name in ("fp16", "bf16") if name in rates] or ["fp32"]
+    half = max((rates[name] for name in formats), key=lambda rate: rate.value)
     memory = rates["memory"]
     return max(moved / memory.high, flops / half.high), moved / memory.low + flops / half.low
 

@@ -1,9 +1,9 @@
 """Plans: whether a model fits on a chip, how long it takes, what it costs.
 
 `trace_step` runs your own step with tensors that have no data, and writes down what it does. `estimates`
-says what Colab's machines would make of it: whether it fits, seconds, compute units; `show` prints it.
-`cheapest` chooses by a deadline. `serve` says by formula how fast a language model answers, and how many
-users it has room for.
+says what Colab's machines would make of it: whether it fits, seconds, compute units; `format_plan` makes a
+table of it. `cheapest` chooses by a deadline. `serve` says by formula how fast a language model answers, and
+how many users it has room for.
 """
 
 from __future__ import annotations

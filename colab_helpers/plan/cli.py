@@ -47,7 +47,7 @@ def plan_file(
             work = trace_step(model, forward, batch_size, optimizer, foreach=True)
         except (TraceError, ValueError) as error:
             raise PlanError(f"{where} cannot be planned: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PlanError(
                 f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
                 "First make sure that a single step runs on a small batch."
@@ -57,16 +57,23 @@ def plan_file(
 
 @contextlib.contextmanager
 def _as_if_run(path: Path) -> Iterator[None]:
-    """Set `sys.path` and `sys.argv` as if `path` were run as a script; undo it afterwards."""
-    folder, words = str(path.resolve().parent), sys.argv
-    sys.path.insert(0, folder)
+    """Set `sys.path` and `sys.argv` as if `path` were run as a script; undo it afterwards.
+
+    What it prints goes to stderr, so that stdout has the plan alone, and its neighbors are forgotten: the
+    next file may have modules of the same names.
+    """
+    folder, words, places, modules = path.resolve().parent, sys.argv, [*sys.path], {*sys.modules}
+    sys.path.insert(0, str(folder))
     sys.argv = [str(path)]
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     finally:
-        sys.argv = words
-        sys.path.remove(folder)
-        sys.modules.pop(_LOADED, None)
+        sys.argv, sys.path[:] = words, places
+        for name in {*sys.modules} - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if name == _LOADED or (file and folder in Path(file).parents):
+                del sys.modules[name]
 
 
 def format_plan(
@@ -86,9 +93,9 @@ def format_plan(
     checked = all(chip_rates.rates(estimate.chip.key).checked for estimate in table)
     corner = "" if checked else "estimates, unchecked"
     lines = [
-        f"{work.batch_size:,} in a batch: {_units.quantity(work.flops, 'FLOP')}, "
+        f"{work.batch_size:,} in a batch: {_units.format_si(work.flops, 'FLOP')}, "
         f"{work.num_ops:,} operations; "
-        f"tensors take {_units.gib(work.footprint.peak)} at the worst moment{work.footprint.caveat}.",
+        f"tensors take {_units.format_gib(work.footprint.peak)} at the worst moment{work.footprint.caveat}.",
         f"{corner:20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
@@ -98,8 +105,8 @@ def format_plan(
         cost = "free" if estimate.free else "not known" if units is None else f"{_span(*units)}"
         lines.append(
             f"{estimate.menu_name:20} {'yes' if estimate.fits else 'no':>4} "
-            f"{_units.gib(estimate.reserved_bytes):>10} "
-            f"{_units.gib(estimate.capacity_bytes):>10} {_times(estimate.low, estimate.high):>21} "
+            f"{_units.format_gib(estimate.reserved_bytes):>10} "
+            f"{_units.format_gib(estimate.capacity_bytes):>10} {_times(estimate.low, estimate.high):>21} "
             f"{_times(3600 * least, 3600 * most):>21} {cost:>13}"
             f"{'  ' + estimate.note if estimate.note else ''}"
         )
@@ -121,7 +128,7 @@ def to_json(
 ) -> str:
     """Return the same for programs: bytes, seconds, hours, compute units (null where unknown or impossible).
 
-    `work`, `table`, `steps` and `deadline` are as in `show`.
+    `work`, `table`, `steps` and `deadline` are as in `format_plan`.
     """
     best = cheapest(table, steps, deadline) if deadline is not None else None
     return json.dumps(
@@ -203,7 +210,7 @@ def _is_job(given: Any) -> bool:
 def _times(low: float, high: float) -> str:
     if not math.isfinite(high):
         return "not possible"
-    return f"{_units.seconds(low)} to {_units.seconds(high)}"
+    return f"{_units.format_duration(low)} to {_units.format_duration(high)}"
 
 
 def _hours(count: float) -> str:

@@ -94,7 +94,7 @@ class StepTrace:
         Rounding, pools and fragmentation are as in CUDA's own allocator.
 
         Raises:
-            OutOfMemory: The step does not fit.
+            OutOfMemoryError: The step does not fit.
         """
         held: dict[int, Block] = {}
         for change in self.changes:
@@ -108,7 +108,7 @@ class StepTrace:
 
     def __str__(self) -> str:
         return (
-            f"{_units.quantity(self.flops, 'FLOP')}, {_units.quantity(self.bytes_accessed, 'B')} moved by "
+            f"{_units.format_si(self.flops, 'FLOP')}, {_units.format_si(self.bytes_accessed, 'B')} moved by "
             f"{self.num_ops:,} operations, {self.footprint}"
         )
 

@@ -40,7 +40,7 @@ def test_weights_and_cache_are_those_of_the_library(kind, config):
     assert sizes.parameters == matrices
     kept = net(torch.zeros(1, 5, dtype=torch.long), use_cache=True).past_key_values
     found = sum(layer.keys.numel() + layer.values.numel() for layer in kept.layers)
-    assert 2 * found == sizes.cache_bytes(5)  # 2 bytes each
+    assert 2 * found == sizes.kv_cache_bytes(5)  # 2 bytes each
 
 
 def test_a_file_a_mapping_a_name_and_a_model_that_sees_are_read(tmp_path):
@@ -99,7 +99,7 @@ def test_as_many_as_fit_do_fit_and_one_more_does_not():
     most = serving.serve("qwen3-8b", "L4", context=4096, bits=4).max_users
     full, over = (serving.serve("qwen3-8b", "L4", 4096, users, 4) for users in (most, most + 1))
     assert full.fits and not over.fits
-    taken = full.weight_bytes + full.cache_bytes
+    taken = full.weight_bytes + full.kv_cache_bytes
     assert 0.8 < taken / hardware.catalog()["L4"].usable_memory <= 0.9
     few = serving.max_users_at(12, serving.model("qwen3-8b"), "L4", 4096, 4)
     each = [1 / serving.serve("qwen3-8b", "L4", 4096, n, 4).step_seconds[1] for n in (few, few + 1)]
@@ -119,3 +119,18 @@ def test_published_speeds_were_not_used_and_most_are_in_range():
     assert not used & {one.row.id for one in serving.checks()}
     off = [abs(one.error_ratio - 1) for one in serving.checks()]
     assert len(off) >= 8 and sum(value < 0.1 for value in off) >= 0.7 * len(off)
+
+
+def test_keys_that_a_family_leaves_out_are_read_as_the_library_reads_them():
+    tied = serving.read_config({"tie_word_embeddings": True, "text_config": LLAMA})
+    assert tied.tied and not serving.read_config(LLAMA).tied
+    qwen = {**LLAMA, "model_type": "qwen2", "sliding_window": 4096}
+    assert serving.read_config(qwen).kv_heads == 2
+    for key, kind in (("intermediate_size", "llama"), ("num_key_value_heads", "mistral")):
+        lacking = {name: value for name, value in LLAMA.items() if name != key}
+        with pytest.raises(ValueError, match=key):
+            serving.read_config({**lacking, "model_type": kind})
+
+
+def test_a_chip_without_16_bits_is_served_in_32():
+    assert serving.serve(LLAMA, "K80", 64).tokens_per_second[0] > 0

@@ -1,6 +1,7 @@
 """`colab-helpers plan`: a table, JSON, exit codes, and one clear line for whatever stands in the way."""
 
 import json
+import sys
 
 import pytest
 
@@ -116,3 +117,33 @@ def test_a_file_is_loaded_as_if_it_were_run(tmp_path, capsys):
     assert "optimizer may be None" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["plan", f"{path}:job", "--deadline", "nan"])
+
+
+def test_a_file_may_change_its_path_print_and_exit(tmp_path, capsys, monkeypatch):
+    (tmp_path / "train.py").write_text(
+        f"import sys\nsys.path = [*sys.path[1:]]\nprint('using cpu')\n{JOB}"
+        "\ndef leaving():\n    model = nn.Linear(1, 1)\n    return model, lambda rows: sys.exit(3), None\n"
+    )
+    before = [*sys.path]
+    assert main(["plan", f"{tmp_path}/train.py:job", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) and sys.path == before
+    assert main(["plan", f"{tmp_path}/train.py:leaving"]) == 2
+    assert "SystemExit" in capsys.readouterr().err
+
+
+def test_neighbors_of_the_same_name_are_not_mixed_up(tmp_path):
+    from colab_helpers.plan.cli import plan_file
+
+    found = []
+    for folder, width in (("a", 100), ("b", 10)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.py").write_text(
+            f"from torch import nn\nnet = nn.Linear({width}, 1)"
+        )
+        (tmp_path / folder / "train.py").write_text(
+            "import torch\nfrom model import net\n"
+            "def job():\n    return net, lambda rows: net(torch.zeros(rows, net.in_features)), None\n"
+        )
+        work, _ = plan_file(f"{tmp_path}/{folder}/train.py:job", 1, ["T4"])
+        found.append(work.footprint.parameters)
+    assert found == [404, 44]
