@@ -9,10 +9,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from colab_helpers import _units
+from colab_helpers._output import error_text
 from colab_helpers.benchmark.synchronization import synchronize
 
 BLOCK_SECONDS = 1e-3  # a block of calls this long makes the clock's own steps negligible
@@ -26,7 +28,7 @@ WARM_CALLS = 3  # compiling, and what a second call may add, such as capturing a
 MAX_WARM_UP_CALLS = 20  # a function that gets faster for ever is timed as it is then
 MAX_CALLS = 10**7  # in a block; a clock that has not advanced by then is broken
 LONG_CALL = 0.1  # seconds; beside such a call no wait counts
-NOISY = 0.1  # a spread from which on the result says so itself
+NOISY = 0.1  # the spread from which a result is reported as noisy
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +83,7 @@ class Measurement:
         noise = "; noisy: measure again, with nothing else running" if self.noisy else ""
         noise += f"; {self.warning}" if self.warning else ""
         return (
-            f"{_units.seconds(self.median)} ± {100 * self.spread:.0f}% "
+            f"{_units.format_duration(self.median)} ± {100 * self.spread:.0f}% "
             f"(median of {len(self.times)} × {self.calls} calls{noise})"
         )
 
@@ -153,7 +155,7 @@ class Ratio:
             near = self.low > 1 / 1.1 and self.high < 1.1
             return "about 1×" if near else f"{self.low:.2g} to {self.high:.2g}×"
         if spread < 0.05 * self.value:
-            return _units.times(self.value)
+            return _units.format_ratio(self.value)
         rounded = round(self.value, -round(math.log10(spread)))
         return f"about {rounded or float(f'{self.value:.1g}'):,g}×"
 
@@ -189,6 +191,9 @@ class MeasurementError(RuntimeError):
     def __init__(self, message: str, partial: Measurement | None):
         super().__init__(message)
         self.partial = partial
+
+    def __reduce__(self) -> tuple:  # so that it passes between processes
+        return type(self), (str(self), self.partial)
 
 
 def measure(
@@ -429,8 +434,9 @@ def _check_computed(result: Any) -> None:
         raise _LazyError(
             "returned a coroutine, which runs only when awaited. Time asyncio.run(function())."
         )
-    lazy = inspect.isgenerator(result) or inspect.isasyncgen(result)
-    if lazy or isinstance(result, map | filter | zip):
+    if isinstance(result, Future):
+        raise _LazyError("returned a Future, which isn't done yet. Time function().result().")
+    if inspect.isasyncgen(result) or isinstance(result, Iterator):
         kind = type(result).__name__.replace("_", " ")
         article = "an" if kind[0] in "aeiou" else "a"
         raise _LazyError(
@@ -462,4 +468,4 @@ def _failure(name: str, error: Exception, partial: Measurement | None) -> str:
         if partial
         else "Nothing was measured before that: call it once outside measure() to see why."
     )
-    return f"{what} raised {type(error).__name__}: {error}. {kept}"
+    return f"{what} raised {error_text(error).rstrip('.')}. {kept}"

@@ -56,21 +56,24 @@ def bars(
         numbers = {}
         for i, name in enumerate(names):
             _one(axes, i, values[name], name in paper, name in theirs, dot=log)
+            end = max(0, values[name]) if math.isfinite(values[name]) else 0
             number = axes.annotate(
-                with_unit(values[name], unit), (values[name], i), xytext=(8 if log else 5, 0),
+                with_unit(values[name], unit), (end, i), xytext=(8 if log else 5, 0),
                 textcoords="offset points", va="center", fontsize=9,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6} if marks else None,
             )  # fmt: skip
-            numbers[number] = values[name]
+            if math.isfinite(values[name]):
+                numbers[number] = values[name]
         claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
-        top = max([*values.values(), *claimed, *(marks or {}).values()])
-        axes.set_yticks(range(len(names)), names)
+        known = [value for value in values.values() if math.isfinite(value)]
+        top = max([*known, *claimed, *(marks or {}).values()], default=1.0)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.set_xscale("log" if log else "linear")
         least = min((value for value in values.values() if value > 0), default=1.0)
-        axes.set_xlim(least / 3 if log else 0, (top or 1.0) * (6 if log else 1.25))
+        axes.set_xlim(least / 3 if log else min([0, *known]), (top or 1.0) * (6 if log else 1.25))
         if not log:
             fit_numbers(numbers, figure, axes)
         _claims(axes, claims or {})
@@ -109,7 +112,7 @@ def fit_numbers(numbers: Mapping[Text, float], figure: Figure, axes: Axes) -> No
         for text, value in numbers.items()
     )
     low, high = axes.get_xlim()
-    axes.set_xlim(low, max(high, *needed))
+    axes.set_xlim(low, max([high, *needed]))
 
 
 def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:

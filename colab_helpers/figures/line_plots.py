@@ -44,7 +44,7 @@ def lines(
     # With many curves the legend goes beside them.
     drawn = len(curves) + len(ideal or {}) + len(published)
     many = drawn > 3
-    points = {
+    points: dict[str, tuple[Sequence[float], Sequence[float]]] = {
         name: ([*y], [*y.values()]) if isinstance(y, Mapping) else (x, y)
         for name, y in curves.items()
     }
@@ -60,7 +60,7 @@ def lines(
         if log or log_y:
             axes.set(xscale="log" if log else "linear", yscale="log")
         else:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(bottom=min(0, axes.get_ylim()[0]) if _any_negative(points) else 0)
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
             if unit:
                 axis.set_major_formatter(
@@ -77,12 +77,17 @@ def lines(
                 if not ticks or value >= 1.4 * ticks[-1]:  # nearer ones would write over each other
                     ticks.append(value)
             axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-        elif not log and all(float(value).is_integer() for value in x):
+        elif not log and x and all(float(value).is_integer() for value in x):
             few = len(x) <= 12
             axes.xaxis.set_major_locator(FixedLocator(x) if few else MaxNLocator(integer=True))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
         if drawn > 1:  # a single curve is named by its axis
-            axes.legend(**(outside if many else {"loc": "best"}))
+            shown = axes.get_lines()  # given one by one: names that begin with _ would be left out
+            axes.legend(
+                shown,
+                [str(line.get_label()) for line in shown],
+                **(outside if many else {"loc": "best"}),
+            )
         known = {name: [value for value in y if value == value] for name, (_, y) in points.items()}
         ends = "; ".join(
             f"{name} from {with_unit(y[0], units[1])} to {with_unit(y[-1], units[1])}"
@@ -92,3 +97,7 @@ def lines(
         )
         credit = give_credit(figure, published)
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")
+
+
+def _any_negative(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> bool:
+    return any(value < 0 for _, y in points.values() for value in y)

@@ -116,6 +116,17 @@ def finish(figure: Figure, alt: str) -> Picture:
     """Turn a figure into a picture. `alt` says what a reader would see; it must not be empty."""
     if not alt.strip():
         raise ValueError("Every figure needs alt text: one sentence that describes what it shows.")
+    for axes in figure.axes:  # dollars are no formulas; tick labels may be
+        legend = axes.get_legend()
+        said = [
+            axes.title,
+            vars(axes)["_left_title"],
+            axes.xaxis.label,
+            axes.yaxis.label,
+            *axes.texts,
+        ]
+        for text in [*said, *figure.texts, *(legend.get_texts() if legend else ())]:
+            text.set_parse_math(False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
     return Picture(with_palette(buffer.getvalue()), alt, round(figure.get_figwidth() * 100))
@@ -191,7 +202,7 @@ def short_seconds(value: float) -> str:
     """
     if value == 60:
         return "1 min"
-    return re.sub(r"(\.\d*?)0+ ", r"\1 ", _units.seconds(value)).replace(". ", " ")
+    return re.sub(r"(\.\d*?)0+ ", r"\1 ", _units.format_duration(value)).replace(". ", " ")
 
 
 def with_unit(value: float, unit: str, short: bool = False) -> str:
@@ -200,10 +211,10 @@ def with_unit(value: float, unit: str, short: bool = False) -> str:
     `value` is in `unit`: "s", "B", "B/s", "FLOP/s" or any word.
     """
     if unit == "s":
-        return short_seconds(value) if short else _units.seconds(value)
+        return short_seconds(value) if short else _units.format_duration(value)
     if unit in ("FLOP/s", "B/s", "B"):
-        return EngFormatter(unit)(value) if short else _units.quantity(value, unit)
-    number = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return EngFormatter(unit)(value) if short else _units.format_si(value, unit)
+    number = f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
     return number if short else f"{number}{unit if unit == '%' else f' {unit}'}".rstrip()
 
 

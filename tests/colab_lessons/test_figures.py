@@ -272,3 +272,11 @@ def test_values_that_cannot_be_drawn_are_told_and_break_nothing():
     assert "none without a value" in drawn.alt and "one from 1" in drawn.alt
     assert figures.bars({"a": 0.0, "b": 1.0}, unit="s", title="t", log=True).alt
     assert figures.bars({"a": 0.0}, unit="s", title="t").alt
+
+
+def test_numbers_below_zero_odd_names_and_gaps_are_drawn(tmp_path):
+    words = {"title": "From $5 to $10", "xlabel": "x", "ylabel": "y"}
+    assert figures.lines([1, 2], {"_a": [-1, -2], "$b$": [1, math.nan]}, **words).png
+    assert figures.lines([], {"a": {1.5: 2, 2.5: 3}}, **words).png
+    for values in ({"a": -1, "b": 2}, {"b": math.nan, "a": 1}, {}):
+        assert figures.bars(values, title="t", unit="s").png

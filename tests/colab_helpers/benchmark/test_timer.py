@@ -1,7 +1,9 @@
 import gc
 import itertools
 import math
+import pickle
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -253,3 +255,20 @@ def test_work_that_was_not_done_is_not_timed(work, said, way):
 def test_nothing_is_faster_than_a_call_that_took_no_measurable_time():
     with pytest.raises(ValueError, match="more repeats"):
         benchmark.speedup(benchmark.Measurement((1.0,)), benchmark.Measurement((0.0, 0.0)))
+
+
+def test_an_error_passes_between_processes_and_has_one_full_stop():
+    def late():
+        raise ValueError("too late.")
+
+    with pytest.raises(
+        benchmark.MeasurementError, match=r"ValueError: too late\. Nothing"
+    ) as caught:
+        benchmark.measure(late)
+    assert pickle.loads(pickle.dumps(caught.value)).partial is None
+
+
+@pytest.mark.parametrize("lazy", [lambda: itertools.chain([1]), Future, lambda: enumerate("a")])
+def test_what_computes_later_is_not_timed(lazy):
+    with pytest.raises(benchmark.MeasurementError, match=r"returned an? "):
+        benchmark.measure(lazy)
