@@ -28,7 +28,7 @@ _EVAL_WINDOWS = 64  # stretches of each text that an evaluation on the way reads
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainConfig:
     """How the job is trained: `steps` batches of `batch_size` stretches of text, AdamW.
 
     The learning rate rises for `warm_up` steps to `learning_rate`, and falls along half a cosine to a tenth.
@@ -106,7 +106,15 @@ def sample(
     """Return `prompt` and `count` characters that `model` writes after it, drawn with `seed`.
 
     Logits are divided by `temperature`: below 1, likely characters become likelier.
+
+    Raises:
+        ValueError: The prompt is empty, or `temperature` isn't above 0.
     """
+    if not prompt or temperature <= 0:
+        raise ValueError(
+            f"The prompt must have a character, and the temperature be above 0 "
+            f"(got {prompt!r:.40} and {temperature})."
+        )
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
     ids = shakespeare.encode(prompt).long()
@@ -123,7 +131,7 @@ class TrainingRun:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: TrainConfig,
         folder: Path,
         device: torch.device,
         config: models.GPTConfig | None = None,
@@ -136,9 +144,20 @@ class TrainingRun:
             group["initial_lr"] = recipe.learning_rate
         self.generator = torch.Generator().manual_seed(recipe.seed)
         self.texts = {part: shakespeare.load(part) for part in ("train", "test")}
-        self.record: dict = {"seconds": [], "losses": [], "evaluated": [], "samples": {}}
+        mine = {name: value for name, value in asdict(recipe).items() if name != "steps"}
+        self.record: dict = {
+            "seconds": [],
+            "losses": [],
+            "evaluated": [],
+            "samples": {},
+            "recipe": mine,
+        }
         self.store = checkpoints.Store(folder)
         self.done = checkpoints.resume(self.store, self._parts()).step
+        if self.record.get("recipe") != mine or self.done > recipe.steps:
+            raise ValueError(
+                f"{folder} holds {self.done} steps of a training with other settings. Use another folder."
+            )
 
     def _parts(self) -> dict:
         return {
@@ -182,6 +201,7 @@ class TrainingRun:
 
     def _evaluate(self, report: Callable[[str], object]) -> None:
         length = self.model.config.block_size
+        self.model.eval()
         on = {
             part: bits_per_character(self.model, text, length, windows=_EVAL_WINDOWS)
             for part, text in self.texts.items()
@@ -189,6 +209,7 @@ class TrainingRun:
         self.record["evaluated"].append({"step": self.done, **on})
         if self.done in SAMPLE_STEPS:
             self.record["samples"][str(self.done)] = sample(self.model)
+        self.model.train()
         spent = sum(self.record["seconds"])
         report(
             f"step {self.done}: {on['train']:.3f} and {on['test']:.3f} bits per character, {spent:.0f} s"
@@ -199,14 +220,16 @@ def main() -> None:
     """Train the job, or go on with it, and write weights and record into the folder."""
     parser = argparse.ArgumentParser(prog="python -m colab_lessons.training", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
+    parser.add_argument("--steps", type=int, default=TrainConfig.steps)
+    parser.add_argument("--learning-rate", type=float, default=TrainConfig.learning_rate)
     parser.add_argument("--seed", type=int, default=0)
     found = torch.accelerator.current_accelerator(check_available=True)
     parser.add_argument("--device", type=torch.device, default=found or torch.device("cpu"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(steps=options.steps, learning_rate=options.learning_rate, seed=options.seed)
+    recipe = TrainConfig(
+        steps=options.steps, learning_rate=options.learning_rate, seed=options.seed
+    )
     run = TrainingRun(recipe, options.folder, options.device)
     run.train(lambda line: print(line, flush=True))
     torch.save(run.model.state_dict(), options.folder / "weights.pt")
@@ -220,6 +243,7 @@ def main() -> None:
         "test_bits": bits_per_character(run.model, run.texts["test"]),
     }
     record = {**about, **asdict(recipe), **run.record}
+    del record["recipe"]
     print(_files.write(options.folder / "record.json", json.dumps(record, indent=1).encode()))
 
 

@@ -51,7 +51,8 @@ def dequantize(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """
     state = {}
     for name, weight in packed.items():
-        if not name.endswith(_SCALE):
+        scaled = packed.get(name.removesuffix(_SCALE)) if name.endswith(_SCALE) else None
+        if scaled is None or scaled.dtype != torch.int8:  # else it's the scale of another one
             scale = packed.get(name + _SCALE)
             state[name] = weight.float() if scale is None else weight * scale[:, None]
     return state
