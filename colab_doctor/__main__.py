@@ -15,7 +15,7 @@ from colab_doctor.notebook.files import read_file
 from colab_helpers import __version__
 from colab_helpers._cli import run, standard_input
 from colab_helpers._files import CommandError
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 _MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
 _LEVEL = {"stop": "error", "warn": "warning", "note": "notice"}
@@ -50,8 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--github", action="store_true", help="print annotations for GitHub")
     ask = parser.add_mutually_exclusive_group()
-    ask.add_argument("--notebook", type=Path, nargs="+", metavar="FILE", help="what is gone")
-    ask.add_argument("--error", nargs="+", metavar="TEXT", help="- reads standard input")
+    ask.add_argument("--notebook", type=Path, nargs="+", metavar="FILE", help="find removed APIs")
+    ask.add_argument("--error", nargs="+", metavar="TEXT", help="explain it; - reads stdin")
     return parser
 
 

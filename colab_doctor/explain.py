@@ -15,7 +15,7 @@ from colab_doctor.problem_table import known_problems, patterns
 from colab_helpers import runtime
 from colab_helpers._distributions import distribution_name
 from colab_helpers._output import bundle, edged, error_text, with_code
-from colab_helpers.problem_catalog import Finding, Problem, fix_on
+from colab_helpers.problem_schema import Finding, Problem, fix_on
 
 #: How to ask, where nothing is known.
 NOT_FOUND = (

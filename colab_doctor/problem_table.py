@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-from colab_helpers import problem_catalog
-from colab_helpers.problem_catalog import Problem
+from colab_helpers import problem_schema
+from colab_helpers.problem_schema import Problem
 
 #: The topics, in the order in which the pages list them.
 TOPICS = {
@@ -36,9 +36,9 @@ def known_problems() -> Mapping[str, Problem]:
     """
     folder = resources.files("colab_doctor").joinpath("problems")
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
-    found = [*problem_catalog.read("colab_helpers", "preflight/problems.toml")]
+    found = [*problem_schema.read("colab_helpers", "preflight/problems.toml")]
     found += [
-        row for file in files for row in problem_catalog.read("colab_doctor", f"problems/{file}")
+        row for file in files for row in problem_schema.read("colab_doctor", f"problems/{file}")
     ]
     order = list(TOPICS)
     return {row.id: row for row in sorted(found, key=lambda row: order.index(row.topic))}

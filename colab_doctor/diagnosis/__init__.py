@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from colab_doctor.diagnosis import memory, package_conflicts, shapes
 from colab_doctor.diagnosis.base import Diagnosis, Failure, frames
 from colab_doctor.problem_table import known_problems
-from colab_helpers.problem_catalog import fix_on
+from colab_helpers.problem_schema import fix_on
 
 __all__ = ["Diagnosis", "Failure", "diagnose"]
 

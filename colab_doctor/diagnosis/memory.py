@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from colab_doctor import pasted_log
 from colab_doctor.diagnosis.base import Diagnosis, Failure
 from colab_helpers import runtime
 from colab_helpers._units import GIB, MIB
@@ -79,8 +80,9 @@ def parse_cuda_oom(text: str) -> Numbers | None:
 
 def diagnose(failure: Failure) -> Iterator[Diagnosis]:
     """Yield the one cause that the numbers of `failure`, an out-of-memory error, leave."""
-    said = parse_cuda_oom(failure.text) if failure.problem_id == "out-of-memory" else None
-    if said:
+    messages = (*pasted_log.raised(failure.text), failure.text)  # the last one raised comes first
+    said = next(filter(None, map(parse_cuda_oom, messages)), None)
+    if said and failure.problem_id == "out-of-memory":
         yield _cause(said, failure)
     array = re.search(rf"Unable to allocate {_SIZE} for an array", failure.text)
     if array and any(isinstance(error, MemoryError) for error in failure.chain):

@@ -1,4 +1,4 @@
-"""The cells of a notebook, taken apart: what Python reads, and what the shell.
+"""A notebook's cells, split into Python, shell commands and magics.
 
 Cells are read as code: magics and shell lines are taken out and kept, a cell that does not parse is read
 statement by statement, and comments are nothing.
@@ -84,7 +84,7 @@ def _read(number: int, source: str) -> Cell:
         magics.append((name, rest))
         if name in _SHELL:
             below = lines.index(first) + 1
-            commands = [(at, line) for at, line in enumerate(lines[below:], below + 1)]
+            commands = [(at, _command(line)) for at, line in enumerate(lines[below:], below + 1)]
         if name not in _STILL_PYTHON:
             return Cell(number, (), "", tuple(commands), tuple(magics), tuple(lines))
     goes_on = _goes_on(lines)
@@ -96,12 +96,17 @@ def _read(number: int, source: str) -> Cell:
         kept, text = _keep_indent(line), match[2].strip()
         name, _, rest = text.partition(" ")
         if match[1].startswith("!") or name in ("pip", "pip3", "conda", "mamba", "uv"):
-            commands.append((at, text))
+            commands.append((at, _command(text)))
         elif not line.startswith("%%"):
             magics.append((name, rest.strip()))
         python.append(kept + "\n" * line.count("\n"))
     trees, unread = _parse("\n".join(python))
     return Cell(number, trees, unread, tuple(commands), tuple(magics), tuple(lines))
+
+
+def _command(line: str) -> str:
+    """A shell line without its comment."""
+    return re.sub(r"(^|\s)#.*", "", line)
 
 
 def _goes_on(lines: list[str]) -> set[int]:

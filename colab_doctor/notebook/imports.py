@@ -1,4 +1,4 @@
-"""Imports of a notebook that Colab's image does not bring, and that it installs nowhere."""
+"""Imports that Colab lacks and the notebook doesn't install."""
 
 from __future__ import annotations
 

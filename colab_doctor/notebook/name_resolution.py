@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 #: What short names stand for where a notebook does not say so.
 _USUAL = {
@@ -75,7 +76,32 @@ def aliases(trees: Iterable[ast.AST]) -> dict[str, str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return {**_USUAL, **found}
+    found = {**_USUAL, **found}
+    for tree in trees:
+        for node in ast.walk(tree):  # keras = tf.keras
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+                address = _Reader(found, {}).qualified_name(node.value)
+                found |= {
+                    to.id: address for to in node.targets if isinstance(to, ast.Name) and address
+                }
+    return found
+
+
+def own_names(trees: Iterable[ast.AST], known: dict[str, str]) -> set[str]:
+    """Return what a notebook defines itself: methods of its classes, and names that it puts into modules.
+
+    `trees` and `known` are as in `aliases` and `uses`.
+
+    >>> own_names([ast.parse("np.float = float")], {"np": "numpy"})
+    {'numpy.float'}
+    """
+    reader, found = _Reader(known, {}), set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.ClassDef):
+            found |= {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(reader.qualified_name(node))
+    return found - {""}
 
 
 def assignments(trees: Iterable[ast.AST]) -> dict[str, str]:
@@ -139,7 +165,7 @@ class _Reader(ast.NodeVisitor):
                 self._add("name", f"{node.module}.{alias.name}", alias)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        address = self._qualified_name(node)
+        address = self.qualified_name(node)
         if address:
             self._add("name", address, node)
         else:
@@ -151,7 +177,7 @@ class _Reader(ast.NodeVisitor):
             self._add("name", self.known[node.id], node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        address = self._qualified_name(node.func) or (
+        address = self.qualified_name(node.func) or (
             node.func.attr if isinstance(node.func, ast.Attribute) else ""
         )
         for keyword in node.keywords:
@@ -173,12 +199,12 @@ class _Reader(ast.NodeVisitor):
         self._add("call_as", f"{whole}({given})", node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if self._qualified_name(node.value) == "os.environ":
+        if self.qualified_name(node.value) == "os.environ":
             self._variable(node.slice, node)
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        if any(self._qualified_name(other) == "os.environ" for other in node.comparators):
+        if any(self.qualified_name(other) == "os.environ" for other in node.comparators):
             self._variable(node.left, node)
         self.generic_visit(node)
 
@@ -201,7 +227,19 @@ class _Reader(ast.NodeVisitor):
         for part in node.finalbody:
             self.visit(part)
 
-    def visit_If(self, node: ast.If) -> None:
+    def visit_TryStar(self, node: Any) -> None:
+        self.visit_Try(node)
+
+    def visit_With(self, node: ast.With) -> None:
+        asks = any("suppress(" in ast.unparse(item.context_expr) for item in node.items)
+        self.guards += asks
+        self.generic_visit(node)
+        self.guards -= asks
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit_If(node)
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
         test = ast.unparse(node.test)
         looks = any(word in test for word in _ASKED) and " not in os.environ" not in test
         asks = looks or test in ("False", "0")
@@ -209,7 +247,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
         self.guards -= asks
 
-    def _qualified_name(self, node: ast.AST) -> str:
+    def qualified_name(self, node: ast.AST) -> str:
         """The qualified name of a dotted expression; "" where its first part is not imported."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):

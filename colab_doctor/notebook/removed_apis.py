@@ -1,4 +1,4 @@
-"""What in a notebook's code is gone, and what to write today."""
+"""Removed and deprecated APIs in a notebook's code, and what to write today."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from colab_doctor.notebook.cells import Cell
-from colab_doctor.notebook.name_resolution import Use, aliases, assignments, uses
+from colab_doctor.notebook.name_resolution import Use, aliases, assignments, own_names, uses
 from colab_helpers._distributions import canonicalize_name
 from colab_helpers.colab_images import is_older
 
@@ -20,7 +20,12 @@ from colab_helpers.colab_images import is_older
 BY_NAME = ("names", "below", "calls", "methods", "hooks", "keywords", "keywords_below", "variables")
 BY_PATTERN = ("magics", "commands", "lines", "strings", "calls_as")
 #: A requirement as somebody writes it to pip: name, extras, comparison, version.
-_REQUIREMENT = re.compile(r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?(==|<=|<|~=)([\w.]{1,40})")
+_REQUIREMENT = re.compile(
+    r"([A-Za-z][\w.-]{0,80})(?:\[[\w,. -]{0,80}\])?((?:,?\s?(?:[=~!<>]=|[<>])\s?[\w.*]{1,40}){1,6})"
+)
+_LIMIT = re.compile(r"(==|<=|<|~=)\s?(\d\w{0,20}(?:\.\w{1,20}){0,4})(\.\*)?")
+#: A release of a package by its git tag.
+_TAG = re.compile(r"/([\w-]{1,80})(?:\.git)?@v?(\d[\w.]{1,40})")
 #: A wheel by its file name: of which Python it is.
 _WHEEL = re.compile(r"[\w.+%-]{1,120}-cp(\d)(\d{1,2})-[\w.-]{1,80}\.whl")
 _INSTALLS = re.compile(r"\b(pip3?|uv|conda|mamba)\b.{0,200}\binstall\b")
@@ -101,12 +106,12 @@ def find(read: Iterable[Cell]) -> list[Occurrence]:
     read = list(read)
     trees = [tree for cell in read for tree in cell.trees]
     known, assigned = aliases(trees), assignments(trees)
-    taken_back = _taken_back(read)
+    taken_back, own = _taken_back(read), own_names(trees, known)
     met: dict[tuple[str, str], tuple[str, int, int]] = {}  # a name -> the place where it is told
     places: dict[tuple[str, int, int], Occurrence] = {}
     for cell in read:
         for row, line, what, note in _in_cell(cell, known, assigned):
-            if row.id in taken_back and not what.startswith("keras."):
+            if (row.id in taken_back and not what.startswith("keras.")) or what in own:
                 continue
             code = cell.lines[line - 1].strip() if 0 < line <= len(cell.lines) else what
             where = met.setdefault((row.id, what), (row.id, cell.number, line))
@@ -125,10 +130,9 @@ def _taken_back(read: Iterable[Cell]) -> set[str]:
     for cell in read:
         for _, command in cell.commands:
             if _INSTALLS.search(command) and not [*_pins(command)]:
+                pins |= {name: limit for name, limit, _ in _limits(command)}
                 pins |= {
-                    canonicalize_name(name): (comparison, version)
-                    for name, comparison, version in _REQUIREMENT.findall(command)
-                    if comparison != "~="
+                    canonicalize_name(name): ("==", tag) for name, tag in _TAG.findall(command)
                 }
     found = set()
     for row in rows():
@@ -200,6 +204,7 @@ def _is_of(address: str, row: Removed) -> bool:
 
 
 def _in_command(command: str) -> Iterator[tuple[Removed, str, str]]:
+    command = re.sub(r"\buninstall\b[^;&|]*", "", command)
     for row in rows():
         if match := _first(row.commands, command):
             yield row, match.group().strip(), ""
@@ -236,17 +241,28 @@ def _pins(command: str) -> Iterator[tuple[Removed, str, str]]:
         return
     table = _table()["pins"]
     row = next(row for row in rows() if row.id == "old-pin")
-    for name, comparison, version in _REQUIREMENT.findall(command):
-        first = table["first"].get(canonicalize_name(name))
-        given = version.rstrip(".")  # of 2.20.*, say
-        limit = given + ".0" * (2 - given.count("."))
+    for name, (comparison, version), written in _limits(command):
+        first = table["first"].get(name)
+        limit = version + ".0" * (2 - version.count("."))
         if first and (is_older(limit, first) or (comparison == "<" and limit == first)):
-            note = f"{name}: the first for Python {table['python']} is {first}."
-            yield row, f"{name}{comparison}{version}", note
+            yield row, written, f"{name}: the first for Python {table['python']} is {first}."
     python = int(table["python"].partition(".")[2])
     for match in _WHEEL.finditer(command):
         if (int(match[1]), int(match[2])) < (3, python) and "abi3" not in match.group():
             yield row, match.group(), f"The file is for Python {match[1]}.{match[2]}."
+
+
+def _limits(command: str) -> Iterator[tuple[str, tuple[str, str], str]]:
+    """Yield each package with its highest version, such as ("<", "5"), and how that was written."""
+    for name, listed in _REQUIREMENT.findall(command):
+        for comparison, version, star in _LIMIT.findall(listed):
+            limit = comparison, version
+            parts = version.split(".")[: -1 if comparison == "~=" else None]
+            if (
+                (comparison == "~=" or star) and parts and parts[-1].isdigit()
+            ):  # all below the next one
+                limit = "<", ".".join([*parts[:-1], str(int(parts[-1]) + 1)])
+            yield canonicalize_name(name), limit, f"{name}{comparison}{version}{star}"
 
 
 @functools.cache

@@ -46,10 +46,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="run")
     one = commands.add_parser("run", help="run notebooks")
     one.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
-    one.add_argument("--image", default="latest", choices=colab_images.images(), help="which")
+    one.add_argument("--image", default="latest", choices=colab_images.images(), help="Colab image")
     one.add_argument("--list", type=Path, help="its package list, instead of Colab's public one")
     one.add_argument("--python", default="", help="a Python of the image's version")
-    one.add_argument("--folder", type=Path, default=_FOLDER, help=f"where it stands: {_FOLDER}")
+    one.add_argument("--folder", type=Path, default=_FOLDER, help=f"cache folder: {_FOLDER}")
     one.add_argument("--seconds", type=int, default=600, help="what a cell may take: 600")
     one.add_argument(
         "--with-files", action="store_true", help="also copy the files beside each notebook"

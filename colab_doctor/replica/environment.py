@@ -128,11 +128,11 @@ def add(replica: Replica, names: Iterable[str], listed: Mapping[str, str]) -> li
 def parse_list(text: str) -> dict[str, str]:
     """Return the versions in `text`, a list such as Colab publishes, by normal names.
 
-    >>> parse_list("PyYAML==6.0.3  # a comment")
-    {'pyyaml': '6.0.3'}
+    >>> parse_list("PyYAML==6.0.3  # a comment\\ntorch @ https://x/torch-2.11.0%2Bcpu-cp313.whl")
+    {'pyyaml': '6.0.3', 'torch': '2.11.0+cpu'}
     """
-    pairs = re.findall(r"(?m)^([\w.-]+)==([\w.+!-]+)", text)
-    return {canonicalize_name(name): version for name, version in pairs}
+    pairs = re.findall(r"(?m)^([\w.-]+)(?:==| @ \S*?-(?=\d))([\w.+!%]+)", text)
+    return {canonicalize_name(name): version.replace("%2B", "+") for name, version in pairs}
 
 
 def install(folder: Path, wanted: list[str], *options: str) -> None:

@@ -214,3 +214,22 @@ def test_numbers_of_a_message_that_was_wrapped_are_read(edge):
     )
     found = colab_doctor.explain_error(said.replace("\n", f" \n{edge}"))
     assert found.id == "out-of-memory" and "5.8 GiB unused" in found.meaning
+
+
+def test_of_two_errors_the_numbers_of_the_last_one_count():
+    said = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}. GPU 0 has a total capacity of "
+        "14.74 GiB of which {} is free. Of the allocated memory {} is allocated by PyTorch, and 10.00 MiB is "
+        "reserved by PyTorch but unallocated."
+    )
+    again = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    first, last = ("40.00 GiB", "10.00 GiB", "4.00 GiB"), ("20.00 MiB", "10.00 MiB", "14.00 GiB")
+    log = said.format(*first) + again + "Traceback (most recent call last):\n" + said.format(*last)
+    assert "14.0 GiB" in colab_doctor.explain_error(log, "colab").meaning
+
+
+def test_tensorflow_alone_is_not_told_of_jax():
+    text = (
+        "tf.data.Dataset\nResourceExhaustedError: Out of memory while trying to allocate 96 bytes."
+    )
+    assert "JAX" not in colab_doctor.explain_error(text, "colab").meaning

@@ -72,7 +72,7 @@ def test_numbers_of_every_release():
     ("asked", "says"), [("9.31 TiB", "12.7 GiB"), ("3.73 GiB", "1.0 GiB are free")]
 )
 def test_an_array_that_is_too_large(monkeypatch, asked, says):
-    seen = runtime.Probe(ram_total=int(12.7 * GIB), ram_available=GIB)
+    seen = runtime.SystemInfo(ram_total=int(12.7 * GIB), ram_available=GIB)
     monkeypatch.setattr(runtime, "probe", lambda: seen)
     text = f"Unable to allocate {asked} for an array with shape (500, 9) and data type float64"
     [clue] = explain_cell(f"raise MemoryError({text!r})").diagnoses

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import colab_doctor
-from colab_helpers import dated_facts, preflight, problem_catalog
+from colab_helpers import dated_facts, preflight, problem_schema
 
 ROOT = Path(__file__).parents[2]
 PROBLEMS = colab_doctor.known_problems()
@@ -102,7 +102,7 @@ def test_links_lead_to_the_site():
 
 
 def test_without_an_installed_helper_links_are_paths(monkeypatch):
-    monkeypatch.setattr(problem_catalog, "repository", lambda: "")
+    monkeypatch.setattr(problem_schema, "repository", lambda: "")
     assert PROBLEMS["out-of-memory"].link == "problems/memory.html#out-of-memory"
 
 
