@@ -1,4 +1,4 @@
-"""Statements with a date on which to look again."""
+"""A mixin for table rows that have to be reviewed by a date."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ import math
 MIB, GIB = 2**20, 2**30
 
 
-def seconds(value: float) -> str:
+def format_duration(value: float) -> str:
     """Return a duration in s with three figures and a unit from ns to days.
 
-    >>> seconds(0.00123), seconds(75), seconds(10_080)
+    >>> format_duration(0.00123), format_duration(75), format_duration(10_080)
     ('1.23 ms', '75.0 s', '2.8 h')
     """
     if value >= 2 * 86_400:
@@ -19,31 +19,31 @@ def seconds(value: float) -> str:
         return f"{value / 3_600:.1f} h"
     if value >= 120:
         return f"{value / 60:.1f} min"
-    return quantity(value, "s")
+    return format_si(value, "s")
 
 
-def gib(count: float) -> str:
+def format_gib(count: float) -> str:
     """Return bytes in GiB (2**30), the unit that tools usually mean by "GB"; less than 0.05 in MiB.
 
-    >>> gib(15360 * MIB), gib(3 * MIB)
+    >>> format_gib(15360 * MIB), format_gib(3 * MIB)
     ('15.0 GiB', '3.0 MiB')
     """
     return f"{count / GIB:.1f} GiB" if count >= 0.05 * GIB else f"{count / MIB:.1f} MiB"
 
 
-def mib(count: float) -> str:
+def format_mib(count: float) -> str:
     """Return bytes in MiB (2**20).
 
-    >>> mib(15 * MIB)
+    >>> format_mib(15 * MIB)
     '15.00 MiB'
     """
     return f"{count / MIB:.2f} MiB"
 
 
-def quantity(value: float, unit: str) -> str:
+def format_si(value: float, unit: str) -> str:
     """Return a number with three figures and an SI prefix from nano to peta; a percentage without one.
 
-    >>> quantity(8.1e12, "FLOP/s"), quantity(0, "B"), quantity(28.91, "%")
+    >>> format_si(8.1e12, "FLOP/s"), format_si(0, "B"), format_si(28.91, "%")
     ('8.10 TFLOP/s', '0 B', '28.9%')
     """
     if unit == "%":
@@ -58,10 +58,10 @@ def quantity(value: float, unit: str) -> str:
     return f"{scaled:.{decimals}f} {prefix}{unit}"
 
 
-def times(ratio: float) -> str:
+def format_ratio(ratio: float) -> str:
     """Return a speedup: one decimal below 10, whole numbers above, two figures below 1.
 
-    >>> times(4.237), times(83.2), times(0.0437)
+    >>> format_ratio(4.237), format_ratio(83.2), format_ratio(0.0437)
     ('4.2×', '83×', '0.044×')
     """
     if ratio >= 10:

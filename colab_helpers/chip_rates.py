@@ -23,8 +23,6 @@ from colab_helpers.hardware import Chip, catalog
 
 #: The smallest n at which a product counts as large.
 _LARGE = 2048
-#: What a rate rests on, in words.
-_CONFIDENCE = {"H": "measured on it", "M": "measured on one like it", "L": "inferred"}
 
 
 @dataclass(frozen=True)
@@ -46,30 +44,21 @@ class Rate:
         """The one number to quote: the fast end of what was measured, the middle of what is inferred."""
         return (self.low + self.high) / 2 if self.confidence == "L" else self.high
 
-    def __str__(self) -> str:
-        rows = [row.partition(":")[0] for row in self.rows]
-        known = published_results.all_rows()
-        credits = dict.fromkeys(known[row].credit if row in known else row for row in rows)
-        said = [*credits, *([self.note] if self.note else [])]
-        return f"{_CONFIDENCE[self.confidence]}: {'; '.join(said)}"
-
 
 @dataclass(frozen=True)
 class TimeRange:
     """Seconds as a range: `low` is the longest of its parts, as if all overlapped, `high` is their sum.
 
-    `basis` says what each rate rests on, and `checked` whether the chip has ever been compared with a run of
-    the course.
+    `checked` says whether the chip has ever been compared with a run of the course.
     """
 
     low: float
     high: float
     chip: str
-    basis: tuple[str, ...] = ()
     checked: bool = False
 
     def __str__(self) -> str:
-        low, high = _units.seconds(self.low), _units.seconds(self.high)
+        low, high = _units.format_duration(self.low), _units.format_duration(self.high)
         value = low if low == high else f"{low} to {high}"
         return value if self.checked else f"{value} (estimate, not checked on a card)"
 
@@ -120,14 +109,7 @@ class Rates:
         if launches:
             least.append(launches * self["launch"].low)
             most.append(launches * self["launch"].high)
-        named = [*used, *(["launch"] if launches else [])]
-        return TimeRange(
-            max(least, default=0.0),
-            sum(most),
-            self.name,
-            tuple(f"{quantity}: {self[quantity]}" for quantity in named),
-            self.checked,
-        )
+        return TimeRange(max(least, default=0.0), sum(most), self.name, self.checked)
 
     def ridge(self, dtype: str = "fp32") -> float:
         """Return the ridge point: the FLOP per byte from which compute in `dtype`, not memory, is the limit.

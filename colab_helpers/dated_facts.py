@@ -16,7 +16,6 @@ from importlib import resources
 
 from colab_helpers._dated_entry import Dated
 from colab_helpers._output import with_code
-from colab_helpers.hardware import catalog
 
 #: What the letters stand for.
 CONFIDENCE = {"H": "first hand", "M": "reported", "L": "inferred"}
@@ -110,7 +109,7 @@ def console_output(id: str) -> ConsoleOutput:
 
 @dataclass(frozen=True)
 class MachineTable:
-    """The machines behind Colab's runtime menu, ready to be shown; a compute unit in US dollars."""
+    """The machines behind Colab's runtime menu, and what a compute unit costs in US dollars."""
 
     machines: tuple[Machine, ...]
     origin: Fact
@@ -125,35 +124,9 @@ class MachineTable:
                 found.setdefault(machine.chip, machine)
         return found
 
-    def __str__(self) -> str:
-        rows = [_HEADS, *(_cells(machine) for machine in self.machines)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*(line.rstrip() for line in lines), f"[{_origin(self.origin)}]"])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        style = "style='text-align:left;padding:0.2em 1em 0.2em 0'"
-        head = "".join(f"<th {style}>{text}</th>" for text in _HEADS)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td {style}>{html.escape(text)}</td>" for text in _cells(machine))
-            + "</tr>"
-            for machine in self.machines
-        )
-        source = f"<a href='{html.escape(self.origin.url)}'>{html.escape(self.origin.source)}</a>"
-        return (
-            f"<table><tr>{head}</tr>{body}</table><p><small>{source}, {self.origin.seen}, "
-            f"{CONFIDENCE[self.origin.confidence]}</small></p>"
-        )
-
-
-_HEADS = ("machine", "chip memory", "vCPU", "RAM", "tier", "compute units an hour")
-
 
 def machine_table() -> MachineTable:
-    """Return the machines behind Colab's runtime menu as users saw them, to be shown.
+    """Return the machines behind Colab's runtime menu as users saw them.
 
     >>> machine_table().by_chip["T4"].menu_name
     'T4 GPU'
@@ -188,18 +161,6 @@ def _table() -> _Table:
         machines_origin=origin,
         dollars_per_unit=data["price"]["dollars_per_unit"],
     )
-
-
-def _cells(machine: Machine) -> tuple[str, ...]:
-    chip = catalog().get(machine.chip)
-    memory = f"{chip.memory / 1e9:.0f} GB" if chip else "–"
-    seen = (
-        str(machine.vcpus) if machine.vcpus else None,
-        machine.ram,
-        f"{machine.units_per_hour:.2f}" if machine.units_per_hour else None,
-    )
-    vcpus, ram, units = (text or "not seen" for text in seen)
-    return machine.menu_name, memory, vcpus, ram, machine.tier, units
 
 
 def _origin(fact: Fact) -> str:

@@ -59,7 +59,7 @@ class Row:
             return _minutes(self.low, self.high)
         if float(self.high).is_integer():
             return f"{self.high:,.0f} {self.unit}"
-        return _units.quantity(self.high, self.unit)
+        return _units.format_si(self.high, self.unit)
 
 
 @dataclass(frozen=True)

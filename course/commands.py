@@ -216,21 +216,21 @@ def release(course: Course, options: argparse.Namespace) -> int:
 
 def conditions(course: Course, options: argparse.Namespace) -> int:
     """Run lessons under every condition and print the grid."""
-    from course.check import machine_conditions
+    from course.check import environment_matrix
 
     names = [name.strip() for name in options.only.split(",") if name.strip()]
-    unknown = set(names) - set(machine_conditions.CONDITIONS)
+    unknown = set(names) - set(environment_matrix.CONDITIONS)
     if unknown:
-        there = ", ".join(machine_conditions.CONDITIONS)
+        there = ", ".join(environment_matrix.CONDITIONS)
         raise CourseError(f"No condition {', '.join(unknown)}. There are: {there}.")
     results = []
-    chosen = names or list(machine_conditions.CONDITIONS)
-    for result in machine_conditions.check_all(
+    chosen = names or list(environment_matrix.CONDITIONS)
+    for result in environment_matrix.check_all(
         course.select(options.lessons), chosen, options.jobs
     ):
         print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
         results.append(result)
-    print(f"\n{machine_conditions.as_grid(results)}")
+    print(f"\n{environment_matrix.as_grid(results)}")
     return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
@@ -265,6 +265,7 @@ def replica(course: Course, options: argparse.Namespace) -> int:
 
 def drift(course: Course, options: argparse.Namespace) -> int:
     """Compare Colab's package lists with those tested."""
+    from colab_doctor.replica import environment
     from course.check import drift
 
     if options.freeze:
@@ -272,14 +273,16 @@ def drift(course: Course, options: argparse.Namespace) -> int:
             text = options.freeze.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CourseError(f"{options.freeze} cannot be read: {error}.") from error
-        found = drift.read_freeze(text)
+        found = environment.parse_list(text)
         if not found:
             raise CourseError(
                 f"{options.freeze} has no package in it: save what `pip freeze` prints."
             )
         lists = {drift.detect_runtime(found): found}
     else:
-        lists = {name: drift.read_freeze(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
+        lists = {
+            name: environment.parse_list(drift.download(name)) for name in ("cpu", "gpu", "tpu")
+        }
     at_risk = False
     for runtime, found in lists.items():
         changes = drift.compare(course, drift.tested_versions(runtime), found)
@@ -291,10 +294,10 @@ def drift(course: Course, options: argparse.Namespace) -> int:
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
     import colab_doctor
-    from colab_helpers import dated_facts, problem_catalog, published_results
+    from colab_helpers import dated_facts, problem_schema, published_results
 
     today = options.today or date.today()
-    stated: list[dated_facts.Fact | problem_catalog.Problem | published_results.PublishedResult] = [
+    stated: list[dated_facts.Fact | problem_schema.Problem | published_results.PublishedResult] = [
         *dated_facts.all_facts()
     ]
     stated += [*colab_doctor.known_problems().values(), *published_results.all_rows().values()]

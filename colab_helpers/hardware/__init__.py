@@ -19,7 +19,7 @@ __all__ = ["Chip", "Device", "Inventory", "catalog", "find_chip", "list_devices"
 
 
 def list_devices(
-    evidence: runtime.Probe | None = None,
+    evidence: runtime.SystemInfo | None = None,
     nvml: Any = None,
     run: Callable[..., subprocess.CompletedProcess] = subprocess.run,
 ) -> Inventory:

@@ -103,6 +103,8 @@ def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
             for chip in chips
             if _has_word(name, chip.match[0]) and abs(memory_total - chip.memory) < 8 * GIB
         ]
+    if memory_total:  # a share of a card, or a model with more memory, goes by the same name
+        found = [chip for chip in found if 0.75 < memory_total / chip.memory < 1.3]
     # Of several, the one that says most of the name: "A100 80GB PCIe" before "A100 80GB".
     longest = max((len(chip.match) for chip in found), default=0)
     best = [chip for chip in found if len(chip.match) == longest]

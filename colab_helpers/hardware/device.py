@@ -10,7 +10,7 @@ from colab_helpers.hardware.chips import Chip, find_chip
 
 @dataclass(frozen=True)
 class Device:
-    """One device of this machine. Memory in bytes, `utilization` in percent of the last moments.
+    """One device of this machine. Memory in bytes.
 
     `cuda` is the newest CUDA that the driver knows. None where the source does not say.
     """
@@ -25,7 +25,6 @@ class Device:
     cores: int | None = None
     features: tuple[str, ...] = ()
     cuda: str | None = None
-    utilization: int | None = None
     uuid: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -61,7 +60,7 @@ class Device:
         parts = [
             self.name,
             f"{self.cores} cores" if self.cores else "",
-            _units.gib(self.memory_total) if self.memory_total else "",
+            _units.format_gib(self.memory_total) if self.memory_total else "",
             f"driver {self.driver}" if self.driver else "",
             f"compute capability {self.capability}" if self.capability else "",
             " ".join(self.features),

@@ -13,7 +13,7 @@ from colab_helpers._units import MIB
 from colab_helpers.hardware.device import Device
 
 SMI_TIMEOUT = 5.0  # seconds; a healthy nvidia-smi answers in well under one
-_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,uuid"
+_SMI_FIELDS = "name,memory.total,memory.used,driver_version,compute_cap,uuid"
 
 
 def gpus(nvml: Any, run: Callable, visible: str | None = None) -> tuple[list[Device], list[str]]:
@@ -36,17 +36,22 @@ def _visible(found: list[Device], visible: str | None) -> list[Device]:
     """Those that CUDA shows: by number or UUID, up to the first invalid entry, as CUDA reads it."""
     if visible is None or not found:
         return found
-    chosen = []
+    chosen: list[Device] = []
     for entry in visible.split(","):
         name = entry.strip()
         if name.startswith("MIG-"):  # a slice: its chip is known, its own limits are not
             whole = found[0]
             chosen.append(dataclasses.replace(whole, name=f"{whole.name} MIG", memory_total=None))
             continue
-        by_number = name.isdecimal() and int(name) < len(found)
-        named = [found[int(name)]] if by_number else [d for d in found if _is_named(d, name)]
+        by_number = visible.strip()[:1].isdecimal()  # as the first is, so are all
+        if by_number:
+            named = found[int(name) :][:1] if name.isdecimal() else []
+        else:
+            named = [device for device in found if _is_named(device, name)]
         if len(named) != 1:
             break
+        if named[0] in chosen:  # CUDA shows none at all then
+            return []
         chosen += named
     return chosen
 
@@ -71,7 +76,7 @@ def _from_nvml(nvml: Any) -> list[Device]:
             return [_nvml_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         finally:
             nvml.nvmlShutdown()
-    except nvml.NVMLError as error:
+    except Exception as error:  # also what a broken driver or another package of this name raises
         raise _NoAnswer(f"NVML answered with an error: {error}.") from error
 
 
@@ -88,7 +93,6 @@ def _nvml_device(nvml: Any, index: int) -> Device:
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         capability=f"{major}.{minor}",
         cuda=_nvml_cuda(nvml),
-        utilization=_nvml_utilization(nvml, handle),
         uuid=_nvml_uuid(nvml, handle),
     )
 
@@ -100,13 +104,6 @@ def _nvml_cuda(nvml: Any) -> str | None:
     except (AttributeError, nvml.NVMLError):
         return None
     return f"{number // 1000}.{number % 1000 // 10}"
-
-
-def _nvml_utilization(nvml: Any, handle: Any) -> int | None:
-    try:
-        return nvml.nvmlDeviceGetUtilizationRates(handle).gpu
-    except (AttributeError, nvml.NVMLError):  # slices of a GPU (MIG) do not have it
-        return None
 
 
 def _nvml_uuid(nvml: Any, handle: Any) -> str | None:
@@ -151,9 +148,9 @@ def _from_nvidia_smi(run: Callable) -> list[Device]:
 def _smi_device(line: str) -> Device:
     cells = [cell.strip() for cell in line.split(",")]
     # Chips that share the machine's memory, such as GB10, have none of their own: "[N/A]".
-    if len(cells) != 7 or not (cells[1].isdecimal() or cells[1] == "[N/A]"):
+    if len(cells) != 6 or not (cells[1].isdecimal() or cells[1] == "[N/A]"):
         raise _NoAnswer(f"nvidia-smi printed something unexpected: {line.strip()[:80]!r}.")
-    name, total, used, driver, capability, utilization, uuid = cells
+    name, total, used, driver, capability, uuid = cells
     return Device(
         kind="GPU",
         name=name,
@@ -162,10 +159,9 @@ def _smi_device(line: str) -> Device:
         memory_used=int(used) * MIB if used.isdecimal() else None,
         driver=driver,
         capability=capability if re.fullmatch(r"\d+\.\d+", capability) else None,
-        utilization=int(utilization) if utilization.isdecimal() else None,
         uuid=uuid,
     )
 
 
 def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -18,7 +18,7 @@ CPU_FEATURES = (
 )
 
 
-def cpu(seen: runtime.Probe, info_file: Path = Path("/proc/cpuinfo")) -> Device:
+def cpu(seen: runtime.SystemInfo, info_file: Path = Path("/proc/cpuinfo")) -> Device:
     """Return the processor, as the system describes it.
 
     `seen` has cores and memory; `info_file` is where Linux describes the processor.
@@ -41,7 +41,7 @@ def cpu(seen: runtime.Probe, info_file: Path = Path("/proc/cpuinfo")) -> Device:
     )
 
 
-def _name_without_proc(seen: runtime.Probe) -> str:
+def _name_without_proc(seen: runtime.SystemInfo) -> str:
     if platform.system() == "Darwin":
         command = ["sysctl", "-n", "machdep.cpu.brand_string"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
-from colab_helpers import __version__, _symptoms, colab_images, hardware, runtime
+from colab_helpers import __version__, _host_state, colab_images, hardware, runtime
 from colab_helpers._output import error_text
 from colab_helpers.preflight.card import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
 from colab_helpers.preflight.state import Requirements, State, problems_by_id
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 __all__ = [
     "CHECKS",
@@ -43,7 +43,7 @@ def collect_state(required: Requirements | None = None) -> State:
         inventory=hardware.list_devices(seen),
         required=required or Requirements(),
         evidence=seen,
-        symptoms=_symptoms.collect(seen.packages),
+        symptoms=_host_state.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 

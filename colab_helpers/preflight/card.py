@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from colab_helpers import _units, hardware, runtime
 from colab_helpers._output import edged, with_code
 from colab_helpers.preflight.state import State
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _device_text(inventory: hardware.Inventory) -> str:
     device = inventory.accelerator
     if device is None:
         return cpu
-    memory = f", {_units.gib(device.memory_total)}" if device.memory_total else ""
+    memory = f", {_units.format_gib(device.memory_total)}" if device.memory_total else ""
     driver = f", driver {device.driver}" if device.driver else ""
     twins = sum(other.name == device.name for other in inventory.devices)
     many = f"{twins} × " if twins > 1 else ""
@@ -97,5 +97,5 @@ def _device_text(inventory: hardware.Inventory) -> str:
 def _room(place: runtime.Runtime) -> str:
     if not place.ram_total:
         return "unknown"
-    ram = f"{_units.gib(place.ram_available)} of {_units.gib(place.ram_total)} free"
-    return f"{ram}; disk {_units.gib(place.disk_free)} of {_units.gib(place.disk_total)} free"
+    ram = f"{_units.format_gib(place.ram_available)} of {_units.format_gib(place.ram_total)} free"
+    return f"{ram}; disk {_units.format_gib(place.disk_free)} of {_units.format_gib(place.disk_total)} free"

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from colab_helpers import hardware, problem_catalog
+from colab_helpers import hardware, problem_schema
 from colab_helpers import runtime as _runtime
-from colab_helpers._symptoms import Symptoms
+from colab_helpers._host_state import Symptoms
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class State:
     runtime: _runtime.Runtime
     inventory: hardware.Inventory
     required: Requirements = field(default_factory=Requirements)
-    evidence: _runtime.Probe = field(default_factory=_runtime.Probe)
+    evidence: _runtime.SystemInfo = field(default_factory=_runtime.SystemInfo)
     symptoms: Symptoms = field(default_factory=Symptoms)
     loaded: Mapping[str, str] = field(default_factory=dict)
 
@@ -41,7 +41,7 @@ class State:
         """Distribution -> installed version, of those that matter to a lesson."""
         return self.evidence.packages
 
-    def report(self, id: str, observation: str, fix: str = "") -> problem_catalog.Finding:
+    def report(self, id: str, observation: str, fix: str = "") -> problem_schema.Finding:
         """Return a finding for problem `id`; `fix` defaults to the catalog's fix for this platform.
 
         `observation` says in words what was met.
@@ -50,10 +50,10 @@ class State:
 
 
 @functools.cache
-def problems_by_id() -> Mapping[str, problem_catalog.Problem]:
+def problems_by_id() -> Mapping[str, problem_schema.Problem]:
     """Return the problems that checks find, by id; `preflight/problems.toml` has them.
 
     >>> problems_by_id()["little-disk"].severity
     'warn'
     """
-    return {row.id: row for row in problem_catalog.read("colab_helpers", "preflight/problems.toml")}
+    return {row.id: row for row in problem_schema.read("colab_helpers", "preflight/problems.toml")}

@@ -13,13 +13,13 @@ from colab_helpers.runtime.description import (
     hides_gpus,
 )
 from colab_helpers.runtime.log_noise import capture_stderr
-from colab_helpers.runtime.machine_probe import DRIVE, WATCHED_PACKAGES, Probe, probe
+from colab_helpers.runtime.system_info import DRIVE, WATCHED_PACKAGES, SystemInfo, probe
 
 __all__ = [
     "DRIVE",
     "WATCHED_PACKAGES",
-    "Probe",
     "Runtime",
+    "SystemInfo",
     "capture_stderr",
     "describe",
     "hides_gpus",

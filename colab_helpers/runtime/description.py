@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from colab_helpers.runtime.machine_probe import Probe, probe
+from colab_helpers.runtime.system_info import SystemInfo, probe
 
 GOOGLE_PCI_VENDOR = 0x1AE0
 
@@ -62,10 +62,10 @@ class Runtime:
         return asdict(self)
 
 
-def describe(evidence: Probe | None = None) -> Runtime:
+def describe(evidence: SystemInfo | None = None) -> Runtime:
     """Say where this code runs; from recorded `evidence` when given, else from this machine.
 
-    >>> describe(Probe(env={"KAGGLE_KERNEL_RUN_TYPE": "Interactive"})).platform
+    >>> describe(SystemInfo(env={"KAGGLE_KERNEL_RUN_TYPE": "Interactive"})).platform
     'kaggle'
     """
     seen = probe() if evidence is None else evidence
@@ -86,7 +86,7 @@ def describe(evidence: Probe | None = None) -> Runtime:
     )
 
 
-def _platform_of(seen: Probe) -> str:
+def _platform_of(seen: SystemInfo) -> str:
     env = seen.env
     if "FAKE_GPU" in env:  # the course's own tests, see course/fake_gpu
         return "fake-gpu"
@@ -114,7 +114,7 @@ def _colab_child(env: Mapping[str, str]) -> bool:
     return "COLAB_RELEASE_TAG" in env and bool(session & env.keys())
 
 
-def _tpu(seen: Probe) -> str | None:
+def _tpu(seen: SystemInfo) -> str | None:
     ids = [device for vendor, device in seen.pci if vendor == GOOGLE_PCI_VENDOR]
     # Google makes other PCI devices too (network cards): only the known ids are TPUs.
     return next((TPU_PCI_DEVICES[device] for device in ids if device in TPU_PCI_DEVICES), None)
@@ -132,7 +132,7 @@ def hides_gpus(env: Mapping[str, str]) -> bool:
     return not (first.isdecimal() or first.startswith(("GPU-", "MIG-")))
 
 
-def _accelerator(seen: Probe, tpu: str | None) -> str:
+def _accelerator(seen: SystemInfo, tpu: str | None) -> str:
     if tpu:
         return "TPU"
     nodes = {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"} & set(seen.paths)

@@ -153,7 +153,7 @@ def _loglog_alt(
     bands: Mapping[str, Band],
 ) -> str:
     ends = "; ".join(
-        f"{name} from {_units.seconds(y[0])} to {_units.seconds(y[-1])}"
+        f"{name} from {_units.format_duration(y[0])} to {_units.format_duration(y[-1])}"
         for name, y in curves.items()
     )
     expected = "".join(

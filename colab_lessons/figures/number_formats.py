@@ -1,4 +1,4 @@
-"""Numbers bit by bit, and how many of them are spread."""
+"""The bits of floating-point numbers (sign, exponent, mantissa), and how the numbers are spaced."""
 
 from __future__ import annotations
 

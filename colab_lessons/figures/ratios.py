@@ -51,11 +51,11 @@ def ratios(
         axes.set(xlabel=xlabel, ylim=(len(values) - 0.45, -0.95))
         axes.set_xlim(min(low, 1) / 1.6, max(high, 1) * 1.9)
         axes.set_yticks(range(len(values)), list(values))
-        axes.xaxis.set_major_formatter(lambda v, _: _units.times(v))
+        axes.xaxis.set_major_formatter(lambda v, _: _units.format_ratio(v))
         axes.xaxis.set_minor_formatter(lambda v, _: "")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         readings = "; ".join(
-            f"{name}: " + ", ".join(f"{kind} {_units.times(v)}" for kind, v in row.items())
+            f"{name}: " + ", ".join(f"{kind} {_units.format_ratio(v)}" for kind, v in row.items())
             for name, row in values.items()
         )
         credit = give_credit(figure, published)
@@ -68,5 +68,9 @@ def _dot(axes: Axes, ratio: float, y: float, place: int, hollow: bool) -> None:
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
     label: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "bbox": _WHITE}
     axes.annotate(
-        _units.times(ratio), (ratio, y), xytext=(0, 7) if place == 0 else (14, -3), size=8, **label
+        _units.format_ratio(ratio),
+        (ratio, y),
+        xytext=(0, 7) if place == 0 else (14, -3),
+        size=8,
+        **label,
     )

@@ -96,12 +96,12 @@ def _alt(
 ) -> str:
     def say(kind: str, some: Mapping[str, Roof]) -> str:
         each = "; ".join(
-            f"{name} {_units.quantity(peak, 'FLOP/s')}, {_units.quantity(bandwidth, 'B/s')}"
+            f"{name} {_units.format_si(peak, 'FLOP/s')}, {_units.format_si(bandwidth, 'B/s')}"
             for name, (peak, bandwidth) in some.items()
         )
         return f" {kind}: {each}." if some else ""
 
-    traced = "; ".join(f"{x:.2g} FLOP/byte {_units.quantity(y, 'FLOP/s')}" for x, y in points)
+    traced = "; ".join(f"{x:.2g} FLOP/byte {_units.format_si(y, 'FLOP/s')}" for x, y in points)
     single = "; ".join(f"{text} at {x:.3g}" for text, (x, _) in names.items())
     lines = "; ".join(f"{text} at {at:.3g}" for text, at in marks.items())
     parts = [f" Points: {traced}." if points else "", f" Also: {single}." if names else ""]

@@ -42,8 +42,8 @@ def stacked_area(
         axes.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
         at = int(whole.argmax())
         parts = ", ".join(
-            f"{_units.quantity(live[at], 'B')} {name}" for name, live in kinds.items()
+            f"{_units.format_si(live[at], 'B')} {name}" for name, live in kinds.items()
         )
-        said = f"Peak {_units.quantity(whole.max(), 'B')}: {parts}"
+        said = f"Peak {_units.format_si(whole.max(), 'B')}: {parts}"
         phases = ", ".join(name for _, name in marks)
         return finish(figure, f"Memory over time, stacked. {title}. Phases: {phases}. {said}.")

@@ -42,16 +42,16 @@ class Value:
 
     def __str__(self) -> str:
         if self.unit == "s":
-            return _units.seconds(self.number)
+            return _units.format_duration(self.number)
         if self.unit == "×":
-            return _units.times(self.number)
+            return _units.format_ratio(self.number)
         if self.unit == "bytes" and abs(self.number) >= 1000:
-            return _units.quantity(self.number, "B")
+            return _units.format_si(self.number, "B")
         if self.unit == "bytes":
             return f"{self.number:,.3g} bytes"
         if self.unit == "":
             return f"{self.number:,.3g}" if abs(self.number) < 100 else f"{self.number:,.0f}"
-        return _units.quantity(self.number, self.unit)
+        return _units.format_si(self.number, self.unit)
 
 
 @dataclass(frozen=True)

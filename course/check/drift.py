@@ -7,7 +7,6 @@ imports is gone, moved by a major version, or fell below what the course needs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,21 +50,6 @@ def tested_versions(runtime: str) -> dict[str, str]:
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
     return {canonicalize_name(name): version for name, version in table[runtime].items()}
-
-
-def read_freeze(text: str) -> dict[str, str]:
-    """Return name and version of each package in a list as `pip freeze` prints it.
-
-    >>> read_freeze("# a list\\nscikit-learn==1.6.1\\ntorch @ https://x/torch-2.11.0%2Bcpu-cp313.whl")
-    {'scikit-learn': '1.6.1', 'torch': '2.11.0+cpu'}
-    """
-    found = {}
-    for line in text.splitlines():
-        pinned = re.match(r"([\w.-]+)==(\S+)", line)
-        linked = re.match(r"([\w.-]+) @ \S*?-(\d[\w.%]*)-", line)
-        if match := pinned or linked:
-            found[canonicalize_name(match[1])] = match[2].replace("%2B", "+")
-    return found
 
 
 def detect_runtime(versions: Mapping[str, str]) -> str:

@@ -49,8 +49,8 @@ def install(key: str) -> None:
     machine = machines()[key]
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
-        "colab_helpers.runtime.machine_probe": lambda module: driver.patch_probe(module, machine),
-        "colab_helpers._symptoms": lambda module: driver.patch_symptoms(module, machine),
+        "colab_helpers.runtime.system_info": lambda module: driver.patch_probe(module, machine),
+        "colab_helpers._host_state": lambda module: driver.patch_symptoms(module, machine),
         "colab_lessons.exercises": _disable_timing,
     }
     if machine.is_nvidia:

@@ -100,7 +100,6 @@ def _fields(machine: Machine, names: list[str]) -> str:
         "memory.used": str(_IDLE_MIB),
         "driver_version": machine.driver,
         "compute_cap": machine.capability,
-        "utilization.gpu": "0",
     }
     rows = [
         ", ".join({**known, "uuid": _uuid(i), "index": str(i)}.get(name, "[N/A]") for name in names)

@@ -1,4 +1,4 @@
-"""The helper of this working tree in place of the published one.
+"""A zip of the working tree, and notebooks that install the helper from it.
 
 On Colab a setup cell installs the helper from the repository's address. Here an archive is made of
 the working tree, and the cell is pointed at it.

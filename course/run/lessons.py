@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 import colab_helpers
-from colab_helpers import _files, _symptoms, runtime
+from colab_helpers import _files, _host_state, runtime
 from colab_lessons import ranks, replay
 from colab_lessons.reference import RecordError
 from course.config import Course, CourseError, Lesson
@@ -113,7 +113,7 @@ def missing_gpu_build(lesson: Lesson) -> str:
     """Say why a lesson cannot measure on an NVIDIA GPU here; "" where its framework is built for one."""
     installed = {str(d.name).lower() for d in metadata.distributions() if d.name}
     if lesson.framework == "torch":
-        built = _symptoms.torch_cuda()
+        built = _host_state.torch_cuda()
         return "" if built else "PyTorch here is a build without CUDA"
     if lesson.framework == "tensorflow":
         if "tensorflow" in installed:

@@ -89,7 +89,7 @@ def _machines() -> str:
 
 
 def _reached() -> str:
-    """What each chip of Colab's menu does in practice, by `expected`."""
+    """What each chip of Colab's menu does in practice, from `chip_rates`."""
     head = ("chip", *_REACHED, "memory", "balance, fp32", "balance, best", "rests on")
     return table(head, (_row(chip_rates.rates(key)) for key in dated_facts.machine_table().by_chip))
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import colab_doctor
 from colab_helpers import dated_facts
-from colab_helpers.problem_catalog import Problem
+from colab_helpers.problem_schema import Problem
 from course.write.tables import table
 
 

@@ -124,8 +124,8 @@ def _measured(row: published_results.PublishedResult) -> str:
 
 def _quantity(number: float, unit: str) -> str:
     if unit in ("FLOP/s", "B/s", "B"):
-        return _units.quantity(number, unit)
-    return _units.seconds(number) if unit == "s" else f"{number:,.4g} {unit}"
+        return _units.format_si(number, unit)
+    return _units.format_duration(number) if unit == "s" else f"{number:,.4g} {unit}"
 
 
 def _versions(record: reference.Record) -> str:

@@ -17,10 +17,12 @@ def trials_table() -> str:
             trial.device,
             trial.network,
             trial.optimizer,
-            _units.mib(trial.measured_peak),
+            _units.format_mib(trial.measured_peak),
             f"{trial.peak_error_percent:+.2f}%",
-            _units.seconds(trial.predicted_seconds * estimate_accuracy.step_over_sum_of_ops()[1]),
-            _units.seconds(trial.measured_seconds),
+            _units.format_duration(
+                trial.predicted_seconds * estimate_accuracy.step_over_sum_of_ops()[1]
+            ),
+            _units.format_duration(trial.measured_seconds),
             f"{trial.time_ratio:.2f}",
             trial.date,
         )
@@ -38,7 +40,7 @@ def peaks_table() -> str:
             check.network,
             check.device,
             f"{check.error_percent:+.1f}%",
-            _units.mib(check.measured_peak),
+            _units.format_mib(check.measured_peak),
             check.caveat or "nothing",
             check.date,
         )
@@ -56,8 +58,8 @@ def runs_table() -> str:
         (
             run.chip,
             run.what,
-            _units.seconds(run.roofline_seconds),
-            _units.seconds(run.measured),
+            _units.format_duration(run.roofline_seconds),
+            _units.format_duration(run.measured),
             f"{run.factor:.2f}",
             f"[{published_results.get(run.row).credit}]({published_results.get(run.row).url})",
         )
@@ -72,8 +74,8 @@ def checks_table() -> str:
     rows = (
         (
             check.row.what,
-            _units.seconds(check.expected.low),
-            _units.seconds(check.measured),
+            _units.format_duration(check.expected.low),
+            _units.format_duration(check.measured),
             f"{check.ratio:.2f}",
             f"[{check.row.credit}]({check.row.url})",
         )

@@ -69,7 +69,7 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     work = t4.seconds(flops=4.17e12, bytes_accessed=120e9, launches=1000)
     assert work.low == pytest.approx(1.0)
     assert work.high == pytest.approx(1 + 0.5 + 0.02)
-    assert len(work.basis) == 3 and "not checked on a card" in str(work)
+    assert "not checked on a card" in str(work)
     assert t4.seconds() == chip_rates.TimeRange(0.0, 0.0, t4.name)
     with pytest.raises(KeyError, match="Available: bf16"):
         t4.seconds(flops=1, dtype="fp8")

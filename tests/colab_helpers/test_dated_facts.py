@@ -37,7 +37,6 @@ def test_machines_name_chips_of_the_catalog():
     table = dated_facts.machine_table()
     known = {"", *hardware.catalog()}
     assert {machine.chip for machine in table.machines} <= known
-    assert "T4 GPU" in str(table) and "16 GB" in table._repr_html_()
 
 
 def test_price_of_a_unit_is_the_one_that_the_fact_tells():

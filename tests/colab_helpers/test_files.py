@@ -90,7 +90,7 @@ def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
 def test_every_file_of_the_package_and_the_tools_is_written_so():
     """`write_text` and its kin truncate first; those that write scratch files may use them."""
     root = Path(__file__).parents[2]
-    scratch = {"machine_conditions.py", "replica.py", "sitecustomize.py", "release.py", "_files.py"}
+    scratch = {"environment_matrix.py", "replica.py", "sitecustomize.py", "release.py", "_files.py"}
     found = [
         f"{path.relative_to(root)}: {line.strip()}"
         for folder in ("colab_helpers", "colab_doctor", "colab_lessons", "course")

@@ -6,8 +6,10 @@ import pytest
 from colab_helpers import hardware, runtime
 
 MIB = 2**20
-GPU_MACHINE = runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",), cores=2, ram_total=8 * 2**30)
-TPU_MACHINE = runtime.Probe(pci=((0x1AE0, 0x0063),), cores=24)
+GPU_MACHINE = runtime.SystemInfo(
+    nvidia_smi=True, paths=("/dev/nvidia0",), cores=2, ram_total=8 * 2**30
+)
+TPU_MACHINE = runtime.SystemInfo(pci=((0x1AE0, 0x0063),), cores=24)
 
 # What NVML and nvidia-smi answered for these chips (names and MiB from public logs of 2026).
 RECORDED = {
@@ -66,9 +68,6 @@ class FakeNVML:
     def nvmlSystemGetCudaDriverVersion_v2(self):  # noqa: N802
         return self._answer("cuda", 13000)
 
-    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
-        return self._answer("utilization", SimpleNamespace(gpu=97, memory=40))
-
 
 def fake_smi(stdout="", returncode=0, error=None):
     def run(command, **options):
@@ -81,7 +80,7 @@ def fake_smi(stdout="", returncode=0, error=None):
 
 
 def smi_line(name, mib, capability, driver, uuid="GPU-0"):
-    return f"{name}, {mib}, 3, {driver}, {capability}, 97, {uuid}\n"
+    return f"{name}, {mib}, 3, {driver}, {capability}, {uuid}\n"
 
 
 @pytest.mark.parametrize("key", RECORDED)
@@ -106,14 +105,14 @@ def test_recorded_gpus_are_found_through_nvidia_smi_when_nvml_fails(key):
     assert "Driver/library version mismatch" in found.problems[0]
 
 
-def test_driver_tells_its_cuda_and_how_busy_the_gpu_is():
+def test_driver_tells_its_cuda():
     device = hardware.list_devices(GPU_MACHINE, nvml=FakeNVML(*RECORDED["T4"])).main
-    assert (device.cuda, device.utilization) == ("13.0", 97)
+    assert device.cuda == "13.0"
     smi = fake_smi(smi_line(*RECORDED["T4"]))
     asked = hardware.list_devices(
         GPU_MACHINE, nvml=FakeNVML(*RECORDED["T4"], fails_at="init"), run=smi
     )
-    assert (asked.main.cuda, asked.main.utilization) == (None, 97)
+    assert asked.main.cuda is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_driver_tells_its_cuda_and_how_busy_the_gpu_is():
         ),
         (fake_smi("", returncode=9), "code 9: no message"),
         (fake_smi("<html>what?</html>\n"), "something unexpected"),
-        (fake_smi("Tesla T4, lots, 3, 580, 7.5, 0, GPU-0\n"), "something unexpected"),
+        (fake_smi("Tesla T4, lots, 3, 580, 7.5, GPU-0\n"), "something unexpected"),
     ],
 )
 def test_nvidia_smi_that_fails_is_reported_in_words(run, said):
@@ -181,7 +180,8 @@ def test_a_card_with_limits_of_its_own_has_its_own_row():
         ("0", ["a"]),
         ("2,0", ["c", "a"]),
         ("GPU-b", ["b"]),
-        ("GPU-b1, 1", ["b", "b"]),
+        ("GPU-b1, 1", ["b"]),  # one kind of name
+        ("0,0", []),
         ("MIG-3f", ["a MIG"]),
         ("0,7,1", ["a"]),  # CUDA stops at the first that is not there
         ("GPU", []),  # fits several
@@ -190,9 +190,9 @@ def test_a_card_with_limits_of_its_own_has_its_own_row():
 def test_gpus_are_those_that_cuda_shows(visible, expected):
     lines = "".join(smi_line(name, 100, "8.0", "580", f"GPU-{name}1") for name in "abc")
     env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    seen = runtime.Probe(env=env, nvidia_smi=True, paths=("/dev/nvidia0",))
+    seen = runtime.SystemInfo(env=env, nvidia_smi=True, paths=("/dev/nvidia0",))
     if visible == "GPU":
-        seen = runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",))
+        seen = runtime.SystemInfo(nvidia_smi=True, paths=("/dev/nvidia0",))
         found = hardware.nvidia.gpus(
             FakeNVML(*RECORDED["T4"], fails_at="init"), fake_smi(lines), visible
         )[0]
@@ -232,7 +232,7 @@ processor\t: 1
 model name\t: AMD EPYC 7B12 (the second)
 """
 ARM = "processor\t: 0\nFeatures\t: fp asimd asimdhp sve bf16\n"
-SEEN = runtime.Probe(cores=2, ram_total=8 * 2**30, ram_available=5 * 2**30, machine="aarch64")
+SEEN = runtime.SystemInfo(cores=2, ram_total=8 * 2**30, ram_available=5 * 2**30, machine="aarch64")
 
 
 def cpuinfo(folder, text):
@@ -273,8 +273,8 @@ def test_lanes_of_a_cpu(features, cores, lanes):
 @pytest.mark.parametrize(
     ("evidence", "name"),
     [
-        (runtime.Probe(system="Darwin", machine="arm64"), "GPU"),
-        (runtime.Probe(paths=("/dev/kfd",)), "AMD GPU"),
+        (runtime.SystemInfo(system="Darwin", machine="arm64"), "GPU"),
+        (runtime.SystemInfo(paths=("/dev/kfd",)), "AMD GPU"),
     ],
 )
 def test_other_makers_gpus_are_devices_too(evidence, name):
@@ -288,3 +288,19 @@ def test_nvmls_number_for_cuda(version, text):
     nvml = FakeNVML(*RECORDED["T4"])
     nvml.nvmlSystemGetCudaDriverVersion_v2 = lambda: version
     assert hardware.list_devices(GPU_MACHINE, nvml=nvml).main.cuda == text
+
+
+def test_a_driver_that_raises_anything_is_a_problem_and_no_error():
+    class Broken:
+        def nvmlInit(self):  # noqa: N802
+            raise OSError("no library")
+
+    found = hardware.list_devices(
+        GPU_MACHINE, nvml=Broken(), run=fake_smi(smi_line(*RECORDED["T4"]))
+    )
+    assert found.main.source == "nvidia-smi" and "no library" in found.problems[0]
+
+
+def test_a_share_of_a_card_is_not_the_card():
+    assert hardware.find_chip("GRID T4-4Q", 4096 * MIB) is None
+    assert hardware.find_chip("Tesla V100-SXM2-32GB", 32768 * MIB) is None

@@ -8,7 +8,7 @@ import pytest
 
 import colab_doctor
 from colab_helpers import dated_facts, hardware, preflight, runtime
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 from colab_lessons import exercises, reference
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
@@ -54,7 +54,7 @@ def with_hostile_text(thing):
 def state():
     cpu = with_hostile_text(hardware.Device("CPU", "x", "", 2**34, cores=2))
     place = dataclasses.replace(
-        runtime.describe(runtime.Probe()), python=HOSTILE, frameworks={HOSTILE: HOSTILE}
+        runtime.describe(runtime.SystemInfo()), python=HOSTILE, frameworks={HOSTILE: HOSTILE}
     )
     gpu = dataclasses.replace(with_hostile_text(cpu), kind="GPU")
     wants = preflight.Requirements(HOSTILE, HOSTILE, (HOSTILE,), (HOSTILE,))
@@ -71,13 +71,6 @@ def record():
     return reference.Record(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, values=values)
 
 
-def table():
-    machine = dated_facts.Machine(HOSTILE, HOSTILE, HOSTILE, 2, HOSTILE)
-    return dated_facts.MachineTable(
-        (machine,), dataclasses.replace(with_hostile_text(fact()), confidence="M"), 0.1
-    )
-
-
 SHOWN = {
     "card": lambda: preflight.StatusCard(
         HOSTILE, state(), (Finding("id", "stop", HOSTILE, HOSTILE, HOSTILE),)
@@ -90,7 +83,6 @@ SHOWN = {
     "facts": lambda: dated_facts.Quotes(
         (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
     )._repr_html_(),
-    "machines": lambda: table()._repr_html_(),
     "verdict": lambda: exercises.Verdict(HOSTILE, "wrong", HOSTILE)._repr_mimebundle_()[
         "text/html"
     ],

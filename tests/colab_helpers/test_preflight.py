@@ -6,16 +6,16 @@ import sys
 import pytest
 
 import colab_doctor
-from colab_helpers import hardware, preflight, problem_catalog, runtime
+from colab_helpers import hardware, preflight, problem_schema, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._symptoms import Symptoms
+from colab_helpers._host_state import Symptoms
 
 GIB = 2**30
 MIB = 2**20
 CPU = hardware.Device("CPU", "Xeon", "", 13 * GIB, cores=2)
 T4 = hardware.Device(
     "GPU", "Tesla T4", "NVML", 15360 * MIB, memory_used=3 * MIB, driver="580.82.07",
-    capability="7.5", cuda="13.0", utilization=0,
+    capability="7.5", cuda="13.0",
 )  # fmt: skip
 L4 = dataclasses.replace(T4, name="NVIDIA L4", memory_total=23034 * MIB, capability="8.9")
 V5E = hardware.Device("TPU", "TPU v5e", "PCI id")
@@ -28,12 +28,12 @@ COLAB = {
 class Machine:
     """What a machine shows, and what problems have left behind on it."""
 
-    evidence: runtime.Probe
+    evidence: runtime.SystemInfo
     traces: Symptoms
 
 
 SOUND = Machine(
-    runtime.Probe(
+    runtime.SystemInfo(
         env={"COLAB_RELEASE_TAG": "x"}, shell="google.colab", python="3.13.15", cores=2,
         ram_total=13 * GIB, ram_available=11 * GIB, disk_total=100 * GIB, disk_free=60 * GIB,
         packages=COLAB, nvidia_smi=True, paths=("/dev/nvidia0",),
@@ -164,7 +164,7 @@ FIRES = {
     "other-helper": (
         state(helper_from="ada/fork"),
         "Disconnect and delete runtime",
-        state(helper_from="/".join(problem_catalog.repository().split("/")[-2:]).upper()),
+        state(helper_from="/".join(problem_schema.repository().split("/")[-2:]).upper()),
     ),
     "old-torch": (
         state(machine(packages=packages(torch="2.5.1+cu121"))),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from colab_helpers import runtime
-from colab_helpers.runtime import machine_probe
+from colab_helpers.runtime import system_info
 
 MACHINES = tomllib.loads((Path(__file__).parent / "environments.toml").read_text("utf-8"))[
     "machine"
@@ -15,7 +15,7 @@ MACHINES = tomllib.loads((Path(__file__).parent / "environments.toml").read_text
 
 def recorded(machine):
     told = ("env", "shell", "nvidia_smi", "packages", "system", "machine")
-    return runtime.Probe(
+    return runtime.SystemInfo(
         **{key: machine[key] for key in told if key in machine},
         paths=tuple(machine.get("paths", ())),
         pci=tuple(map(tuple, machine.get("pci", ()))),
@@ -45,7 +45,7 @@ def test_only_watched_variables_are_kept(monkeypatch):
 
 @pytest.mark.parametrize("name", ["tensorflow", "tensorflow-cpu", "tensorflow-tpu"])
 def test_tensorflow_is_found_under_any_of_its_names(name):
-    found = runtime.describe(runtime.Probe(packages={name: "2.20.0"}))
+    found = runtime.describe(runtime.SystemInfo(packages={name: "2.20.0"}))
     assert found.frameworks == {"tensorflow": "2.20.0"}
 
 
@@ -56,7 +56,7 @@ def container(folder, limit, used, cached=0):
     (folder / "memory.max").write_text(f"{limit}\n")
     (folder / "memory.current").write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"anon 1\ninactive_file {cached}\nactive_file 7\n")
-    return machine_probe._container(folder)
+    return system_info._container(folder)
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,17 @@ def test_what_a_container_has_left_counts(tmp_path, limit, used, cached, left):
 
 
 def test_a_containers_memory_is_what_this_process_can_have(monkeypatch):
-    monkeypatch.setattr(machine_probe, "_container", lambda: (64 * MIB, 5 * MIB))
-    assert machine_probe._ram() == (64 * MIB, 5 * MIB)
-    monkeypatch.setattr(
-        machine_probe, "_container", lambda: (2**60, 2**59)
-    )  # wider than the machine
-    assert machine_probe._ram()[0] < 2**50
+    monkeypatch.setattr(system_info, "_container", lambda: (64 * MIB, 5 * MIB))
+    assert system_info._ram() == (64 * MIB, 5 * MIB)
+    monkeypatch.setattr(system_info, "_container", lambda: (2**60, 2**59))  # wider than the machine
+    assert system_info._ram()[0] < 2**50
 
 
 def test_a_dropped_mount_does_not_stop_the_description(monkeypatch):
     def gone(path):
         raise OSError(107, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(machine_probe.shutil, "disk_usage", gone)
+    monkeypatch.setattr(system_info.shutil, "disk_usage", gone)
     found = runtime.describe()
     assert (found.disk_total, found.disk_free) == (0, 0)
 
@@ -98,7 +96,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
             raise UnicodeDecodeError("utf-8", b"x", 0, 1, "cut off")
         return "1.0"
 
-    monkeypatch.setattr(machine_probe.importlib.metadata, "version", version)
+    monkeypatch.setattr(system_info.importlib.metadata, "version", version)
     found = runtime.probe().packages
     assert "numpy" not in found and "torch" not in found and found["jax"] == "1.0"
 
@@ -115,7 +113,7 @@ def test_a_package_installed_by_half_is_not_counted(monkeypatch):
     ],
 )
 def test_gpus_hidden_from_cuda_are_none(value, accelerator):
-    seen = runtime.Probe(
+    seen = runtime.SystemInfo(
         env={"CUDA_VISIBLE_DEVICES": value}, nvidia_smi=True, paths=("/dev/nvidia0",)
     )
     assert runtime.describe(seen).accelerator == accelerator

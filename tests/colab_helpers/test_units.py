@@ -14,7 +14,7 @@ from colab_helpers import _units
     ],
 )  # fmt: skip
 def test_seconds(value, text):
-    assert _units.seconds(value) == text
+    assert _units.format_duration(value) == text
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ def test_seconds(value, text):
     ],
 )  # fmt: skip
 def test_quantity(value, text):
-    assert _units.quantity(value, "FLOP/s") == text
+    assert _units.format_si(value, "FLOP/s") == text
 
 
 def test_binary_units_are_powers_of_two():
     assert _units.GIB == 1024 * _units.MIB == 1024**3
-    assert _units.gib(15360 * 2**20) == "15.0 GiB" and _units.gib(16e9) == "14.9 GiB"
-    assert _units.mib(15 * 2**20) == "15.00 MiB" and _units.mib(15e6) == "14.31 MiB"
+    assert _units.format_gib(15360 * 2**20) == "15.0 GiB" and _units.format_gib(16e9) == "14.9 GiB"
+    assert _units.format_mib(15 * 2**20) == "15.00 MiB" and _units.format_mib(15e6) == "14.31 MiB"
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_binary_units_are_powers_of_two():
      (0.95, "0.95×"), (0.0437, "0.044×"), (0, "0.0×"), (float("nan"), "nan×")],
 )  # fmt: skip
 def test_times(ratio, text):
-    assert _units.times(ratio) == text
+    assert _units.format_ratio(ratio) == text

@@ -25,7 +25,7 @@ STEPS = ["decode", "cache", "shuffle", "batch", "prefetch"]
 SUM = {"T4": 0.5, "faster multiplier": 0.275}
 PAYS = {"milliseconds": 210, "tokens": 4667}
 CHEAPEST = {"12 hours": "L4", "8 hours": "L4", "3 hours": "A100"}
-FITS = {"16 bits": 16, "4 bits": 4.25}
+FITS = {"16 bits": 16.2, "4 bits": 6.066}
 PART = {"weights": 262144, "percent": 0.5208}
 MIXTURE = adapters.rows()
 PLAN, PLAN_OPEN = ({"global batch": a, "learning rate": b} for a, b in ((384, 0.3), (..., ...)))
@@ -100,6 +100,14 @@ def overwriting(x):
 
 
 WAITS = {"CUDA graphs": "R", "a faster GPU": "P", "can't say": "Q"}
+
+
+def exposed_communication(gpu, start, end):
+    def during(events):
+        spans = [(max(e["ts"], start), min(e["ts"] + e["dur"], end)) for e in events]
+        return {microsecond for span in spans for microsecond in range(*span)}
+
+    return len(during(gpu) - during([e for e in gpu if "nccl" not in e["name"].lower()]))
 
 
 def slow_pairs(logits, targets):
@@ -502,6 +510,11 @@ CASES = {
         [({**WAITS, "CUDA graphs": "P"}, "without Python"), ({**WAITS, "a faster GPU": "R"}, "waited for"),
          ({**WAITS, "can't say": "P"}, "launched long before"), (3, "raised an error")],
     ),
+    "10.exposed": (
+        {}, lambda gpu, start, end: ..., exposed_communication,
+        [(lambda gpu, start, end: 100, "count the time once"), (lambda gpu, start, end: 65, "between start"),
+         (lambda gpu, start, end: 7, "nothing else"), (3, "raised an error")],
+    ),
     "11.pays": (
         {}, dict.fromkeys(PAYS, ...), PAYS,
         [({**PAYS, "milliseconds": 120}, "A ring sends more"),
@@ -530,8 +543,8 @@ CASES = {
     ),
     "12.fits": (
         {}, dict.fromkeys(FITS, ...), FITS,
-        [({**FITS, "16 bits": 32}, "2 bytes for each"), ({**FITS, "4 bits": 4}, "Add the scales"),
-         ({**FITS, "4 bits": 4.5}, "Here they have 16"), ({**FITS, "4 bits": 34}, "all in all"),
+        [({**FITS, "16 bits": 32}, "2 bytes for each"), ({**FITS, "4 bits": 5.85}, "Add the scales"),
+         ({**FITS, "4 bits": 4.303}, "stay in 16 bits"), ({**FITS, "4 bits": 34}, "the rest takes 16"),
          ({**FITS, "4 bits": ...}, "Still without"), (3, "raised an error")],
     ),
     "12.chip": (

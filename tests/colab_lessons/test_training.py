@@ -9,7 +9,7 @@ import torch
 from colab_lessons import models, shakespeare, training
 
 SMALL = models.GPTConfig(block_size=32, n_layer=1, n_head=2, n_embd=16)
-RECIPE = training.Recipe(steps=6, batch_size=4, warm_up=2, evaluate_every=2)
+RECIPE = training.TrainConfig(steps=6, batch_size=4, warm_up=2, evaluate_every=2)
 CPU = torch.device("cpu")
 
 
@@ -37,7 +37,7 @@ def test_a_model_that_knows_nothing_needs_the_bits_of_96_characters():
 
 
 def test_the_learning_rate_rises_and_falls_to_a_tenth():
-    recipe = training.Recipe()
+    recipe = training.TrainConfig()
     rates = [recipe.rate(step) for step in range(recipe.steps)]
     assert rates[0] == pytest.approx(recipe.learning_rate / 100)
     assert max(rates) == pytest.approx(recipe.learning_rate)

@@ -8,7 +8,7 @@ import pytest
 
 from colab_lessons import replay
 from course import config, fake_gpu
-from course.check import comparison, machine_conditions, record_assertions, static
+from course.check import comparison, environment_matrix, record_assertions, static
 from course.run import execute, outcome_checks
 from course.write import assemble
 from tests import slow
@@ -48,7 +48,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     What tagged cells show is what is stored.
     """
     before = execute.packages()
-    hard = {**machine_conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
+    hard = {**environment_matrix.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_timeout=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert_none(outcome_checks.run_problems(outcome))
@@ -89,7 +89,7 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     assert set(missing) <= set(lesson.optional)
     source = tmp_path / f"{slug}.ipynb"
     source.write_text(assemble.dumps(assemble.build(COURSE, lesson)), "utf-8")
-    lacking = machine_conditions.without(*missing)(lesson, tmp_path).environment
+    lacking = environment_matrix.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert_none(outcome_checks.run_problems(outcome))

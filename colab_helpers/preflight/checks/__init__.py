@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from colab_helpers.preflight.checks import gpu, packages, session, tpu
 from colab_helpers.preflight.state import State
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 Check = Callable[[State], Finding | None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colab_helpers import _units, colab_images, runtime
 from colab_helpers.preflight.state import State
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 #: From (PyTorch, built for CUDA) on, the lowest compute capability with code; newest first.
 #: Sources: pytorch/pytorch #172352, PR #175253, #190385 (lists of architectures of the builds).
@@ -130,7 +130,7 @@ def gpu_held(state: State) -> Finding | None:
         state.loaded
     ):
         return None
-    used, total = _units.gib(device.memory_used), _units.gib(device.memory_total)
+    used, total = _units.format_gib(device.memory_used), _units.format_gib(device.memory_total)
     return state.report("gpu-held", f"{used} of the GPU's {total} are in use already.")
 
 
@@ -139,7 +139,7 @@ def bf16_emulated(state: State) -> Finding | None:
     device = state.inventory.accelerator
     if device is None or not device.capability or float(device.capability) >= BF16_FROM:
         return None
-    seen = f"{device.name} (compute capability {device.capability}) emulates bf16, slowly."
+    seen = f"{device.name} (compute capability {device.capability}) has no units for bf16."
     return state.report("bf16-emulated", seen)
 
 

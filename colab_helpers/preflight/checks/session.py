@@ -5,7 +5,7 @@ from __future__ import annotations
 from colab_helpers import _units, runtime
 from colab_helpers._units import GIB
 from colab_helpers.preflight.state import State
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 MIN_RAM = 2 * GIB  # free; the lessons' own workloads stay below
 MIN_DISK = 1 * GIB  # free
@@ -16,7 +16,8 @@ def little_ram(state: State) -> Finding | None:
     available = state.runtime.ram_available
     if not state.runtime.ram_total or available >= MIN_RAM:
         return None
-    seen = f"Only {_units.gib(available)} of memory is free; lessons need {_units.gib(MIN_RAM)}."
+    free, needed = map(_units.format_gib, (available, MIN_RAM))
+    seen = f"Only {free} of memory is free; lessons need {needed}."
     return state.report("little-ram", seen)
 
 
@@ -25,7 +26,7 @@ def little_disk(state: State) -> Finding | None:
     if not state.runtime.disk_total or state.runtime.disk_free >= MIN_DISK:
         return None
     return state.report(
-        "little-disk", f"Only {_units.gib(state.runtime.disk_free)} of disk is free."
+        "little-disk", f"Only {_units.format_gib(state.runtime.disk_free)} of disk is free."
     )
 
 

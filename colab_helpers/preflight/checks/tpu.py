@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colab_helpers.preflight.state import State
-from colab_helpers.problem_catalog import Finding
+from colab_helpers.problem_schema import Finding
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:

@@ -82,14 +82,14 @@ def serve(form: str) -> str:
         ]
     except (ValueError, TypeError, KeyError) as problem:
         return _refused(str(problem))
-    cache = model.cache_bytes(given["context"])
+    cache = model.kv_cache_bytes(given["context"])
     return json.dumps({"parameters": model.parameters, "cache": cache, "rooms": rooms})
 
 
 def _served(menu_name: str, model: serving.ServedModel, chip: str, given: dict) -> dict:
     found = serving.serve(model, chip, **given)
     quick = serving.max_users_at(10, model, chip, given["context"], given["bits"])
-    names = "fits users max_users weight_bytes tokens_per_second first_token_seconds".split()
+    names = "fits users max_users weight_bytes tokens_per_second ttft_seconds".split()
     price = found.dollars_per_million if found.fits else None
     own = {"menu_name": menu_name, "price": price, "quick": quick}
     return own | {name: getattr(found, name) for name in names}

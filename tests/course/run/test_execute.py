@@ -86,7 +86,7 @@ def test_unknown_parameter_and_lesson_on_the_command_line(toy_command, capsys):
 def test_required_accelerator_that_is_missing(toy_command, capsys, monkeypatch):
     import colab_helpers.runtime as runtime
 
-    plain = runtime.describe(runtime.Probe())
+    plain = runtime.describe(runtime.SystemInfo())
     monkeypatch.setattr(runtime, "describe", lambda: plain)
     assert main(["run", "--require", "GPU"]) == 1
     assert "This needs a GPU; this machine has: none." in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_required_accelerator_that_a_lesson_did_not_use(toy_command, capsys, mon
     """The machine has a GPU, and the lesson measured on the CPU."""
     import colab_helpers.runtime as runtime
 
-    with_gpu = runtime.describe(runtime.Probe(nvidia_smi=True, paths=("/dev/nvidia0",)))
+    with_gpu = runtime.describe(runtime.SystemInfo(nvidia_smi=True, paths=("/dev/nvidia0",)))
     with monkeypatch.context() as patched:
         patched.setattr(runtime, "describe", lambda *_: with_gpu)
         patched.setattr(lessons, "missing_gpu_build", lambda lesson: "")

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from course.check import machine_conditions
+from course.check import environment_matrix
 
 
 def run_restricted(code, tmp_path, **variables):
     """What an interpreter under a condition prints, as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", f"import json\n{code}"],
-        env={**os.environ, "PYTHONPATH": machine_conditions.DENIED, **variables},
+        env={**os.environ, "PYTHONPATH": environment_matrix.DENIED, **variables},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout)
@@ -55,7 +55,7 @@ def test_one_core(tmp_path):
 
 def results(*states):
     return [
-        machine_conditions.Result(
+        environment_matrix.Result(
             "01_a", f"condition {i}", state, 1.0, "why" if state != "ok" else ""
         )
         for i, state in enumerate(states)
@@ -63,6 +63,6 @@ def results(*states):
 
 
 def test_the_grid_counts_and_gives_reasons():
-    grid = machine_conditions.as_grid(results("ok", "said", "n/a", "FAILED"))
+    grid = environment_matrix.as_grid(results("ok", "said", "n/a", "FAILED"))
     assert "4 runs: 1 FAILED, 1 n/a, 1 ok, 1 said" in grid
     assert "01_a, condition 3: why" in grid and "condition 0: " not in grid

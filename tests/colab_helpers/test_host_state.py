@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from colab_helpers import _symptoms, runtime
+from colab_helpers import _host_state, runtime
 
 
 @pytest.mark.parametrize(
@@ -21,23 +21,23 @@ def test_pytorchs_cuda_is_read_without_importing_it(monkeypatch, tmp_path, line,
     dist.mkdir()
     (dist / "METADATA").write_text("Name: torch\nVersion: 2.11.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert _symptoms.torch_cuda() == built_for
+    assert _host_state.torch_cuda() == built_for
 
 
 def test_no_pytorch(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert _symptoms.torch_cuda() is None
+    assert _host_state.torch_cuda() is None
 
 
 def test_cudas_libraries_are_found_as_files_and_as_packages(tmp_path):
-    assert _symptoms.cublas({}, root=tmp_path) == ()
+    assert _host_state.cublas({}, root=tmp_path) == ()
     folder = tmp_path / "usr/local/cuda-13.3/lib64"
     folder.mkdir(parents=True)
     (folder / "libcublas.so.13").touch()
     (folder / "libcublas.so.13.3.1").touch()
     (folder / "libcublas.so").touch()
-    assert _symptoms.cublas({}, root=tmp_path) == (13,)
-    assert _symptoms.cublas({"nvidia-cublas-cu12": "12.8"}, root=tmp_path) == (12, 13)
+    assert _host_state.cublas({}, root=tmp_path) == (13,)
+    assert _host_state.cublas({"nvidia-cublas-cu12": "12.8"}, root=tmp_path) == (12, 13)
 
 
 def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
@@ -47,23 +47,23 @@ def test_a_process_that_has_the_tpu_open_is_found(tmp_path):
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         try:
-            assert _symptoms.tpu_holders(devices=[chip]) == (other.pid,)
+            assert _host_state.tpu_holders(devices=[chip]) == (other.pid,)
         finally:
             other.kill()
-    assert _symptoms.tpu_holders(devices=[chip]) == ()
+    assert _host_state.tpu_holders(devices=[chip]) == ()
 
 
 def test_this_process_is_no_other(tmp_path):
     chip = tmp_path / "vfio-0"
     with chip.open("w"):
-        assert _symptoms.tpu_holders(devices=[chip]) == ()
+        assert _host_state.tpu_holders(devices=[chip]) == ()
 
 
 def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
     """`!colab-doctor` runs below the kernel, which may have the TPU itself."""
     chip = tmp_path / "vfio-0"
     code = (
-        f"from colab_helpers import _symptoms as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
+        f"from colab_helpers import _host_state as s; print(s.tpu_holders(devices=[{str(chip)!r}]))"
     )
     with chip.open("w"):
         command = ["sh", "-c", f'"{sys.executable}" -c "{code}"; true']
@@ -72,26 +72,26 @@ def test_the_notebook_that_asks_a_child_is_no_other(tmp_path):
 
 
 def test_no_tpu_asks_nobody(monkeypatch):
-    monkeypatch.setattr(_symptoms, "_has_open", lambda *_: pytest.fail("asked"))
-    assert _symptoms.tpu_holders(devices=[]) == ()
+    monkeypatch.setattr(_host_state, "_has_open", lambda *_: pytest.fail("asked"))
+    assert _host_state.tpu_holders(devices=[]) == ()
 
 
 def test_drive(monkeypatch, tmp_path):
-    assert _symptoms.drive(tmp_path / "drive") == ""
+    assert _host_state.drive(tmp_path / "drive") == ""
     (tmp_path / "drive").mkdir()
-    assert _symptoms.drive(tmp_path / "drive") == ""  # nobody has mounted or written
+    assert _host_state.drive(tmp_path / "drive") == ""  # nobody has mounted or written
     (tmp_path / "drive" / "MyDrive").mkdir()
-    assert _symptoms.drive(tmp_path / "drive") == "not mounted"
+    assert _host_state.drive(tmp_path / "drive") == "not mounted"
     answer = threading.Event()
     monkeypatch.setattr(
-        _symptoms, "_drive", lambda _: answer.wait(600)
+        _host_state, "_drive", lambda _: answer.wait(600)
     )  # longer than a test may take
-    monkeypatch.setattr(_symptoms, "DRIVE_TIMEOUT", 0.1)
-    assert _symptoms.drive(tmp_path / "drive") == "does not answer"
+    monkeypatch.setattr(_host_state, "DRIVE_TIMEOUT", 0.1)
+    assert _host_state.drive(tmp_path / "drive") == "does not answer"
     answer.set()
 
 
-class Dropped(type(_symptoms.Path())):
+class Dropped(type(_host_state.Path())):
     """A folder as a mount that was lost shows it."""
 
     def stat(self, **_):
@@ -100,7 +100,7 @@ class Dropped(type(_symptoms.Path())):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="errors are named otherwise elsewhere")
 def test_a_mount_that_was_lost():
-    assert _symptoms.drive(Dropped("/content/drive")) == (
+    assert _host_state.drive(Dropped("/content/drive")) == (
         "does not answer (Transport endpoint is not connected)"
     )
 
@@ -111,6 +111,6 @@ def test_a_working_folder_that_is_gone(monkeypatch, tmp_path):
     def lost():
         raise OSError(107, "Transport endpoint is not connected")
 
-    monkeypatch.setattr(_symptoms.Path, "cwd", lost)
-    assert _symptoms.working_folder() == _symptoms.Path("/")
+    monkeypatch.setattr(_host_state.Path, "cwd", lost)
+    assert _host_state.working_folder() == _host_state.Path("/")
     assert runtime.probe().disk_total > 0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colab_helpers import _symptoms
+from colab_helpers import _host_state
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
@@ -40,11 +40,11 @@ WATCHED_PACKAGES = """
 """.split()
 
 #: Where Colab mounts Google Drive.
-DRIVE = _symptoms.DRIVE
+DRIVE = _host_state.DRIVE
 
 
 @dataclass(frozen=True)
-class Probe:
+class SystemInfo:
     """What can be seen of a machine without a framework. Sizes in bytes; `pci` has (vendor, device) pairs."""
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Probe:
     disk_free: int = 0
 
 
-def probe() -> Probe:
-    """Probe this machine, without starting a framework or a child process."""
+def probe() -> SystemInfo:
+    """SystemInfo this machine, without starting a framework or a child process."""
     total, available = _ram()
     disk_total, disk_free = _disk()
-    return Probe(
+    return SystemInfo(
         env={name: os.environ[name] for name in WATCHED_VARIABLES if name in os.environ},
         shell=_shell(),
         paths=tuple(path for path in WATCHED_PATHS if Path(path).exists()),
@@ -122,7 +122,7 @@ def _cores() -> int:
 def _disk() -> tuple[int, int]:
     """Total and free bytes of the working directory's disk; 0 if a dropped mount does not answer."""
     try:
-        usage = shutil.disk_usage(_symptoms.working_folder())
+        usage = shutil.disk_usage(_host_state.working_folder())
     except OSError:
         return 0, 0
     return usage.total, usage.free
