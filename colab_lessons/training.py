@@ -150,7 +150,7 @@ class TrainingRun:
             "losses": [],
             "evaluated": [],
             "samples": {},
-            "recipe": mine,
+            "recipe": {**mine},
         }
         self.store = checkpoints.Store(folder)
         self.done = checkpoints.resume(self.store, self._parts()).step

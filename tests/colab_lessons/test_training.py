@@ -1,5 +1,6 @@
 """The course's job in small: trained, killed, resumed, evaluated."""
 
+import dataclasses
 import math
 import warnings
 
@@ -81,3 +82,18 @@ def test_a_sample_is_the_same_for_the_same_seed():
     first, again, other = (training.sample(model, "To be", 40, seed) for seed in (1, 1, 2))
     assert first == again != other
     assert first.startswith("To be") and len(first) == 45
+
+
+def test_a_folder_belongs_to_one_training(tmp_path):
+    training.TrainingRun(RECIPE, tmp_path, CPU, SMALL).train(lambda line: None)
+    longer = dataclasses.replace(RECIPE, steps=8)
+    assert training.TrainingRun(longer, tmp_path, CPU, SMALL).done == 6
+    for other in (dataclasses.replace(RECIPE, seed=1), dataclasses.replace(RECIPE, steps=2)):
+        with pytest.raises(ValueError, match="holds 6 steps"):
+            training.TrainingRun(other, tmp_path, CPU, SMALL)
+
+
+def test_a_sample_needs_a_prompt_and_a_temperature():
+    for words in ({"prompt": ""}, {"temperature": 0}):
+        with pytest.raises(ValueError, match="temperature be above 0"):
+            training.sample(models.GPT(SMALL), count=1, **words)
