@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
                 dest="source",
                 type=Path,
                 metavar="PLACE",
-                help="a folder of notebooks that ran elsewhere, or an archive of records",
+                help="a folder of notebooks that ran elsewhere",
             )
     new = add("new-lesson", commands.new_lesson, "create the files of a new lesson")
     new.add_argument("number", help="two figures, as in 08")

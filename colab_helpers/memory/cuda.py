@@ -39,7 +39,8 @@ class _CudaTracker(MemoryTracker):
                 outer._earlier = outer._read()
         torch.cuda.reset_peak_memory_stats(device)
         self._start = self._read().live
-        self._first = len(self._trace()) if _ACTIVE else 0  # event of the history
+        recorded = bool(_ACTIVE) or _history_is_on()
+        self._first = len(self._trace()) if recorded else 0  # event of the history
         self._kept: tuple[_Reading, list[int]] | None = None
 
     @property

@@ -78,7 +78,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     """
     menu = dated_facts.machine_table().by_chip
     table = []
-    for key in chips or menu:
+    for key in [chips] if isinstance(chips, str) else chips or menu:
         if key not in catalog():
             raise KeyError(f"Unknown chip {key!r}. Available: {', '.join(catalog())}")
         chip, machine = catalog()[key], menu.get(key)
@@ -157,7 +157,8 @@ def _most_units(estimate: Estimate, steps: int) -> float:
 
 def _memory(work: StepTrace, chip: Chip) -> tuple[bool, int]:
     """Whether a step fits on `chip`, and the bytes that it takes at most."""
-    context, driver, *workspaces = (overhead.on(chip) for overhead in overheads())
+    sizes = {overhead.id: overhead.on(chip) for overhead in overheads()}
+    context, driver, workspaces = sizes.pop("context"), sizes.pop("driver"), list(sizes.values())
     room = chip.usable_memory
     if chip.kind != "GPU":
         return work.footprint.peak <= room, work.footprint.peak

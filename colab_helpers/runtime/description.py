@@ -42,7 +42,6 @@ class Runtime:
     platform: str
     accelerator: str
     tpu: str | None
-    in_notebook: bool
     image: str | None
     python: str
     cores: int
@@ -74,7 +73,6 @@ def describe(evidence: SystemInfo | None = None) -> Runtime:
         platform=_platform_of(seen),
         accelerator=_accelerator(seen, tpu),
         tpu=tpu,
-        in_notebook="zmqshell" in seen.shell.lower() or "google.colab" in seen.shell,
         image=seen.env.get("COLAB_RELEASE_TAG"),
         python=seen.python,
         cores=seen.cores,

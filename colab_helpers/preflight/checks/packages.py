@@ -97,4 +97,5 @@ def _is_same(loaded: str, installed: str) -> bool:
     """PyPI's PyTorch calls itself 2.11.0+cu130 and its package 2.11.0: only a suffix of both counts."""
     if "+" in loaded and "+" in installed:
         return loaded == installed
-    return loaded.partition("+")[0] == installed.partition("+")[0]
+    plain = (name.partition("+")[0].replace("-", "") for name in (loaded, installed))  # 2.20.0-rc0
+    return len({*plain}) == 1

@@ -138,6 +138,7 @@ def test_an_allocator_that_counts_no_requests_is_read_in_blocks(monkeypatch):
 def test_a_history_that_somebody_else_records_goes_on(cuda, monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_isHistoryEnabled", lambda: True, raising=False)
     cuda.allocate(100)
-    with memory.track("cuda"):
+    with memory.track("cuda") as tracker:
         cuda.allocate(700)
     assert [event["size"] for event in cuda.history] == [100, 700]
+    assert tracker.timeline() == [0, 700]

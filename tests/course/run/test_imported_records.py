@@ -1,8 +1,4 @@
-"""Records that another machine made: from its notebooks, from an archive, and from what is neither."""
-
-import io
-import json
-import tarfile
+"""Records that another machine made, from its notebooks."""
 
 import nbformat
 import pytest
@@ -24,19 +20,6 @@ def test_executed_notebooks_give_their_records(tmp_path):
     assert list(imported_records.records(tmp_path)) == [("01.ipynb", RECORD)]
 
 
-def test_an_archive_gives_what_lies_in_its_records(tmp_path):
-    with tarfile.open(tmp_path / "there.tar.gz", "w:gz") as archive:
-        for name in ("records/t4.json", "notes.json"):
-            data = json.dumps(RECORD).encode()
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-    assert list(imported_records.records(tmp_path / "there.tar.gz")) == [
-        ("records/t4.json", RECORD)
-    ]
-
-
-def test_what_is_neither_is_told(tmp_path):
-    (tmp_path / "x").write_text("no archive")
-    with pytest.raises(CourseError, match="no folder of notebooks, and no archive"):
+def test_what_is_no_folder_is_told(tmp_path):
+    with pytest.raises(CourseError, match="no folder of notebooks"):
         list(imported_records.records(tmp_path / "x"))
