@@ -191,11 +191,13 @@ def queue_waits(trace):  # milliseconds from each launch to the start on the GPU
     return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
 
 
-def longest_gap(trace):  # (microseconds, start) of the longest stretch in which nothing runs on the GPU
-    until, gap = trace["steps"][0]["ts"], (0, 0)
+def gaps(trace):  # (microseconds, start) of each stretch in which nothing runs on the GPU
+    until, found = trace["steps"][0]["ts"], []
     for e in sorted(trace["gpu"], key=lambda e: e["ts"]):
-        gap, until = max(gap, (e["ts"] - until, until)), max(until, e["ts"] + e["dur"])
-    return gap
+        if e["ts"] > until:
+            found.append((e["ts"] - until, until))
+        until = max(until, e["ts"] + e["dur"])
+    return found
 
 # %% [markdown]
 # For comparison, two more traces: one from a job on two V100s, and one of our own, three steps recorded on an H100.
@@ -217,26 +219,30 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 
 # %%
 # needs: a100_trace
-gap, began = longest_gap(a100)
 launched = launch_times(a100)
-pending = sum(launched.get(e["args"].get("correlation"), math.inf) < began < e["ts"] for e in a100["gpu"])
-print(f"When the A100's longest gap began ({gap / 1e3:.0f} ms), {pending} kernels and copies had been launched and hadn't started.")
+started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"]]
+long = [gap for gap in gaps(a100) if gap[0] > 1000]  # over 1 ms
+pending = {began: sum(asked < began < start for asked, start in started_at) for _, began in long}  # launched, but not started yet
+in_long, (longest, began) = sum(took for took, _ in long), max(long)
+held_up = sum(took for took, began in long if pending[began]) / in_long
+print(f"{len(long)} gaps of over 1 ms make up {in_long / sum(took for took, _ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, work had been launched that hadn't started yet.")
+print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} kernels and copies had been launched and hadn't started.")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
 #
-# - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*, unless much of that is NCCL waiting.
-# - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. For part of each step the program is *CPU-bound*.
-# - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: when its longest gap began, hundreds of kernels and copies had been launched and couldn't start.
+# - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Some of that may be NCCL waiting for the other GPU. Exercise 3 is about that.)
+# - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
+# - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
 # Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for: for long stretches the profiler recorded nothing running on any stream, not even a kernel of NCCL's. Either it missed something, or the work waited for what it doesn't record, such as another process.
 #
-# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python, had it been free, could have launched that work sooner. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or as much as the idle 64% of a step. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python, had it been free, could have launched that work sooner. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: nothing is queued while Python is blocked. Two threads play the part of two streams. In each step, stream 1 runs a short kernel and then waits for a message from another process, and a blocking read waits behind it. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: nothing is queued while Python is blocked. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -305,7 +311,7 @@ holds(saves[with_message], -5, 5, "A kernel that needs the message can't run soo
 #
 # We can't change Meta's program, but we can change ours, the training run of lesson 01. We recorded three of its steps on an H100.
 
-# %% tags=["nbval-check-output"]
+# %%
 h100_idle, h100_ms = idle(h100)
 kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
 in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
@@ -322,12 +328,12 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler. The A100's 64% may be too high for the same reason.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
-# **Predict.** By what percentage did bf16 shorten the step?
+# **Predict.** In float32, a step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
 # %%
-bf16_shortens = None  # @param {type:"number"}
+bf16_takes = None  # @param {type:"number"}
 
 # %%
 changes = {
@@ -336,13 +342,13 @@ changes = {
 }
 for name, key in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: {step_ms[key]:4.1f} ms per step")
-shortened = 100 * (1 - step_ms["bf16"] / step_ms["as written"])
-print(f"bf16 alone: {abs(shortened):.0f}% {'shorter' if shortened > 0 else 'longer'}{your_prediction(bf16_shortens, '%')}")
+longer = step_ms["bf16"] / step_ms["as written"] - 1
+print(f"bf16 alone: {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'}{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# This time the trace gave a strong hint. No CUDA call takes long, not even the one at the end of the step that reads the loss and has to wait for everything queued before it: by then, the GPU has finished. And the median kernel starts a fraction of a millisecond after its launch, about two launches later. The GPU keeps up with Python as it is. If its kernels were faster, it would only wait longer for the next launch, which makes the step *launch-bound*. And autocast gives Python more work, so the step got longer.
+# The step got longer, and the trace had hinted at it. No CUDA call takes long, not even the one at the end of the step that reads the loss, which has to wait for everything queued before it: by then, the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. Such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
 #
-# A fused AdamW changed nothing we could measure. We'd expected it to help, since the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. We didn't time `torch.compile` without bf16. It couldn't have got this far: the float32 matmuls alone take nearly as long as the whole last step.
+# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. By then bf16 was needed, too: in float32, the matmuls alone take nearly as long as the whole last step.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
@@ -411,7 +417,7 @@ found = profiled(healthy)
 show(found)
 
 # %% [markdown]
-# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm`, and `bmm` are matmuls. On a GPU, autograd's own thread launches the backward pass while Python waits inside `## backward`, so that range shows nearly all of its time as self time, and isn't how long the GPU took.
+# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm`, and `bmm` are matmuls. On a GPU, another thread launches the backward pass, and `## backward` shows only how long Python waited for that thread.
 #
 # The table doesn't show what ran when. For that, write a trace like Meta's, and read it with the same functions. ([ui.perfetto.dev](https://ui.perfetto.dev) opens it, too, and with `with_stack=True` the profiler also records the call stack of each operator, at some cost in time.)
 
@@ -427,7 +433,7 @@ if own["gpu"]:
 figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
 
 # %% [markdown]
-# Where no operator runs, Python is between two of them, and on a GPU nothing gets launched.
+# Where no operator runs, Python is between two of them.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
@@ -435,7 +441,7 @@ figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {
 # We slowed the same step down in six ways. Leave the two folded cells closed, and name the cause of each slow step from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
 #
 # - Are there many more operator calls than in the healthy step?
-# - Does a named part take time that its operators don't account for? (On a GPU, leave out `## backward`.)
+# - Does a named part take time that its operators don't account for? (Leave out `## backward`.)
 # - Which operators are new to the top of the table?
 
 # %%
@@ -446,7 +452,7 @@ def confusion(logits, targets):
         pairs.append((target.item(), *(guess.item() for guess in guesses)))
 
 
-def keep_logits(logits, targets):  # each step copies those of all the steps before
+def keep_logits(logits, targets):  # each step copies all of them, to append a few and drop the oldest
     kept[0] = torch.cat([kept[0][-len(kept[0]) + logits.numel() // 96 :], logits.flatten(0, 1)])
 
 
@@ -535,7 +541,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with a stopwatch and the profiler off: the two don't agree. Steps 1 and 2 make about as many operator calls, but on a CPU the second step's are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off, because it adds time to every call. Nor does the number of calls tell you the cost: steps 1 and 2 make about as many, but on a CPU the second step's are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -565,11 +571,11 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it 
 #
 # ```
 # Is the GPU idle?  (the device rows of a trace)
-# ├─ yes, and kernels start immediately: what is Python doing meanwhile?
+# ├─ yes, and kernels start soon after their launch (within a millisecond): what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
-# ├─ yes, and kernels wait to start         find what they wait for: record events, look at other streams and ranks
+# ├─ yes, and kernels wait to start         find what they wait for: cudaStreamWaitEvent, other streams, other ranks
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
@@ -623,6 +629,26 @@ programs = {"CUDA graphs": "R", "a faster GPU": "P", "can't say": "Q"}
 ### END SOLUTION
 exercises.check("10.waits", programs)
 
+# %% [markdown]
+# ### 3 · Exposed communication
+#
+# The time in which NCCL's kernels run and nothing else does is called *exposed communication*: it would be saved if the network took no time. `gpu` is
+# a list of events, as in this lesson. Return the microseconds of exposed communication between `start` and `end`, with the help of `busy`.
+
+# %% tags=["exercise"]
+def exposed(gpu, start, end):
+    return ...
+
+
+### BEGIN SOLUTION
+def exposed(gpu, start, end):
+    without_nccl = [e for e in gpu if "nccl" not in e["name"].lower()]
+    return busy(gpu, start, end) - busy(without_nccl, start, end)
+
+
+### END SOLUTION
+exercises.check("10.exposed", exposed)
+
 # %% [markdown] tags=["minutes-1"]
 # ## The scoreboard
 
@@ -632,8 +658,8 @@ scoreboard.show("10")
 # %%
 needed, free = saves.values()
 takeaways = {
-    "A trace doesn't show what could have run earlier": f"two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "A trace doesn't show what could have run earlier": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
+    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and reading values one by one, {slower[1]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -647,7 +673,7 @@ predicted = {
     "median_wait": guess(median_wait, medians["A100"] if with_trace else None, "ms"),
     "version_a": guess(version_a, saves[with_message], "%"),
     "version_b": guess(version_b, saves[without], "%"),
-    "bf16_shortens": guess(bf16_shortens, shortened, "%"),
+    "bf16_takes": guess(bf16_takes, step_ms["bf16"], "ms"),
     "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
     "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
 }

@@ -216,7 +216,7 @@ def require_speedup(slow: Callable[[], Any], quick: Callable[[], Any], advice: s
         ratios.append(before / after)
         if turn == 2 and (min(ratios) > 3 or max(ratios) < 1.2):  # no pair is near the limit
             break
-    gain = f"{_units.times(statistics.median(ratios))} as fast"
+    gain = f"{_units.format_ratio(statistics.median(ratios))} as fast"
     if statistics.median(ratios) < 2:
         raise Wrong(f"{gain}, and the goal is 2×. Hint: {advice}")
     return gain

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from colab_helpers import benchmark
-from colab_lessons.exercises import Wrong, exercise, field, filled
+from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
 
 @exercise(
@@ -48,6 +48,26 @@ def waits(answer: Mapping[str, Any]) -> str:
         if found[key] != why[0]:
             raise Wrong(f"{key}: {why[1]}")
     return "A GPU that waits for launches, one that never waits, and one with a full queue and nothing to do."
+
+
+@exercise("10.exposed", hint="How long is the GPU busy, and how long would it be without NCCL?")
+def exposed(answer: Callable) -> str:
+    """The microseconds in which only NCCL's kernels run, among three streams that overlap."""
+    spans = [  # name, start, duration
+        ("gemm", 0, 40), ("ncclKernel_AllReduce", 30, 50), ("ncclKernel_AllReduce", 60, 30),
+        ("gemm", 70, 5), ("Memcpy HtoD", 95, 10), ("ncclDevKernel_Send", 200, 20),
+    ]  # fmt: skip
+    gpu = [{"name": name, "ts": start, "dur": took} for name, start, took in spans]
+    found = number(answer(gpu, 0, 210))
+    if close(found, 100):
+        raise Wrong("Where NCCL overlaps with other work, or with itself, count the time once.")
+    if close(found, 65):
+        raise Wrong("Count only what lies between start and end.")
+    if not close(found, 55):
+        raise Wrong(
+            "Time in which NCCL runs and nothing else does: 55 µs on the events of this check."
+        )
+    return "55 µs. The rest of NCCL's time is hidden behind other work."
 
 
 _HELPED = {  # the program, and what to think of
