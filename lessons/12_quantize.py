@@ -12,6 +12,7 @@ SECONDS = None
 # %% tags=["sizes"]
 # @title Imports, and the lesson's own sizes { display-mode: "form" }
 import copy
+import itertools
 import json
 import warnings
 
@@ -86,8 +87,6 @@ for name, row in {"weights": w[0, :6], "codes": codes[0, :6], "dequantized": bac
 print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is {error(back, w):.1%}")
 
 # %% [markdown]
-# That is a quarter of the bytes for an error of a percent or two.
-#
 # In fact, you've been using eight bits all along. The trained model's file stores each matrix in 8 bits, with one scale per row, and
 # `models.trained()` dequantizes it. (That's why the first two weights above are equal.) While we still had the original weights, we measured what that
 # cost, on the full text of both plays.
@@ -139,12 +138,9 @@ figures.lines(
 )
 
 # %% [markdown]
-# The vertical axis is logarithmic, and differences of a few thousandths are noise. The distance between levels is 1/31 of the largest weight at 6 bits,
-# then 1/15, 1/7, 1/3, and at 2 bits, where `quantize` has three levels left, all of it. For small errors, the loss grows about as the square of that
-# distance, so from 5 bits to 4 it should grow 4.6-fold, from 4 to 3 5.4-fold, and from 3 to 2 9-fold. The first few bits cost so little that you notice
-# nothing. The last one costs even more than the rule says, because the errors are no longer small.
+# The vertical axis is logarithmic. The first bits you remove cost next to nothing. From 5 bits down, each one costs several times as much as the one before.
 #
-# Which scales are worth their bits? Look along a horizontal line: the curve farthest to the left gets by with the least storage.
+# Which scales are worth their bits? Look along a horizontal line, well above the bottom: the curve farthest to the left gets by with the least storage.
 
 # %%
 for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
@@ -152,11 +148,10 @@ for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 w
         print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
 
 # %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide, so groups of 64 just about earn their quarter of a bit. Groups of 16, with
+# On this model, the curves for rows and for groups of 64 nearly coincide, so a scale per 64 weights is worth its quarter of a bit, but no more. Groups of 16, with
 # 16-bit scales, lose more than rows at the same storage.
 #
-# Bits per character is an abstract measure, so read what the model writes at each bit width, with a scale per row, the same prompt, and the same
-# random seed.
+# Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
 
 # %%
 for bits in BITS:
@@ -172,13 +167,15 @@ for bits in BITS:
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 at = curve["per matrix"]
-holds(at.get(5), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, the model is about as good as before.", fast=FAST)
-holds(at.get(2), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
+holds(at.get(5, whole), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, the model is about as good as before.", fast=FAST)
+holds(at.get(2, 20), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
+steeper = [row[few] / row[more] for row in lost.values() for more, few in itertools.pairwise(BITS) if more <= 5 and row[more] > 0]
+holds(min(steeper, default=3), 2, 100, "From 5 bits down, each bit costs several times as much as the one before.", fast=FAST)
 
 # %% [markdown] tags=["minutes-8"]
 # ## The same function, other weights
 #
-# Here is the same model with a change that makes no difference to what it computes.
+# The next change makes no difference to what the model computes.
 
 # %%
 # @title The change: don't open this yet { display-mode: "form" }
@@ -232,7 +229,7 @@ picture
 
 # %% [markdown]
 # A scale is set by the largest weight of its group. One column is now 100 times as large as it was, so it sets the scale of nearly every row, and most of
-# the other weights are rounded to 0 or to a level next to it. One outlier costs all the other weights their precision.
+# the other weights are rounded to 0 or to a level next to it. One large column costs the rest of the matrix its precision.
 #
 # How can such a column make no difference? For each row, the layer computes w₁x₁ + w₂x₂ + w₃x₃ + … . If w₃ becomes 100 times as large in every row, and
 # x₃ becomes a hundredth of what it was, their product stays the same. The x's come from a layer norm, which has a weight and a bias for each of them, so
@@ -267,8 +264,8 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 #
 # This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations:
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and computes with those columns in
-# 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) is our trick in moderation. It divides each large activation channel by a factor and multiplies
-# the matching column of weights by it, so that both round well.
+# 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) uses the same identity the other way round: it makes large activations smaller and the
+# matching columns of weights larger, so that both round well.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, spent where the weights are
@@ -297,26 +294,28 @@ def normal(bits):  # for 4 bits, this is NF4
     return (torch.cat([below[:-1], above]) / above[-1]).float().to(device)
 
 
-def encode(w, levels):
+def encode(w, levels, factor=1):
     blocks = w.reshape(-1, 64)
-    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12)
+    scale = blocks.abs().amax(1, keepdim=True).clamp_min(1e-12) * factor  # a factor below 1 clips the largest weights
     return torch.bucketize(blocks / scale, (levels[1:] + levels[:-1]) / 2), scale  # the midpoints between levels separate the codes
 
 
-def nearest(w, levels):
-    codes, scale = encode(w, levels)
-    return (levels[codes] * scale).reshape(w.shape)
+def nearest(w, levels, factors=(1,)):  # each group gets the factor with the smallest squared error
+    tries = torch.stack([levels[codes] * scale for codes, scale in (encode(w, levels, factor) for factor in factors)])  # (factors, groups, 64)
+    best = (tries - w.reshape(-1, 64)).square().sum(2).argmin(0)  # (groups,)
+    return tries[best, torch.arange(len(best), device=device)].reshape(w.shape)
 
 
 # %%
-kinds = {
-    "uniform, one code unused": lambda bits: uniform(2**bits - 1),
-    "uniform, all codes": lambda bits: uniform(2**bits),
-    "normal quantiles": normal,
+kinds = {  # levels for so many bits, and factors to try
+    "uniform, one code unused": (lambda bits: uniform(2**bits - 1), (1,)),
+    "the same, best scale": (lambda bits: uniform(2**bits - 1), (0.4, 0.55, 0.7, 0.85, 1)),
+    "uniform, all codes": (lambda bits: uniform(2**bits), (1,)),
+    "normal quantiles": (normal, (1,)),
 }
-few = [bits for bits in (4, 3, 2) if bits in BITS]
-found = {name: {bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits)))) for bits in few} for name, make in kinds.items()}
-errors = {name: {bits: error(nearest(w, make(bits)), w) for bits in few} for name, make in kinds.items()}
+few = (4, 3, 2)
+found = {name: {bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits), factors))) for bits in few} for name, (make, factors) in kinds.items()}
+errors = {name: {bits: error(nearest(w, make(bits), factors), w) for bits in few} for name, (make, factors) in kinds.items()}
 
 print("groups of 64:".ljust(26) + "".join(f"{bits} bits".rjust(9) for bits in few) + "    relative error of one layer")
 for name, row in found.items():
@@ -335,11 +334,13 @@ figures.quantization_levels(
 # %% [markdown]
 # The spikes at both ends are the largest weights themselves, and the smaller spikes come from the file's 8-bit grid.
 #
-# On the one layer we measured, the quantiles have the smallest error at 4 and 3 bits. But the model doesn't care: there the two full sets of levels are
-# within noise of each other. At 2 bits the uniform levels are clearly ahead, in both. The quantiles are then −1, 0, 0.44, and 1, which leaves one level
-# for all the negative weights.
+# Look at 2 bits first. A better scale makes the error of three levels smaller than that of four, yet the model does far worse with them. At 4 and 3
+# bits, the quantiles have the smallest error of the full sets on the layer we measured, and the model hardly cares: their losses are within about a
+# hundredth of a bit per character of each other. At 2 bits, uniform levels win on both loss and error. The quantiles are then −1, 0, 0.44, and 1, which leaves one
+# level for all the negative weights.
 #
-# On larger models, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers. So try both, and compare losses, not errors.
+# So compare losses, not errors, and do it on your own model. On larger ones, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit
+# integers.
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
@@ -366,13 +367,13 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-unused, all_codes, quantiles = found.values()
+unused, best_scale, all_codes, quantiles = found.values()
 holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
-holds(quantiles[2] - all_codes[2], 0.1, 2, "At 2 bits the uniform levels are clearly ahead.", fast=FAST)
-holds(abs(all_codes[4] - quantiles[4]), 0, 0.02, "At 4 bits, the two sets of 16 levels are within noise of each other.", fast=FAST)
-holds(errors["normal quantiles"][4] / errors["uniform, all codes"][4], 0.5, 1, "NF4 has the smallest error.", fast=FAST)
-if 3 in few:
-    holds(abs(quantiles[3] - all_codes[3]), 0, 0.02, "At 3 bits, too.", fast=FAST)
+holds(best_scale[2] - all_codes[2], 0.3, 5, "With three levels the model does far worse than with four, even with the best scale.", fast=FAST)
+holds(errors["the same, best scale"][2] / errors["uniform, all codes"][2], 0.5, 0.98, "The error of three levels with the best scale is smaller than that of four.", fast=FAST)
+holds(quantiles[2] - all_codes[2], 0.1, 2, "At 2 bits the uniform levels win.", fast=FAST)
+holds(max(abs(all_codes[bits] - quantiles[bits]) for bits in (4, 3)), 0, 0.014, "At 4 and 3 bits, the losses of the full sets are within about a hundredth of a bit.", fast=FAST)
+holds(max(errors["normal quantiles"][bits] / errors["uniform, all codes"][bits] for bits in (4, 3)), 0.5, 1, "At 4 and 3 bits, the quantiles have the smaller error.", fast=FAST)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
@@ -426,7 +427,7 @@ holds(slower[1].value, 1.5, 3.4, "With one row, converting first takes about 2.2
 # If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so with one row it
 # should take 2.25 times as long, and it does, more or less.
 #
-# Most libraries for language models do something else: they store the weights in 8 or 4 bits, but multiply in fp16. That's *weight-only* quantization.
+# Most libraries for language models store the weights in 8 or 4 bits, but multiply in fp16. That's *weight-only* quantization.
 # Two rates of a T4, measured by others, tell you how fast it could be.
 
 # %%
@@ -437,7 +438,7 @@ for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f}
 print("320 GB/s and 65 TFLOP/s: its data sheet")
 
 # %% [markdown]
-# **Predict.** With weight-only quantization, up to what batch size, in rows, could a T4 at best be faster with 4 bits than with 16?
+# **Predict.** Up to how many rows could weight-only quantization make a T4 faster than 16 bits?
 
 # %%
 gains_up_to = None  # @param {type:"integer"}
@@ -457,7 +458,7 @@ unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small 
 on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
 print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, at least as long as reading the 4-bit ones")
 for name, seconds in on_t4.items():
-    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s at most, for one user")
+    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s for one user, if nothing else takes time")
 
 # %%
 # @title Draw the T4's times { display-mode: "form" }
@@ -482,20 +483,20 @@ figures.lines(
 #
 # ### 1 · How many gigabytes?
 #
-# A model has 8 billion weights. How many GB does it take in 16 bits, and in 4 bits with a 16-bit scale per 64 weights? One GB is 10⁹ bytes.
+# Qwen3-8B has 6.9 billion weights in linear layers, and 1.2 billion in its embedding and its output layer, which usually stay in 16 bits. How many GB
+# does the model take with everything in 16 bits, and with 4-bit linear layers that have a 16-bit scale per 64 weights? One GB is 10⁹ bytes.
 
 # %% tags=["exercise"]
 fits = {"16 bits": ..., "4 bits": ...}  # GB
 ### BEGIN SOLUTION
-fits = {"16 bits": 8e9 * 2 / 1e9, "4 bits": 8e9 * (4 + 16 / 64) / 8 / 1e9}
+fits = {"16 bits": (6.9e9 + 1.2e9) * 2 / 1e9, "4 bits": (6.9e9 * (4 + 16 / 64) / 8 + 1.2e9 * 2) / 1e9}
 ### END SOLUTION
 exercises.check("12.fits", fits)
 
 # %% [markdown]
 # ### 2 · A different chip
 #
-# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 121 TFLOP/s. Up to how many rows can weight-only quantization help on an L4? (By its
-# data sheet, the T4 comes to 203.) And how many tokens per second, at most, can an 8 GB model generate for one user?
+# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 121 TFLOP/s. Up to how many rows can weight-only quantization help on an L4? And how many tokens per second, at most, can an 8 GB model generate for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -533,8 +534,8 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{found - whole:.3f}" for found in per_row.values()) + f" more bits per character at {', '.join(map(str, BITS))} bits per weight.",
-    "One outlier costs all the other weights their precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
+    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if bits <= 5)} bits per weight.",
+    "One large column costs the rest of the matrix its precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
     "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 that multiplies in fp16 can benefit from smaller weights up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")

@@ -7,7 +7,7 @@ from typing import Any
 
 from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
 
-_WITH_16_BITS, _WITH_4_BITS = 16.0, 4.25  # GB
+_WITH_16_BITS, _WITH_4_BITS = 16.2, 6.066  # GB
 
 
 @exercise(
@@ -18,14 +18,14 @@ def fits(answer: Mapping[str, Any]) -> str:
     """The GB of a model in 16 bits, and in 4 bits with its scales."""
     whole, packed = (number(field(answer, key)) for key in ("16 bits", "4 bits"))
     if not close(whole, _WITH_16_BITS):
-        raise Wrong("16 bits are 2 bytes for each of the 8 billion weights; a GB has 10⁹ bytes.")
-    if close(packed, 4, 0.001):
-        raise Wrong("Those are the weights. Add the scales: 16 bits per 64 weights.")
-    if close(packed, 4.5, 0.001):
-        raise Wrong("Those scales have 32 bits. Here they have 16.")
+        raise Wrong("16 bits are 2 bytes for each of the 8.1 billion weights; a GB has 10⁹ bytes.")
+    if close(packed, 8.1e9 * 4.25 / 8 / 1e9, 0.001):
+        raise Wrong("The embedding and the output layer stay in 16 bits: 1.2 billion weights.")
+    if close(packed, 5.85, 0.001):
+        raise Wrong("Add the scales: 16 bits per 64 weights of the linear layers.")
     if not close(packed, _WITH_4_BITS, 0.001):
-        raise Wrong("4 bits per weight, and 16 bits per 64: how many bits, all in all?")
-    return "16 GB don't fit a T4, 4.25 do. The scales are a quarter GB of it."
+        raise Wrong("The linear layers take 4 bits and 16/64 per weight, the rest takes 16 bits.")
+    return "16.2 GB don't fit a T4, 6.1 do. Two fifths of that is what stayed in 16 bits."
 
 
 @exercise(
