@@ -55,7 +55,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 device
 
 # %% [markdown]
-# PyTorch calls a chip it can compute on, other than the CPU, an *accelerator*. (Colab's TPUs need an extra package and don't show up here.) `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
+# *Accelerator* is PyTorch's word for any chip besides the CPU that it can compute on. (Colab's TPUs need an extra package and don't show up here.) `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
 # Code that checks first, as the cell above does, runs on all of them, and on a plain CPU, too. Code that hard-codes
 # `"cuda"` stops with an error wherever there's no such GPU.
 
@@ -170,8 +170,6 @@ wait()
 finished = time.perf_counter() - start
 for when, took in {"the last call returned": returned, "the work was done": finished}.items():
     print(f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s.")
-early, right = (10 * 2 * 1024**3 / took / 1e12 for took in scoreboard.job_record("nvidia-h100")["lesson_01"]["clock"].values())
-print(f"The same cell on an H100, our run: {early:.1f} TFLOP/s when the last call returned, {right:.1f} when the work was done.")
 
 # %%
 # @title Check { display-mode: "form" }
@@ -204,7 +202,7 @@ def seconds(work, device, repeats=5):
 # When you compare speeds, take the smallest of these times, because interference from other programs nearly always makes yours slower. When you want to know how
 # long you'll wait, take the median.
 #
-# Now time the job on a single core. (The scoreboard at the end has the time for two.)
+# Now time the job on a single core.
 
 # %%
 cpu = torch.device("cpu")
@@ -243,8 +241,8 @@ print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp
 # %% [markdown]
 # A data sheet gives a chip's peak speed. The T4's best measured speed is about half its peak, so the estimates below use the measurement.
 #
-# Your own computer most likely has a GPU, too. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html)
-# and paste the line that the page gives you.
+# Your own computer most likely has a GPU, too. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html),
+# copy the line that the page gives you, and paste it between the quotes in the next cell.
 
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
@@ -300,8 +298,8 @@ holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 an
 
 # %% [markdown]
 # On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat.
-# The core's line rises, about eightfold per doubling once n is large enough to keep the core busy, so the two must cross. Toward the right, both chips
-# become *compute-bound*, limited by their arithmetic, and the gap between the lines approaches the ratio of their speeds.
+# The core's line rises, about eightfold per doubling once n is large enough to keep the core busy, so the two must cross. Toward the right, a chip
+# becomes *compute-bound*, limited by its arithmetic. The core is, from early on, and the H100 gets there last.
 #
 # We waited for each result. A network queues its launches and waits once, so there the crossover moves to even smaller matrices.
 #
@@ -390,7 +388,9 @@ print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
 print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
-# **Predict.** Training isn't all matmul. What percentage of its matmul speed does the core (or your GPU, if you have one) reach while training?
+# That's less than what you measured, because training isn't all matmul: the core reaches only part of its matmul speed.
+#
+# **Predict.** What percentage of its matmul speed does an H100 reach while training? (If you have a GPU, predict for yours.)
 
 # %%
 percent_of_speed = None  # @param {type:"number"}
@@ -399,8 +399,8 @@ percent_of_speed = None  # @param {type:"number"}
 share = {name: estimate[name] / job[name] for name in chips}
 h100 = 1000 * scoreboard.job_record("nvidia-h100")["steps"]["as written"]["seconds_waiting_each_step"]
 h100_rule = flops / h100_matmul
+share["an H100, our run"] = scoreboard.FLOPS / h100_matmul / h100
 print(*(f"{name}: {part:.0%} of its matmul speed" for name, part in share.items()), sep="\n")
-print(f"an H100, our run: {scoreboard.FLOPS / h100_matmul / h100:.0%} of its matmul speed")
 
 # %%
 # @title Compare the machines { display-mode: "form" }
@@ -409,11 +409,11 @@ best = flops / t4["fp32"].value
 rows |= {} if device.type == "cuda" else {"a T4, estimated": best if FAST else (best, best * h100 / h100_rule)}
 rows |= {"an H100, estimated": h100_rule}
 rows |= {} if FAST else {"an H100, our run": h100}
-last = [*chips][-1]
+last, guessed = [*chips][-1], "your GPU" if "your GPU" in chips else "an H100, our run"
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.dot_plot(
     rows, unit="s", xlabel="time for 1,000 training steps, fp32",
-    title=f"On {last}, training reaches {share[last]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
+    title=f"On {guessed.partition(',')[0]}, training reaches {share[guessed]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
 )
 
 # %% [markdown]
@@ -512,9 +512,8 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed the job on a T4. The low end of the range assumes the
-# T4's full matmul speed, and the high end the same share of it that the H100 reached of its own, about
-# half. That's a guess, not a bound.
+# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed the job on a T4. The low end of the range assumes that
+# the T4 sustains its full matmul speed, and the high end that it sustains about half, as the H100 did. That's a guess, not a bound.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -525,7 +524,7 @@ board
 takeaways = {
     "Synchronize before you stop the clock": "otherwise you've timed the request, not the work.",
     "Small jobs run slower on a GPU": f"{gpu.partition(',')[0]} overtakes one CPU core only at n = {at}.",
-    "6 × parameters × tokens ÷ matmul speed is a best case": f"on {last}, training in fp32 reaches {share[last]:.0%} of matmul speed.",
+    "6 × parameters × tokens ÷ matmul speed is a best case": "training in fp32 reaches " + ", and ".join(f"{part:.0%} of the matmul speed on {name.partition(',')[0]}" for name, part in share.items()) + ".",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 low, high = (job["one CPU core"] / end for end in (board.rows[2].high, board.rows[2].low))
@@ -540,13 +539,13 @@ reference.record(
         "minutes_on_one_core": guess(minutes_on_one_core, job["one CPU core"] / 60, "min"),
         "gpu_wins_from": guess(gpu_wins_from, found),
         "thousand_takes": guess(thousand_takes, ratio, "×"),
-        "percent_of_speed": guess(percent_of_speed, 100 * share[last], "%"),
+        "percent_of_speed": guess(percent_of_speed, 100 * share[guessed], "%"),
     },
     wrong_clock_matmul=value(finished / returned, "×", "apparent speedup when the clock stops too early"),
     crossing=value(found or 0, "", "crossover n, GPU against one core (an H100, our run, if there is no GPU)"),
     thousand=value(ratio, "×", "time for 1,000 elements, relative to one"),
     call=value(crowd[last][CROWDS[0]] / 300, "s", "one call, on one element"),
-    peak=value(matmul_speed[last], "FLOP/s", "best speed of a large matmul in fp32"),
+    peak=value(matmul_speed[last], "FLOP/s", "speed of the largest matmul, in fp32"),
     job_rule=value(estimate[last], "s", "1,000 steps of the job by the 6ND rule"),
     job_measured=value(job[last], "s", "1,000 steps of the job, extrapolated from a few"),
     job_share=value(100 * share[last], "%", "share of the matmul speed that training reaches"),
