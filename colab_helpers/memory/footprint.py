@@ -166,19 +166,16 @@ def _trace(
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     device = torch.device("cpu") if device.type == "meta" else device
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    fakes = _fakes(
-        model, mode
-    )  # outside the mode, in which tensors that share a storage would lose it
     with (
         _random_state_kept(),
         _modules_kept(model, optimizer),
         quiet("torch._subclasses.fake_tensor"),
         formatted_like_numbers(),
         loader_workers_refused(),
-        mode,
+        FakeTensorMode(allow_non_fake_inputs=True) as mode,
         FakeTensorCorrectionMode() as corrections,
     ):
+        fakes = _fakes(model, mode)
         corrections.note(list(fakes.values()))
         fake = _fake_optimizer(optimizer, fakes, foreach) if optimizer else None
         outsiders = ExternalTensorMode(mode, corrections)
@@ -321,12 +318,33 @@ def _tensors_of(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def _fakes(model: nn.Module, mode: Any) -> dict[torch.Tensor, torch.Tensor]:
     """A tensor without data for each parameter and buffer."""
     fakes: dict[torch.Tensor, torch.Tensor] = {}
+    wholes: dict[int, torch.Tensor] = {}  # storages of which a tensor is only a part
     for _, tensor in _tensors_of(model):
         if tensor not in fakes:
-            fake = _without_data(tensor.detach(), mode)
+            fake = _part(tensor, mode, wholes)
+            if fake is None:
+                fake = _without_data(tensor.detach(), mode)
             trained = isinstance(tensor, nn.Parameter)
             fakes[tensor] = nn.Parameter(fake, tensor.requires_grad) if trained else fake
     return fakes
+
+
+def _part(tensor: torch.Tensor, mode: Any, wholes: dict[int, torch.Tensor]) -> torch.Tensor | None:
+    """A view of a whole storage without data, where `tensor` is one; None for any other tensor."""
+    plain = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout == torch.strided
+    if not plain or tensor.device.type == "meta":
+        return None
+    storage = tensor.untyped_storage()
+    if storage.nbytes() <= tensor.nbytes:
+        return None
+    if storage._cdata not in wholes:
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+        with unset_fake_temporarily():
+            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+        wholes[storage._cdata] = mode.from_tensor(whole)
+    whole = wholes[storage._cdata]
+    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def _without_data(tensor: torch.Tensor, mode: Any) -> torch.Tensor:

@@ -28,7 +28,7 @@ function row(room) {
     gb(room.weight_bytes),
     room.fits ? range(room.tokens_per_second, users) : "–",
     room.fits ? range(room.tokens_per_second) : "–",
-    room.fits ? `${range(room.first_token_seconds)} s` : "–",
+    room.fits ? `${range(room.ttft_seconds)} s` : "–",
     room.price ? `$${range(room.price)}` : "–",
   ];
 }

@@ -378,6 +378,10 @@ def test_parameters_that_share_a_storage_count_once():
     loss = lambda rows: model(torch.randn(rows, 64)).mean()  # noqa: E731
     found = memory.footprint(model, loss, 4, torch.optim.SGD(model.parameters(), 0.1))
     assert found.parameters == flat.nbytes
+    model = nn.Embedding.from_pretrained(torch.randn(1000, 64)[:10], freeze=False)
+    read = lambda rows: model(torch.zeros(rows, dtype=torch.long)).mean()  # noqa: E731
+    sgd = torch.optim.SGD(model.parameters(), 0.1)
+    assert memory.footprint(model, read, 4, sgd).parameters == 1000 * 64 * 4
 
 
 def test_inference_of_an_lstm_keeps_no_workspace():
