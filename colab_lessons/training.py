@@ -145,13 +145,8 @@ class TrainingRun:
         self.generator = torch.Generator().manual_seed(recipe.seed)
         self.texts = {part: shakespeare.load(part) for part in ("train", "test")}
         mine = {name: value for name, value in asdict(recipe).items() if name != "steps"}
-        self.record: dict = {
-            "seconds": [],
-            "losses": [],
-            "evaluated": [],
-            "samples": {},
-            "recipe": {**mine},
-        }
+        self.record: dict = {name: [] for name in ("seconds", "losses", "evaluated")}
+        self.record |= {"samples": {}, "recipe": {**mine}}
         self.store = checkpoints.Store(folder)
         self.done = checkpoints.resume(self.store, self._parts()).step
         if self.record.get("recipe") != mine or self.done > recipe.steps:

@@ -146,18 +146,12 @@ class Store:
         on_drive = self.folder.is_relative_to(_DRIVE)
         if local is None and on_drive:
             local = _local_folder(self.folder)
-        if min_seconds_between_copies is None:
-            min_seconds_between_copies = _REST if on_drive else 0
+        rest = min_seconds_between_copies
+        if rest is None:
+            rest = _REST if on_drive else 0
         self.local = _ready(Path(local)) if local else None
         self._copier = (
-            Copier(
-                self.folder,
-                self._older,
-                self._gone,
-                _reason,
-                self._rejected,
-                min_seconds_between_copies,
-            )
+            Copier(self.folder, self._older, self._gone, _reason, self._rejected, rest)
             if local
             else None
         )

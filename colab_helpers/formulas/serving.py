@@ -228,25 +228,21 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     plain = kind == "gpt2"
     hidden_size = _size(sizes, "hidden_size", "n_embd")
     heads = _size(sizes, "num_attention_heads", "n_head")
+    has_own = kind.startswith(
+        ("gpt2", "llama", "olmo")
+    )  # keys and values for each head, if not told
+    tied = sizes.get("tie_word_embeddings", plain or "gemma" in kind)
     return ServedModel(
         layers=_size(sizes, "num_hidden_layers", "n_layer"),
         hidden_size=hidden_size,
         heads=heads,
-        kv_heads=_size(
-            sizes,
-            "num_key_value_heads",
-            default=heads if kind.startswith(("gpt2", "llama", "olmo")) else None,
-        ),
+        kv_heads=_size(sizes, "num_key_value_heads", default=heads if has_own else None),
         head_dim=_size(sizes, "head_dim", default=hidden_size // heads),
         intermediate_size=_size(
             sizes, "intermediate_size", "n_inner", default=4 * hidden_size if plain else None
         ),
         vocab_size=_size(sizes, "vocab_size"),
-        tied=bool(
-            outer.get(
-                "tie_word_embeddings", sizes.get("tie_word_embeddings", plain or "gemma" in kind)
-            )
-        ),
+        tied=bool(outer.get("tie_word_embeddings", tied)),
         mlp_matrices=2 if plain else 3,
         max_context=_size(sizes, "max_position_embeddings", "n_positions", default=_ENDLESS),
     )
