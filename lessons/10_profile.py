@@ -220,24 +220,24 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 # %%
 # needs: a100_trace
 launched = launch_times(a100)
-started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"]]
-long = [gap for gap in gaps(a100) if gap[0] > 1000]  # over 1 ms
+started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"] if e["cat"] == "kernel"]
+long = [gap for gap in gaps(a100) if gap[0] > 100]  # over 0.1 ms
 pending = {began: sum(asked < began < start for asked, start in started_at) for _, began in long}  # launched, but not started yet
 in_long, (longest, began) = sum(took for took, _ in long), max(long)
 held_up = sum(took for took, began in long if pending[began]) / in_long
-print(f"{len(long)} gaps of over 1 ms make up {in_long / sum(took for took, _ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, work had been launched that hadn't started yet.")
-print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} kernels and copies had been launched and hadn't started.")
+print(f"{len(long)} gaps of over 0.1 ms make up {in_long / sum(took for took, _ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, kernels had been launched that hadn't started yet.")
+print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of them were waiting.")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
 #
-# - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Some of that may be NCCL waiting for the other GPU. Exercise 3 is about that.)
+# - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Part of the busy time may be NCCL kernels waiting for the other GPU; see Exercise 3.)
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for: for long stretches the profiler recorded nothing running on any stream, not even a kernel of NCCL's. Either it missed something, or the work waited for what it doesn't record, such as another process.
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for. Over long stretches, the profiler recorded nothing running on any stream, not even an NCCL kernel. Either the profiler missed something, or the work was waiting for something the profiler doesn't record, such as another process.
 #
-# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python, had it been free, could have launched that work sooner. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
@@ -304,7 +304,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike, but the answers differ: they depend on what the second kernel needs. A trace may list the calls that make one stream wait for another, but not whether the program could do without them.
+# The pictures are alike, but the answers differ: they depend on what the second kernel needs. A trace may list the calls that make one stream wait for another, but it can't tell you whether the program needs them.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -321,7 +321,7 @@ step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in rec
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
 print(f"with the profiler, {h100_ms / 3:.0f} ms per step, the GPU busy for {busy_ms:.1f} of them; without it, {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls, {in_matmuls * busy_ms:.1f} ms per step; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
@@ -346,9 +346,9 @@ longer = step_ms["bf16"] / step_ms["as written"] - 1
 print(f"bf16 alone: {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'}{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# The step got longer, and the trace had hinted at it. No CUDA call takes long, not even the one at the end of the step that reads the loss, which has to wait for everything queued before it: by then, the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. Such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
+# The step got longer, and the trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. For much of its time, such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
 #
-# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. By then bf16 was needed, too: in float32, the matmuls alone take nearly as long as the whole last step.
+# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. By then bf16 was needed, too: in float32 the matmuls alone take 12.1 ms, and the whole last step takes 12.8.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
@@ -431,9 +431,6 @@ if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
 figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
-
-# %% [markdown]
-# Where no operator runs, Python is between two of them.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
@@ -541,7 +538,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off, because it adds time to every call. Nor does the number of calls tell you the cost: steps 1 and 2 make about as many, but on a CPU the second step's are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off, because it slows some steps down more than others: compare these ratios with the tables. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -620,7 +617,7 @@ exercises.check("10.pairs", pairs_of, slow=slow_pairs)
 # | Q | 55% | 90 ms | is blocked in a copy |
 # | R | 60% | 0.01 ms | launches, call after call |
 #
-# Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say until you know what its kernels are waiting for?
+# None of them spends time in NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say until you know what its kernels are waiting for?
 
 # %% tags=["exercise"]
 programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
@@ -698,7 +695,7 @@ reference.record(
 #         ...
 #         prof.step()
 #         if prof.step_num == 4:
-#             break
+#             break  # on a GPU, synchronize before the last prof.step()
 # print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))  # on a GPU: self_device_time_total
 # prof.export_chrome_trace("step.json.gz")  # open it at ui.perfetto.dev, or with this lesson's read()
 # ```

@@ -57,9 +57,9 @@ print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:
 # %% [markdown] tags=["minutes-4"]
 # ## Eight bits by hand
 #
-# A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes
-# 127, and round. This is called *absmax quantization*, and doing it to a model that's already trained is *post-training quantization*. You keep one integer per
-# weight, plus the scale. Multiplying the integers by the scale gives back approximate weights, which is called *dequantizing*.
+# A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes 127,
+# and round. This is called *absmax quantization*, and doing it to a model that's already trained is *post-training quantization*. You keep one integer
+# per weight, plus the scale. Multiplying the integers by the scale gives back approximate weights, which is called *dequantizing*.
 
 # %%
 def quantize(w, bits, group):  # for 2 to 8 bits
@@ -104,7 +104,7 @@ for play, in_float32 in trained["bits_float32"].items():
 # quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. At 16 bits per scale,
 # groups of 16 add one bit per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
 #
-# **Predict.** Try 8, 6, 5, 4, 3, and 2 bits. With one scale per matrix, at which of them does the model first get worse by more than one bit per character?
+# **Predict.** Try 8, 6, 5, 4, 3, and 2 bits. With one scale per matrix, which is the first to raise the loss by more than one bit per character?
 
 # %%
 breaks_at = None  # @param {type:"integer"}
@@ -134,11 +134,12 @@ lost = {name: {bits: found - whole for bits, found in row.items()} for name, row
 figures.lines(
     BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss > 0.001} for name, row in lost.items()},
     xlabel="bits per weight, with the scales", ylabel="increase in bits per character (if over 0.001)", log_y=True,
-    title=f"A scale per matrix: over one bit more per character at {broke} bits per weight{your_prediction(breaks_at)}",
+    title=f"With one scale per matrix, the loss rises by over one bit per character at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
-# The vertical axis is logarithmic. The first bits you remove cost next to nothing. From 5 bits down, each one costs several times as much as the one before.
+# The vertical axis is logarithmic. The first bits you remove cost next to nothing. From 5 bits down, each one costs several times as much as the one
+# before.
 #
 # Which scales are worth their bits? Look along a horizontal line, well above the bottom: the curve farthest to the left gets by with the least storage.
 
@@ -148,8 +149,8 @@ for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 w
         print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
 
 # %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide, so a scale per 64 weights is worth its quarter of a bit, but no more. Groups of 16, with
-# 16-bit scales, lose more than rows at the same storage.
+# On this model, the curves for rows and for groups of 64 nearly coincide, so a scale per 64 weights is worth its quarter of a bit, but no more. Groups of
+# 16, with 16-bit scales, lose more than rows at the same storage.
 #
 # Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
 
@@ -256,25 +257,26 @@ holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Why not use a scale per column everywhere? Where the inputs x are rounded, too, the chip multiplies integers by integers, and then it matters whether the
-# scale can wait until the end. Take a 2 × 2 matrix with codes c. Its first result is
+# Why not use a scale per column everywhere? Where the inputs are rounded to integers x, too, the chip multiplies integers by integers, and then it
+# matters whether the scale can wait until the end. Take a 2 × 2 matrix with codes c. Its first result is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
 #
-# This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations:
-# [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and computes with those columns in
-# 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) uses the same identity the other way round: it makes large activations smaller and the
-# matching columns of weights larger, so that both round well.
+# This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations. The authors of
+# [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and their method computes with
+# those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) uses the same identity in moderation: it makes large activations smaller and
+# the matching columns of weights larger, until both round well.
 
 # %% [markdown] tags=["minutes-7"]
 # ## Four bits, spent where the weights are
 #
-# Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spaced. At 2 bits it uses three of the four. You could give up the zero in the middle
-# and space all the codes evenly instead.
+# Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spaced. At 2 bits it uses three of the four. You could give up the zero in the
+# middle and space all the codes evenly instead.
 #
-# Weights aren't uniformly distributed, however: most are small, as in a normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the quantiles
-# of that distribution, so that there are more levels where there are more weights. The code below builds it, along with its counterparts for 3 and 2 bits.
+# Weights aren't uniformly distributed, however: most are small, as in a normal distribution. *NF4*, QLoRA's format, takes its 16 levels from the
+# quantiles of that distribution, so that there are more levels where there are more weights. The code below builds it, along with its counterparts for 3
+# and 2 bits.
 #
 # **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with four levels?
 
@@ -309,8 +311,8 @@ def nearest(w, levels, factors=(1,)):  # each group gets the factor with the sma
 # %%
 kinds = {  # levels for so many bits, and factors to try
     "uniform, one code unused": (lambda bits: uniform(2**bits - 1), (1,)),
-    "the same, best scale": (lambda bits: uniform(2**bits - 1), (0.4, 0.55, 0.7, 0.85, 1)),
     "uniform, all codes": (lambda bits: uniform(2**bits), (1,)),
+    "the same, best scale": (lambda bits: uniform(2**bits), (0.4, 0.55, 0.7, 0.85, 1)),
     "normal quantiles": (normal, (1,)),
 }
 few = (4, 3, 2)
@@ -334,13 +336,12 @@ figures.quantization_levels(
 # %% [markdown]
 # The spikes at both ends are the largest weights themselves, and the smaller spikes come from the file's 8-bit grid.
 #
-# Look at 2 bits first. A better scale makes the error of three levels smaller than that of four, yet the model does far worse with them. At 4 and 3
-# bits, the quantiles have the smallest error of the full sets on the layer we measured, and the model hardly cares: their losses are within about a
-# hundredth of a bit per character of each other. At 2 bits, uniform levels win on both loss and error. The quantiles are then −1, 0, 0.44, and 1, which leaves one
-# level for all the negative weights.
+# Compare the errors, and then the losses. In the third row, each group's scale was chosen for the smallest error. The error falls at every bit width, and
+# the model gets worse. The quantiles have a smaller error than the uniform levels at 4 and 3 bits, and again the model does slightly worse with them. At
+# 2 bits the uniform levels win on both. The quantiles are then −1, 0, 0.44, and 1, which leaves one level for all the negative weights.
 #
-# So compare losses, not errors, and do it on your own model. On larger ones, [QLoRA's authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit
-# integers.
+# So a smaller error in the weights doesn't make a better model: compare losses, on your own model. On larger ones, [QLoRA's
+# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers.
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
@@ -367,22 +368,23 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-unused, best_scale, all_codes, quantiles = found.values()
+unused, all_codes, best_scale, quantiles = found.values()
+better = [errors["uniform, all codes"][bits] / errors["the same, best scale"][bits] for bits in few]
 holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
-holds(best_scale[2] - all_codes[2], 0.3, 5, "With three levels the model does far worse than with four, even with the best scale.", fast=FAST)
-holds(errors["the same, best scale"][2] / errors["uniform, all codes"][2], 0.5, 0.98, "The error of three levels with the best scale is smaller than that of four.", fast=FAST)
-holds(quantiles[2] - all_codes[2], 0.1, 2, "At 2 bits the uniform levels win.", fast=FAST)
-holds(max(abs(all_codes[bits] - quantiles[bits]) for bits in (4, 3)), 0, 0.014, "At 4 and 3 bits, the losses of the full sets are within about a hundredth of a bit.", fast=FAST)
-holds(max(errors["normal quantiles"][bits] / errors["uniform, all codes"][bits] for bits in (4, 3)), 0.5, 1, "At 4 and 3 bits, the quantiles have the smaller error.", fast=FAST)
+holds(min(better), 1.02, 3, "The best scale makes the error smaller at every bit width.", fast=FAST)
+holds(min(best_scale[bits] - all_codes[bits] for bits in few), 0.001, 1, "And the model worse.", fast=FAST)
+holds(min(quantiles[bits] - all_codes[bits] for bits in few), 0.001, 2, "The model does worse with the quantiles.", fast=FAST)
+holds(max(errors["normal quantiles"][bits] / errors["uniform, all codes"][bits] for bits in (4, 3)), 0.5, 1, "At 4 and 3 bits, their error is smaller.", fast=FAST)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
 #
-# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its
-# next token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to integers as well (*dynamic quantization*), multiplies integers, and
-# never writes dequantized weights to memory, so only the 8-bit ones have to be moved. The alternative is to convert the matrix to float32 first and then multiply.
+# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
+# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to integers as well (*dynamic quantization*), multiplies integers, and
+# never writes dequantized weights to memory, so only the 8-bit ones have to be moved. The alternative is to convert the matrix to float32 first and then
+# multiply.
 #
-# **Predict.** On this machine's CPU, with one row, how many times as fast as the 32-bit layer is the fused one? (1 means equally fast.)
+# **Predict.** On this machine's CPU, with one row, how many times as fast is the fused layer as the 32-bit one? (1 means equally fast.)
 
 # %%
 fused_gains = None  # @param {type:"number"}
@@ -407,18 +409,18 @@ with torch.no_grad():
             "in 8 bits, converted first": lambda: x @ buffer.copy_(codes).T * scale.T,  # a scale per row can wait until the end
         }
         times = benchmark.compare(ways, budget=SECONDS)
-        gains[rows] = benchmark.speedup(times["in 32 bits"], times["in 8 bits, fused"])
+        gains[rows] = times["in 32 bits"].median / times["in 8 bits, fused"].median
         print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
-        slower[rows] = benchmark.speedup(times["in 8 bits, converted first"], times["in 32 bits"])
-        print(f"   converted first, it takes {slower[rows]} the time; fused (off by {error(eight_bits(x), layer(x)):.1%}), it runs at {gains[rows]} the speed of the 32-bit layer{your_prediction(fused_gains, '×') if rows == 1 else ''}")
+        slower[rows] = times["in 8 bits, converted first"].median / times["in 32 bits"].median
+        print(f"   converted first, the layer takes {slower[rows]:.1f}× as long as in 32 bits; fused, it's {gains[rows]:.1f}× as fast{your_prediction(fused_gains, '×') if rows == 1 else ''}, with a relative error of {error(eight_bits(x), layer(x)):.1%}")
 
 # %%
 # @title Check this claim on your machine { display-mode: "form" }
-holds(slower[1].value, 1.5, 3.4, "With one row, converting first takes about 2.25 times as long.", fast=FAST)
+holds(slower[1], 1.5, 3.4, "With one row, converting first takes about 2.25 times as long.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
-# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time.
+# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time, or a little more.
 #
 # With many rows, each weight is read once and
 # used many times. At 64 rows the layer is *compute-bound*, and the gain there comes from the integers: one vector instruction handles more 8-bit
@@ -471,9 +473,9 @@ figures.lines(
 # Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The 4-bit weights give their full gain only where their own
 # line is flat. From there on the gain shrinks, until the lines meet.
 #
-# Real kernels are slower. On a T4, the authors of bitsandbytes expected 2.2 times the speed of 16 bits from their first 4-bit kernel
-# ([release 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)), where these lines allow 3.6. Which line you get is up to
-# the library, which may fuse for a few rows and dequantize first for many.
+# Real kernels are slower. The authors of bitsandbytes expected their first 4-bit kernel to reach 2.2 times the speed of 16 bits on a T4 ([release
+# 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)), where these lines allow 3.6. Which line you get is up to the
+# library, which may fuse for a few rows and dequantize first for many.
 #
 # A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right, where 4 bits save memory but
 # cost time if they're dequantized first. That saving is what makes QLoRA possible on a T4.
@@ -496,7 +498,8 @@ exercises.check("12.fits", fits)
 # %% [markdown]
 # ### 2 · A different chip
 #
-# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 121 TFLOP/s. Up to how many rows can weight-only quantization help on an L4? And how many tokens per second, at most, can an 8 GB model generate for one user?
+# According to its data sheet, an L4 moves 300 GB/s and multiplies fp16 at 121 TFLOP/s. Up to how many rows can weight-only quantization help on an L4?
+# And how many tokens per second, at most, can an 8 GB model generate for one user?
 
 # %% tags=["exercise"]
 on_l4 = {"rows": ..., "tokens": ...}
@@ -508,8 +511,8 @@ exercises.check("12.chip", on_l4)
 # %% [markdown]
 # ### 3 · Values that are never negative
 #
-# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 of the 8-bit codes evenly from 0 to the largest value (*unsigned*
-# quantization), and return the dequantized values. The error should be about half as large.
+# After a ReLU all values are 0 or more, so half of `quantize`'s codes go unused. Spread all 256 of the 8-bit codes evenly from 0 to the largest value
+# (*unsigned* quantization), and return the dequantized values. The error should be about half as large.
 
 # %% tags=["exercise"]
 def rounded_positive(x):
@@ -534,9 +537,9 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if bits <= 5)} bits per weight.",
+    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if 3 <= bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if 3 <= bits <= 5)} bits per weight.",
     "One large column costs the rest of the matrix its precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Fewer bytes are faster where reading them sets the time": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]} the speed of a 32-bit one; going by two measured rates, a T4 that multiplies in fp16 can benefit from smaller weights up to {last:.0f} rows.",
+    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; going by two measured rates, a T4 that multiplies in fp16 can benefit from smaller weights with batches of up to {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -549,7 +552,7 @@ reference.record(
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, by_row),
         "with_four_levels": guess(with_four_levels, all_codes[2]),
-        "fused_gains": guess(fused_gains, gains[1].value, "×"),
+        "fused_gains": guess(fused_gains, gains[1], "×"),
         "gains_up_to": guess(gains_up_to, last),
     },
     whole=value(whole, "bits per character", "the model as shipped"),
@@ -561,7 +564,7 @@ reference.record(
     nf4=value(quantiles[4], "bits per character", "NF4"),
     four_levels=value(all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"),
     rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
-    fused_one=value(gains[1].value, "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
+    fused_one=value(gains[1], "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
 )
 
 # %% [markdown] tags=["minutes-0"]

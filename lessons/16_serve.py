@@ -23,7 +23,7 @@ import time
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 import torch
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile
 
 from colab_helpers import benchmark, chip_rates, hardware, plan
 
@@ -209,11 +209,11 @@ print(f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefil
 print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters")
 
 # %% [markdown]
-# (Prefill takes a little longer than the model did without a cache, since `forward` also writes the keys and values.)
+# (Prefill takes a little longer than the model did without a cache, since `forward` also fills a new cache.)
 #
-# Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been
-# fetched: 255 times during prefill, and once in a decode step. To see which limit each runs into, measure how fast your machine reads one large matrix, and
-# how fast it multiplies two.
+# Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been fetched:
+# 255 times during prefill, and once in a decode step. To see which limit each runs into, measure how fast your machine reads one large matrix, and how
+# fast it multiplies two.
 
 # %%
 a, w, x = torch.randn(1024, 1024, device=device), torch.randn(4096, 4096, device=device), torch.randn(1, 4096, device=device)
@@ -281,20 +281,16 @@ figures.lines(
 # But no step is as fast as predicted. Are the matmuls to blame, or is it attention? Profile a few steps, and divide by the number of users.
 
 # %%
-def parts_of(users, steps=5):  # seconds per character, from a profile of the whole step
+def parts_of(users, count=5):  # seconds per character: matmuls and attention from a profile, the whole step as timed above
     step = decode_step(users, context)
-    step()
     with profile(activities=[ProfilerActivity.CPU]) as found:
-        for _ in range(steps):
-            with record_function("whole step"):
-                step()
-    events = {event.key: event for event in found.key_averages()}
-    whole = events["whole step"].cpu_time_total / 1e6
-    spent = {name: event.self_cpu_time_total / 1e6 for name, event in events.items()}  # without the operators it calls
+        for _ in range(count):
+            step()
+    spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
     matmul = sum(took for name, took in spent.items() if name.endswith("mm"))  # aten::mm and aten::addmm
     attention = sum(took for name, took in spent.items() if "scaled_dot_product" in name)
-    parts = {"matmul": matmul, "attention": attention, "the rest of the step": whole - matmul - attention}
-    return {name: took / steps / users for name, took in parts.items()}
+    parts = {"matmul": matmul, "attention": attention, "the rest of the step": steps[users] - matmul - attention}
+    return {name: took / users for name, took in parts.items()}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
@@ -325,10 +321,10 @@ holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.75, "With one row, the ma
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. With one row, a matmul is a matrix-vector product, and it reads the weights at about half the bandwidth. With a few rows, it
-# reaches neither limit. The rest of the step counts, too, as long as there are few users: layer norms, GELUs, writes to the cache, and Python. Attention
-# reads the caches well below the bandwidth, and for many users that costs the most. So the formula gives a roofline bound, and how close you come depends
-# on the software.
+# It depends on the batch. With one row, the model's small matmuls read their weights at about half the bandwidth that a single large one reached. With a
+# few rows, they reach neither limit. With few users, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. Attention
+# reads the caches at well below the measured bandwidth, and with many users that costs the most. So the formula gives a roofline bound, and how close you
+# come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
 # caches are most of what it reads.
@@ -355,13 +351,13 @@ for name, took in ran.items():
 h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].value
 print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
 print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
-holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost nothing of the H100's step is memory traffic.", fast=FAST)
+holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of the H100's step is memory traffic.", fast=FAST)
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, because almost none of that time goes to memory traffic. Nor is it arithmetic, so the cache, which saves arithmetic,
-# hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson 10), so the GPU has time
-# to spare: 512 users take less than three times as long as one.
+# It's only a few times as fast, because almost none of that time goes to memory traffic. Arithmetic takes little of it, too, which is why the cache,
+# which saves arithmetic, hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson
+# 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph*
 # records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache* is for. Our
@@ -372,8 +368,8 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 # ## Answers of different lengths
 #
 # So far, all users have been at the same position. Real requests need answers of different lengths. With *static batching*, a server fills all the
-# *slots* of its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca, 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's
-# free, while the others keep going.
+# *slots* of its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca,
+# 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's free, while the others keep going.
 
 # %%
 dice = random.Random(0)
@@ -413,7 +409,7 @@ def serve(continuous, slots=SLOTS, requests=REQUESTS):
     return answers, log, lengths
 
 # %% [markdown]
-# **Predict.** How many times as long as continuous batching does static batching take?
+# **Predict.** How many times as long does static batching take as continuous batching?
 
 # %%
 continuous_gains = None  # @param {type:"number"}
@@ -450,9 +446,9 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
 # queue waits, too.
-# Continuous batching fills the gaps until the queue is empty. The time shrinks by less than the number of steps does, for two reasons: there are as many
-# prefills as before, and each step takes longer, because the slots are at different positions and `forward` makes all of them attend to as many as the
-# longest text has. If all answers were equally long, continuous batching would gain nothing.
+# Continuous batching fills the gaps until the queue is empty. The number of steps shrinks more than the time does. There are as many prefills as before,
+# and one long text makes each step longer for all: the slots are at different positions, and `forward` lets every one of them attend to as many as the
+# longest has. If all answers were equally long, it would gain nothing here, where all requests are there from the start.
 #
 # Users of a server notice something else: the gap between one character and the next, the *inter-token latency*.
 
@@ -462,7 +458,7 @@ gaps = sorted(late - early for answer in answers for (_, early), (_, late) in it
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
 
 
-def longest_wait(answers):  # in all, of a reader who begins with the first character and never gets ahead of the text
+def longest_wait(answers):  # how long somebody stands still, in all, who reads at `pace` from the first character on
     return max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))
 
 
@@ -470,8 +466,9 @@ print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {
 print(f"once the first character is there, no reader waits for more than {1e3 * longest_wait(answers):.0f} ms in all")
 
 # %% [markdown]
-# When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps. With eight
-# slots the text soon runs ahead of its readers, who hardly notice. How many slots can this server have before they do?
+# When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
+# servers avoid by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice. How
+# many slots can this server have before they do?
 
 # %%
 waits = {SLOTS: longest_wait(answers)}
@@ -487,8 +484,8 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long, and with 64 some readers wait for seconds. So the limit is in between, where you found it for full contexts. Prefills
-# cost this server time, but most of its texts are shorter than 256 characters.
+# With 16 slots nobody waits long, and with 64 some readers wait for seconds, part of it at the start, when the slots are filled one after another. The
+# limit is in between, which fits what you found for full contexts: this server loses time to prefills and gains some back, because its texts are shorter.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -530,8 +527,8 @@ figures.stacked_bars(
 # So on a T4, memory capacity runs out before speed does. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the cache
 # in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
-# `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth that
-# memory copies reach on the chip. Its lower end assumes that nothing overlaps, and adds 6 µs per kernel launch.
+# `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
+# that memory copies reach on the chip. Its lower end assumes that nothing overlaps, and adds 6 µs per kernel launch.
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
@@ -548,13 +545,13 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
 # Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
 # bandwidth and capacity, and hardly on the model. What a smaller model buys you is more users.
 #
-# No decode speeds went into these estimates, so they can be tested on published ones.
+# No measured decode speeds went into these estimates, so published speeds are a fair test of them.
 
 # %%
 checked = plan.serving_checks()  # the worst first
 near = sum(0.9 <= one.error_ratio <= 1.1 for one in checked)
 widths = sorted(one.predicted[1] / one.predicted[0] for one in checked)
-print(f"{near} of {len(checked)} published speeds lie within 10% of the estimated range. The ranges are wide: their upper ends are {widths[0]:.1f} to {widths[-1]:.1f} times the lower. The misses:")
+print(f"{near} of {len(checked)} published speeds lie within 10% of the estimated range. The ranges are wide: each upper end is {widths[0]:.1f} to {widths[-1]:.1f} times the lower end. The misses:")
 for one in checked[: len(checked) - near]:
     low, high = one.predicted
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
@@ -562,11 +559,9 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# In all four misses the estimate is too high. Three of them resemble our case: two have many users, and one has 4-bit weights on a T4. (With many users, servers also
-# spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text faster than they read.
-#
-# Two more terms to look up: with *prefix caching*, a prompt that several requests share is computed only once, and with *speculative decoding*, a small model
-# proposes tokens that the large one checks in one pass.
+# In all four misses the estimate is too high. None of them is quite our case, but two have many users, and one has 4-bit weights on a T4. (With many
+# users, servers also spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text
+# faster than they read. On an L4, it would be close.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -586,9 +581,9 @@ exercises.check("16.caches", caches)
 # %% [markdown]
 # ### 2 · When does decode become compute-bound?
 #
-# The prediction above was for the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends more time
-# on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth`
-# in bytes/s. Return infinity if there's no such number.
+# The prediction above was for the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends
+# more time on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is the size of
+# one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return infinity if there's no such number.
 
 # %% tags=["exercise"]
 def compute_bound_from(weights, cache, speed, bandwidth):
@@ -607,9 +602,9 @@ exercises.check("16.compute_bound", compute_bound_from)
 # %% [markdown]
 # ### 3 · A server that stalls
 #
-# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the
-# total room, all in tokens. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever (*head-of-line blocking*) once a request
-# arrives that can never fit:
+# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the total room, all in
+# tokens. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever (*head-of-line
+# blocking*) once a request arrives that can never fit:
 #
 # ```python
 # def admissible(waiting, free, room):
