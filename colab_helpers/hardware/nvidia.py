@@ -37,20 +37,20 @@ def _visible(found: list[Device], visible: str | None) -> list[Device]:
     if visible is None or not found:
         return found
     chosen: list[Device] = []
+    by_number = visible.strip()[:1].isdecimal()  # as the first entry is, so are all
     for entry in visible.split(","):
         name = entry.strip()
         if name.startswith("MIG-"):  # a slice: its chip is known, its own limits are not
             whole = found[0]
             chosen.append(dataclasses.replace(whole, name=f"{whole.name} MIG", memory_total=None))
             continue
-        by_number = visible.strip()[:1].isdecimal()  # as the first is, so are all
         if by_number:
             named = found[int(name) :][:1] if name.isdecimal() else []
         else:
             named = [device for device in found if _is_named(device, name)]
         if len(named) != 1:
             break
-        if named[0] in chosen:  # CUDA shows none at all then
+        if any(named[0] is one for one in chosen):  # twice the same: CUDA shows none at all
             return []
         chosen += named
     return chosen

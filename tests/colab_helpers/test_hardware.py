@@ -301,6 +301,14 @@ def test_a_driver_that_raises_anything_is_a_problem_and_no_error():
     assert found.main.source == "nvidia-smi" and "no library" in found.problems[0]
 
 
+def test_two_cards_alike_are_both_there():
+    run, broken = (
+        fake_smi(2 * smi_line(*RECORDED["T4"])),
+        FakeNVML(*RECORDED["T4"], fails_at="init"),
+    )
+    assert len(hardware.nvidia.gpus(broken, run, "0,1")[0]) == 2
+
+
 def test_a_share_of_a_card_is_not_the_card():
     assert hardware.find_chip("GRID T4-4Q", 4096 * MIB) is None
     assert hardware.find_chip("Tesla V100-SXM2-32GB", 32768 * MIB) is None
