@@ -122,7 +122,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
     content = {
         "format": FORMAT,
         "torch": str(torch.__version__),
-        "classes": {name: _class_of(part) for name, part in parts.items() if _class_of(part)},
+        "classes": {name: _class_of(part) for name, part in parts.items()},
         "trained": _storable(
             {name: _trained(p, parts) for name, p in parts.items() if _is_optimizer(p)}, "trained"
         ),
@@ -264,7 +264,8 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise _another_format(path, found or "unknown")
-    return content["classes"], content["trained"], content["parts"]
+    classes = content.get("classes", content.get("optimizers", {}))  # at first of optimizers alone
+    return classes, content.get("trained", {}), content["parts"]
 
 
 def _another_format(path: Path, found: Any) -> CheckpointError:
@@ -294,8 +295,11 @@ def _check(
 
 
 def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -> None:
-    """Raise `CheckpointError` where `kept`, saved from a `kind`, does not fit `part`."""
-    if (kind or "") != _class_of(part):
+    """Raise `CheckpointError` where `kept`, saved from a `kind`, does not fit `part`.
+
+    `kind` is "" for a part without a class of its own, and None where an older file doesn't say.
+    """
+    if kind is not None and kind != _class_of(part):
         _check_kind(
             path, name, kind or _kind_of(kept), _class_of(part) or f"a {type(part).__name__}"
         )
@@ -339,9 +343,7 @@ def _trained(optimizer: Any, parts: Mapping[str, Any]) -> list[list[str]]:
     An optimizer's state knows them by their places alone.
     """
     names: dict[int, str] = {}
-    for part, module in sorted(
-        parts.items()
-    ):  # a parameter of two models goes by the first one's name
+    for part, module in sorted(parts.items()):  # one in two models goes by the first one's name
         if isinstance(module, torch.nn.Module):
             for name, parameter in module.named_parameters():
                 names.setdefault(id(parameter), f"{part}.{name} ")

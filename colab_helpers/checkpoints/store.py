@@ -222,12 +222,13 @@ class Store:
         start is then your decision. Errors of `reader` are raised.
         """
         problems = []
-        for found in self.files(suffix):
+        files = self.files(suffix)
+        for found in files:
             problem = found.problem()
             if not problem:
                 try:
                     result = reader(found.path)
-                    self._warn_of_emptied_folder(found, suffix)
+                    self._warn_of_emptied_folder(found, files)
                     return found, result
                 except UnreadableError as error:
                     problem = str(error)
@@ -273,9 +274,9 @@ class Store:
                 + (f", in {self.local} too." if self.local else ".")
             )
 
-    def _warn_of_emptied_folder(self, found: CheckpointFile, suffix: str) -> None:
+    def _warn_of_emptied_folder(self, found: CheckpointFile, files: list[CheckpointFile]) -> None:
         """A `CheckpointWarning` where only the local folder has a checkpoint: it may be an older run's."""
-        if found.path.parent == self.local and not self._gone() and not self._older(suffix):
+        if {one.path.parent for one in files} == {self.local} and not self._gone():
             self._warn(
                 f"{self.folder} has no checkpoint, so {found.path.name} was taken from {self.local}. If you "
                 "emptied the former to begin anew, delete the latter, too."

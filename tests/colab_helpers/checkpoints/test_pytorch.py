@@ -439,6 +439,19 @@ def test_a_scheduler_of_another_class_is_refused(store):
         checkpoints.resume(store, {"optimizer": {}, "scheduler": scheduler})
 
 
+def test_a_file_that_knows_the_classes_of_optimizers_alone_resumes(store):
+    parts = job.parts()
+    content = torch.load(checkpoints.save(store, 1, parts).path, weights_only=True)
+    classes = content.pop("classes")
+    content["optimizers"] = {name: classes[name] for name in content["trained"]}
+    store.write(2, ".pt", lambda path: torch.save(content, path))
+    assert checkpoints.resume(store, parts).step == 2
+    content["optimizers"] = dict.fromkeys(content["trained"], "Adafactor")
+    store.write(3, ".pt", lambda path: torch.save(content, path))
+    with pytest.raises(CheckpointError, match="is Adafactor in the checkpoint"):
+        checkpoints.resume(store, parts)
+
+
 def test_a_scaler_that_was_disabled_stays_as_it_is(store):
     checkpoints.save(store, 1, {"scaler": torch.amp.GradScaler("cpu", enabled=False)})
     scaler = torch.amp.GradScaler("cpu")
