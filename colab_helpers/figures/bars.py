@@ -51,29 +51,30 @@ def bars(
     theirs = published or {}
     values = {**values, **{name: row.value for name, row in theirs.items()}}
     names = list(values)
+    known = {name: value for name, value in values.items() if math.isfinite(value)}
     extra = 0.45 if claims or marks else 0
     with canvas(height=0.9 + 0.42 * len(names) + extra) as (figure, axes):
         numbers = {}
         for i, name in enumerate(names):
             _one(axes, i, values[name], name in paper, name in theirs, dot=log)
-            end = max(0, values[name]) if math.isfinite(values[name]) else 0
             number = axes.annotate(
-                with_unit(values[name], unit), (end, i), xytext=(8 if log else 5, 0),
+                with_unit(values[name], unit), (max(0, known.get(name, 0)), i), xytext=(8 if log else 5, 0),
                 textcoords="offset points", va="center", fontsize=9,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6} if marks else None,
             )  # fmt: skip
-            if math.isfinite(values[name]):
+            if name in known:
                 numbers[number] = values[name]
         claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
-        known = [value for value in values.values() if math.isfinite(value)]
-        top = max([*known, *claimed, *(marks or {}).values()], default=1.0)
-        axes.set_yticks(range(len(names)), names, parse_math=False)
+        top = max([*known.values(), *claimed, *(marks or {}).values()], default=1.0)
+        axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
         figure.suptitle(title, x=0.01, ha="left", size=11, weight="bold")
         axes.set_xscale("log" if log else "linear")
         least = min((value for value in values.values() if value > 0), default=1.0)
-        axes.set_xlim(least / 3 if log else min([0, *known]), (top or 1.0) * (6 if log else 1.25))
+        axes.set_xlim(
+            least / 3 if log else min([0, *known.values()]), (top or 1.0) * (6 if log else 1.25)
+        )
         if not log:
             fit_numbers(numbers, figure, axes)
         _claims(axes, claims or {})

@@ -44,7 +44,7 @@ def lines(
     # With many curves the legend goes beside them.
     drawn = len(curves) + len(ideal or {}) + len(published)
     many = drawn > 3
-    points: dict[str, tuple[Sequence[float], Sequence[float]]] = {
+    points = {
         name: ([*y], [*y.values()]) if isinstance(y, Mapping) else (x, y)
         for name, y in curves.items()
     }
@@ -60,7 +60,7 @@ def lines(
         if log or log_y:
             axes.set(xscale="log" if log else "linear", yscale="log")
         else:
-            axes.set_ylim(bottom=min(0, axes.get_ylim()[0]) if _any_negative(points) else 0)
+            axes.set_ylim(bottom=None if axes.dataLim.y0 < 0 else 0)
         for axis, unit in zip((axes.xaxis, axes.yaxis), units, strict=True):
             if unit:
                 axis.set_major_formatter(
@@ -97,7 +97,3 @@ def lines(
         )
         credit = give_credit(figure, published)
         return finish(figure, f"Line plot. {title}. {ylabel} over {xlabel}: {ends}.{credit}")
-
-
-def _any_negative(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> bool:
-    return any(value < 0 for _, y in points.values() for value in y)

@@ -14,7 +14,8 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, NullLocator
+from matplotlib.text import Text
+from matplotlib.ticker import EngFormatter, LogFormatter, NullLocator, ScalarFormatter
 from PIL import Image
 
 from colab_helpers import _files, _units
@@ -116,20 +117,21 @@ def finish(figure: Figure, alt: str) -> Picture:
     """Turn a figure into a picture. `alt` says what a reader would see; it must not be empty."""
     if not alt.strip():
         raise ValueError("Every figure needs alt text: one sentence that describes what it shows.")
-    for axes in figure.axes:  # dollars are no formulas; tick labels may be
-        legend = axes.get_legend()
-        said = [
-            axes.title,
-            vars(axes)["_left_title"],
-            axes.xaxis.label,
-            axes.yaxis.label,
-            *axes.texts,
-        ]
-        for text in [*said, *figure.texts, *(legend.get_texts() if legend else ())]:
-            text.set_parse_math(False)
+    _without_formulas(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
     return Picture(with_palette(buffer.getvalue()), alt, round(figure.get_figwidth() * 100))
+
+
+def _without_formulas(figure: Figure) -> None:
+    """Take dollars for dollars, but in tick labels that are powers of ten."""
+    powers: set[Text] = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        for ticks in (axis.major, axis.minor):
+            if isinstance(ticks.formatter, LogFormatter | ScalarFormatter):
+                powers |= {*axis.get_ticklabels(minor=ticks is axis.minor)}
+    for text in figure.findobj(Text):
+        text.set_parse_math(text in powers)
 
 
 def with_palette(png: bytes) -> bytes:

@@ -67,10 +67,5 @@ def _dot(axes: Axes, ratio: float, y: float, place: int, hollow: bool) -> None:
     face = "white" if hollow else own["color"]
     axes.plot(ratio, y, own["marker"], ms=9, mfc=face, mec=own["color"], mew=1.6)
     label: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "bbox": _WHITE}
-    axes.annotate(
-        _units.format_ratio(ratio),
-        (ratio, y),
-        xytext=(0, 7) if place == 0 else (14, -3),
-        size=8,
-        **label,
-    )
+    where = (0, 7) if place == 0 else (14, -3)
+    axes.annotate(_units.format_ratio(ratio), (ratio, y), xytext=where, size=8, **label)

@@ -46,7 +46,7 @@ def stacked_bars(
             axes.axvline(at, color=INK, lw=1, ls="--")
             axes.text(at, -0.62, f"{name} {with_unit(at, unit)} ", ha="right", fontsize=9)
         axes.set_yticks(range(len(names)), names)
-        top = max(*sums.values(), *(marks or {}).values())
+        top = max([*sums.values(), *(marks or {}).values()])
         axes.set(xlabel=axis_unit(unit), xlim=(0, 1.16 * top), ylim=(len(names) - 0.45, -0.8))
         axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         axes.grid(axis="y", visible=False)
