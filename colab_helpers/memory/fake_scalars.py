@@ -56,15 +56,14 @@ class FakeScalars:
     """The stand-ins of living storages, and how often an assumed one was read."""
 
     def __init__(self) -> None:
-        self.reads, self._asked = 0, 0
+        self.reads = 0
         self._known: dict[int, tuple[FakeScalar, weakref.ref]] = {}
 
     def read(self, tensor: torch.Tensor) -> Any:
         """Return what `tensor.item()` gives, and count it where it is assumed."""
         found = self.of(tensor)
         self.reads += found.assumed
-        self._asked += found.assumed
-        if self._asked > _MOST_READS:
+        if self.reads > _MOST_READS:
             raise TraceError(
                 f"The step asked for over {_MOST_READS:,} values, and a trace has only shapes: is it a loop "
                 "that ends on a value? Limit its rounds, or measure the step with memory.track."
@@ -114,7 +113,7 @@ class FakeScalars:
             return
         # Known of numbers and masks, and where all was known. The rest, nearly everything, has the default.
         small = results[0].numel() == 1 or results[0].dtype == torch.bool
-        small = small or name.startswith(("bitwise_", "logical_"))  # masks of whole numbers
+        small |= name.startswith(("bitwise_", "logical_"))  # masks of whole numbers
         value = None
         if small or name in _KNOWN or not any(self.of(t).assumed for t in given):
             value = self._result(name, function, args, kwargs, given, results[0])

@@ -318,7 +318,7 @@ def _tensors_of(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def _fakes(model: nn.Module, mode: Any) -> dict[torch.Tensor, torch.Tensor]:
     """A tensor without data for each parameter and buffer."""
     fakes: dict[torch.Tensor, torch.Tensor] = {}
-    wholes: dict[int, torch.Tensor] = {}  # storages of which a tensor is only a part
+    wholes: dict[Any, torch.Tensor] = {}  # storages of which a tensor is only a part
     for _, tensor in _tensors_of(model):
         if tensor not in fakes:
             fake = _part(tensor, mode, wholes)
@@ -329,7 +329,7 @@ def _fakes(model: nn.Module, mode: Any) -> dict[torch.Tensor, torch.Tensor]:
     return fakes
 
 
-def _part(tensor: torch.Tensor, mode: Any, wholes: dict[int, torch.Tensor]) -> torch.Tensor | None:
+def _part(tensor: torch.Tensor, mode: Any, wholes: dict[Any, torch.Tensor]) -> torch.Tensor | None:
     """A view of a whole storage without data, where `tensor` is one; None for any other tensor."""
     plain = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout == torch.strided
     if not plain or tensor.device.type == "meta":
@@ -337,14 +337,14 @@ def _part(tensor: torch.Tensor, mode: Any, wholes: dict[int, torch.Tensor]) -> t
     storage = tensor.untyped_storage()
     if storage.nbytes() <= tensor.nbytes:
         return None
-    if storage._cdata not in wholes:
+    key = storage._cdata, tensor.dtype
+    if key not in wholes:
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         with unset_fake_temporarily():
             whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
-        wholes[storage._cdata] = mode.from_tensor(whole)
-    whole = wholes[storage._cdata]
-    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        wholes[key] = mode.from_tensor(whole)
+    return wholes[key].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def _without_data(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
@@ -433,22 +433,12 @@ def quiet(logger: str) -> Iterator[None]:
 @contextmanager
 def _modules_kept(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[None]:
     """Put back what a step writes into its modules and its optimizer: caches, logs, gradients, rates."""
-    kept = [(module, dict(vars(module))) for module in model.modules()]
-    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    roots = [*(vars(module) for module in model.modules()), vars(optimizer) if optimizer else {}]
-    places = containers(roots)
+    places = containers([*map(vars, model.modules()), vars(optimizer) if optimizer else {}])
     try:
         yield
     finally:
-        for module, attributes in kept:
-            vars(module).clear()
-            vars(module).update(attributes)
-        for parameter, gradient in gradients:
-            parameter.grad = gradient
         for place, before in places:
-            now = place.contents()
-            if list(now) != list(before) or any(now[key] is not before[key] for key in now):
-                place.write(place.holder, before)
+            place.write(place.holder, before)
 
 
 @contextmanager

@@ -59,7 +59,8 @@ class ReachableState:
             if not isinstance(thing, _ATOMS) and id(thing) not in self._seen:
                 self._seen[id(thing)] = thing
                 todo.extend(self._keep(thing))
-        self._generators = [(one, _draws(one)) for one in self._seen.values() if _draws(one)]
+        seen = self._seen.values()
+        self._generators = [(one, state) for one in seen if (state := _draws(one))]
 
     def restore(self, is_left: Callable[[Any], bool]) -> None:
         """Restore each container whose new contents reach an object for which `is_left` is true.
@@ -112,15 +113,19 @@ class ReachableState:
 
 
 def containers(roots: Iterable[Any]) -> list[tuple[_Place, dict[Any, Any]]]:
-    """Return the lists, dicts, sets and queues in `roots`, and in one another, with what they hold."""
-    found, seen, todo = [], set(), list(roots)
-    while todo:
+    """Return the containers and parameters in `roots`, and in one another, with what they hold."""
+    found, seen, todo = [], set[int](), list(roots)
+    while todo and len(seen) < _MAX_OBJECTS:
         thing = todo.pop()
-        if isinstance(thing, list | dict | set | deque) and id(thing) not in seen:
+        if (
+            isinstance(thing, list | dict | set | deque | torch.nn.Parameter)
+            and id(thing) not in seen
+        ):
             seen.add(id(thing))
             place = next(_places(thing))
-            found.append((place, place.contents()))
-            todo += found[-1][1].values() if len(thing) <= _LONGEST else ()
+            before = place.contents()
+            found.append((place, before))
+            todo += before.values() if len(before) <= _LONGEST else ()
     return found
 
 
