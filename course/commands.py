@@ -265,7 +265,7 @@ def replica(course: Course, options: argparse.Namespace) -> int:
 
 def drift(course: Course, options: argparse.Namespace) -> int:
     """Compare Colab's package lists with those tested."""
-    from colab_doctor.replica import environment
+    from colab_doctor.replica.environment import parse_list
     from course.check import drift
 
     if options.freeze:
@@ -273,16 +273,14 @@ def drift(course: Course, options: argparse.Namespace) -> int:
             text = options.freeze.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CourseError(f"{options.freeze} cannot be read: {error}.") from error
-        found = environment.parse_list(text)
+        found = parse_list(text)
         if not found:
             raise CourseError(
                 f"{options.freeze} has no package in it: save what `pip freeze` prints."
             )
         lists = {drift.detect_runtime(found): found}
     else:
-        lists = {
-            name: environment.parse_list(drift.download(name)) for name in ("cpu", "gpu", "tpu")
-        }
+        lists = {name: parse_list(drift.download(name)) for name in ("cpu", "gpu", "tpu")}
     at_risk = False
     for runtime, found in lists.items():
         changes = drift.compare(course, drift.tested_versions(runtime), found)

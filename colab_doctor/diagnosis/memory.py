@@ -80,10 +80,10 @@ def parse_cuda_oom(text: str) -> Numbers | None:
 
 def diagnose(failure: Failure) -> Iterator[Diagnosis]:
     """Yield the one cause that the numbers of `failure`, an out-of-memory error, leave."""
-    messages = (*pasted_log.raised(failure.text), failure.text)  # the last one raised comes first
-    said = next(filter(None, map(parse_cuda_oom, messages)), None)
-    if said and failure.problem_id == "out-of-memory":
-        yield _cause(said, failure)
+    if failure.problem_id == "out-of-memory":
+        messages = (*pasted_log.raised(failure.text), failure.text)  # the last error comes first
+        if said := next(filter(None, map(parse_cuda_oom, messages)), None):
+            yield _cause(said, failure)
     array = re.search(rf"Unable to allocate {_SIZE} for an array", failure.text)
     if array and any(isinstance(error, MemoryError) for error in failure.chain):
         yield _too_large(_bytes(array), failure.problem_id or "little-ram")

@@ -231,10 +231,8 @@ class _Reader(ast.NodeVisitor):
         self.visit_Try(node)
 
     def visit_With(self, node: ast.With) -> None:
-        asks = any("suppress(" in ast.unparse(item.context_expr) for item in node.items)
-        self.guards += asks
-        self.generic_visit(node)
-        self.guards -= asks
+        contexts = (ast.unparse(item.context_expr) for item in node.items)
+        self._visit_guarded(node, any("suppress(" in context for context in contexts))
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
         self.visit_If(node)
@@ -242,7 +240,9 @@ class _Reader(ast.NodeVisitor):
     def visit_If(self, node: ast.If | ast.IfExp) -> None:
         test = ast.unparse(node.test)
         looks = any(word in test for word in _ASKED) and " not in os.environ" not in test
-        asks = looks or test in ("False", "0")
+        self._visit_guarded(node, looks or test in ("False", "0"))
+
+    def _visit_guarded(self, node: ast.AST, asks: bool) -> None:
         self.guards += asks
         self.generic_visit(node)
         self.guards -= asks

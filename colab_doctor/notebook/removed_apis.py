@@ -258,9 +258,8 @@ def _limits(command: str) -> Iterator[tuple[str, tuple[str, str], str]]:
         for comparison, version, star in _LIMIT.findall(listed):
             limit = comparison, version
             parts = version.split(".")[: -1 if comparison == "~=" else None]
-            if (
-                (comparison == "~=" or star) and parts and parts[-1].isdigit()
-            ):  # all below the next one
+            # 2.* and ~=2.1 allow all below the next one.
+            if (comparison == "~=" or star) and parts and parts[-1].isdigit():
                 limit = "<", ".".join([*parts[:-1], str(int(parts[-1]) + 1)])
             yield canonicalize_name(name), limit, f"{name}{comparison}{version}{star}"
 

@@ -228,9 +228,8 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     plain = kind == "gpt2"
     hidden_size = _size(sizes, "hidden_size", "n_embd")
     heads = _size(sizes, "num_attention_heads", "n_head")
-    has_own = kind.startswith(
-        ("gpt2", "llama", "olmo")
-    )  # keys and values for each head, if not told
+    # Where it isn't told, each head of these has keys and values of its own.
+    has_own = kind.startswith(("gpt2", "llama", "olmo"))
     tied = sizes.get("tie_word_embeddings", plain or "gemma" in kind)
     return ServedModel(
         layers=_size(sizes, "num_hidden_layers", "n_layer"),

@@ -64,7 +64,7 @@ class SystemInfo:
 
 
 def probe() -> SystemInfo:
-    """SystemInfo this machine, without starting a framework or a child process."""
+    """Look at this machine, without starting a framework or a child process."""
     total, available = _ram()
     disk_total, disk_free = _disk()
     return SystemInfo(
