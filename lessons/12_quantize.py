@@ -340,7 +340,7 @@ figures.quantization_levels(
 # the model gets worse. The quantiles have a smaller error than the uniform levels at 4 and 3 bits, and again the model does slightly worse with them. At
 # 2 bits the uniform levels win on both. The quantiles are then −1, 0, 0.44, and 1, which leaves one level for all the negative weights.
 #
-# So a smaller error in the weights doesn't make a better model: compare losses, on your own model. On larger ones, [QLoRA's
+# So a smaller error in the weights needn't make a better model: compare losses, on your own model. On larger ones, [QLoRA's
 # authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers.
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
