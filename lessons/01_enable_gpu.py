@@ -299,13 +299,15 @@ holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 an
 # %% [markdown]
 # On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat.
 # The core's line rises, about eightfold per doubling once n is large enough to keep the core busy, so the two must cross. Toward the right, a chip
-# becomes *compute-bound*, limited by its arithmetic. The core is, from early on, and the H100 gets there last.
+# becomes *compute-bound*, limited by its arithmetic. The core soon is, and the H100 only at the far right.
 #
-# We waited for each result. A network queues its launches and waits once, so there the crossover moves to even smaller matrices.
+# The matrices were made where they're multiplied. If you have to copy them to the GPU first, it wins later.
 #
-# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is on the right: its matmuls multiply 8,192 rows (32 sequences of
-# 256) by matrices of 384 × 384 or larger. A small network with a small batch is on the left. What helps there is more work per launch, such as a larger
-# batch.
+# We also waited for each result. A network queues its launches and waits once, so there the crossover moves to even smaller matrices.
+#
+# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is on the right: nearly all of its matmuls multiply 8,192
+# rows (32 sequences of 256) by matrices of 384 × 384 or larger. A small network with a small batch is on the left. What helps there is more work per
+# launch, such as a larger batch.
 
 # %% [markdown] tags=["minutes-5"]
 # ## How much parallel work is enough?
@@ -367,7 +369,7 @@ figures.loglog(
 # writes all of the elements. Such work is *memory-bound*, and lesson 02 explains why the core's line is steepest just past a million elements.
 #
 # A single chain runs slower on a GPU. But millions of them take an H100 no longer than one. How much parallel work is enough? Here, tens of thousands of
-# elements to beat one core, and millions to fill the GPU.
+# elements to beat one core, and millions before a step takes longer than its launch.
 
 # %% [markdown] tags=["minutes-8"]
 # ## How long will it take?
@@ -377,7 +379,7 @@ figures.loglog(
 # In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per *token* (here, a character). The
 # *backward pass* does twice that work:
 # once for the gradients with respect to each layer's inputs, and once for those with respect to its parameters. That makes about six FLOPs per
-# parameter per token. For N parameters and D tokens it's 6ND, which gives the *6ND rule* its name.
+# parameter per token. So N parameters and D tokens cost about 6ND FLOPs, by the *6ND rule*.
 
 # %%
 parameters = models.GPT(models.GPTConfig(n_layer=LAYERS)).parameter_count
@@ -388,7 +390,7 @@ print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
 print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
-# That's less than what you measured, because training isn't all matmul: the core reaches only part of its matmul speed.
+# You measured more than that, because training isn't all matmul: it reaches only part of the core's matmul speed.
 #
 # **Predict.** What percentage of its matmul speed does an H100 reach while training? (If you have a GPU, predict for yours.)
 
