@@ -132,8 +132,9 @@ def rates(chip: str) -> Rates:
         raise KeyError(f"Unknown chip {chip!r}. Available: {', '.join(catalog())}.")
     sheet = catalog()[chip]
     table = {name: _inferred(sheet, name) for name in (*_formats(sheet), "memory")}
-    for key in ("GPU" if sheet.kind == "GPU" else "", _like(chip), chip):
-        table.update(_rows().get(key, {}))
+    table |= _rows().get("GPU", {}) if sheet.kind == "GPU" else {}
+    table |= {name: rate for name, rate in _rows().get(_like(chip), {}).items() if name != "memory"}
+    table |= _rows().get(chip, {})
     return Rates(chip, sheet.name, table, chip in _checked())
 
 

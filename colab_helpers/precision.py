@@ -112,8 +112,9 @@ def support(device: Device) -> dict[str, str]:
     """Return how a device multiplies matrices in each format: "native", "emulated", "no" or "unknown".
 
     "native": in units made for it (on GPUs, tensor cores). "emulated": it works, by way of another
-    format, slowly or with little gain. "unknown": a GPU that tells no compute capability, such as
-    Apple's or AMD's; fp32 is native everywhere. PyTorch's `torch.cuda.is_bf16_supported()` says yes to both.
+    format, slowly or with little gain; `torch.cuda.is_bf16_supported()` says yes to both. "unknown": a GPU
+    that tells no compute capability, such as Apple's or AMD's. fp32 is native on CPUs and GPUs, and
+    emulated on TPUs.
 
     >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
     'emulated'

@@ -25,7 +25,8 @@ def simulate_jax(count: int = 8, use_accelerator: bool = True) -> None:
     `use_accelerator=False` keeps JAX off GPUs and TPUs, for other frameworks to use. Where JAX has
     started already on a CPU, its devices are counted anew. Raises `ValueError` for a count below 1,
     and `TooLateError` where JAX has started on a chip, or is too old to count again.
-    Source: docs.jax.dev, "Introduction to parallel programming".
+    It sets XLA_FLAGS, NPROC, XLA_PYTHON_CLIENT_PREALLOCATE and JAX_PLATFORMS for this process and its
+    children. Source: docs.jax.dev, "Introduction to parallel programming".
     """
     if count < 1:
         raise ValueError(f"count must be a positive integer (got {count}).")
@@ -59,7 +60,11 @@ def _count_again(count: int, use_accelerator: bool) -> None:
     from jax.extend import backend
 
     on_chip = jax.default_backend() != "cpu"
-    if len(jax.devices("cpu")) == count and (use_accelerator or not on_chip):
+    try:
+        counted = len(jax.devices("cpu"))
+    except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
+        counted = 0
+    if counted == count and (use_accelerator or not on_chip):
         return
     if on_chip or not hasattr(jax.config, "jax_num_cpu_devices"):
         raise TooLateError(

@@ -133,7 +133,7 @@ print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms")
 # %%
 # needs: a100_trace
 items = [e for e in a100["operators"] if e["name"] == "aten::item"]
-print(f"{len(items)} calls to .item() in five steps")
+print(f"{len(items)} calls to .item() in the whole trace")
 
 # %% [markdown]
 # **Predict.** How many milliseconds do these calls take in all?
@@ -237,7 +237,7 @@ print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of
 #
 # Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for. Over long stretches, the profiler recorded nothing running on any stream, not even an NCCL kernel. Either the profiler missed something, or the work was waiting for something the profiler doesn't record, such as another process.
 #
-# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows the order in which things ran, and sometimes which stream was told to wait, but not which of those waits were necessary. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows what waited. It doesn't show what had to wait. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
@@ -304,7 +304,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike, but the answers differ: they depend on what the second kernel needs. A trace may list the calls that make one stream wait for another, but it can't tell you whether the program needs them.
+# The pictures are alike, but the answers differ: they depend on what the second kernel needs. In version A stream 2 also waits for the message, which our picture leaves out. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -319,7 +319,7 @@ longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(f"with the profiler, {h100_ms / 3:.0f} ms per step, the GPU busy for {busy_ms:.1f} of them; without it, {step_ms['as written']:.1f} ms, so about {1 - busy_ms / step_ms['as written']:.0%} idle")
+print(f"With the profiler a step takes {h100_ms / 3:.0f} ms, and the GPU works for {busy_ms:.1f} of them. Without it a step takes {step_ms['as written']:.1f} ms, so the GPU is idle for about {1 - busy_ms / step_ms['as written']:.0%}.")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
 print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls, {in_matmuls * busy_ms:.1f} ms per step; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
@@ -346,9 +346,9 @@ longer = step_ms["bf16"] / step_ms["as written"] - 1
 print(f"bf16 alone: {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'}{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# The step got longer, and the trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. For much of its time, such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
+# The step got longer, and the trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. For part of its time, such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
 #
-# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. By then bf16 was needed, too: in float32 the matmuls alone take 12.1 ms, and the whole last step takes 12.8.
+# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. With launches out of the way, bf16 does help: the last step takes 12.8 ms, and in float32 its matmuls alone would take 12.1.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
 
@@ -438,7 +438,7 @@ figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {
 # We slowed the same step down in six ways. Leave the two folded cells closed, and name the cause of each slow step from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
 #
 # - Are there many more operator calls than in the healthy step?
-# - Does a named part take time that its operators don't account for? (Leave out `## backward`.)
+# - Does a row that starts with `##` have a long *self* time, which no operator accounts for? (Leave out `## backward`.)
 # - Which operators are new to the top of the table?
 
 # %%
@@ -538,7 +538,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off, because it slows some steps down more than others: compare these ratios with the tables. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call, and so most to a step of many short ones. The tables were also recorded one after another, while these timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -568,15 +568,15 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it 
 #
 # ```
 # Is the GPU idle?  (the device rows of a trace)
-# ├─ yes, and kernels start soon after their launch (within a millisecond): what is Python doing meanwhile?
+# ├─ yes, and when its gaps begin, nothing has been launched: what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
-# ├─ yes, and kernels wait to start         find what they wait for: cudaStreamWaitEvent, other streams, other ranks
+# ├─ yes, although kernels were launched    find what holds them up: another process, the host, or events the profiler missed
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
-#         ├─ copies                         keep tensors where they are; don't grow one step by step
+#         ├─ copies                         keep tensors where they are; allocate once, instead of enlarging one in each step
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
@@ -611,11 +611,11 @@ exercises.check("10.pairs", pairs_of, slow=slow_pairs)
 # %% [markdown]
 # ### 2 · Who waits for whom?
 #
-# | program | GPU idle | launch to start, median | Python meanwhile |
+# | program | GPU idle | when a gap begins | Python meanwhile |
 # |---|---|---|---|
-# | P | 3% | 40 ms | launches, far ahead |
-# | Q | 55% | 90 ms | is blocked in a copy |
-# | R | 60% | 0.01 ms | launches, call after call |
+# | P | 3% | hundreds of kernels are pending | launches, far ahead |
+# | Q | 55% | hundreds of kernels are pending | is blocked in a copy |
+# | R | 60% | nothing is pending | launches, call after call |
 #
 # None of them spends time in NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say until you know what its kernels are waiting for?
 
@@ -655,7 +655,7 @@ scoreboard.show("10")
 # %%
 needed, free = saves.values()
 takeaways = {
-    "A trace doesn't show what could have run earlier": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
+    "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
     "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and reading values one by one, {slower[1]} as long.",
 }
@@ -686,6 +686,7 @@ reference.record(
 # ## Keep this, and what comes next
 #
 # ```python
+# import torch
 # from torch.profiler import profile, record_function, schedule
 #
 # with profile(schedule=schedule(wait=1, warmup=1, active=2)) as prof:
@@ -693,9 +694,11 @@ reference.record(
 #         with record_function("## forward"):  # name the parts of your step
 #             loss = loss_of(model, batch)
 #         ...
+#         if prof.step_num == 3 and torch.cuda.is_available():
+#             torch.cuda.synchronize()  # the last step's kernels belong in the recording
 #         prof.step()
 #         if prof.step_num == 4:
-#             break  # on a GPU, synchronize before the last prof.step()
+#             break
 # print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))  # on a GPU: self_device_time_total
 # prof.export_chrome_trace("step.json.gz")  # open it at ui.perfetto.dev, or with this lesson's read()
 # ```

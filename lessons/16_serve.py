@@ -322,7 +322,8 @@ holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few
 
 # %% [markdown]
 # It depends on the batch. With one row, the model's small matmuls read their weights at about half the bandwidth that a single large one reached. With a
-# few rows, they reach neither limit. With few users, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. Attention
+# few rows, they reach neither limit. With few users, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too; with many,
+# it's a small difference of two large numbers, so don't trust it. Attention
 # reads the caches at well below the measured bandwidth, and with many users that costs the most. So the formula gives a roofline bound, and how close you
 # come depends on the software.
 #
@@ -355,14 +356,14 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, because almost none of that time goes to memory traffic. Arithmetic takes little of it, too, which is why the cache,
-# which saves arithmetic, hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson
+# It's only a few times as fast, because almost none of that time goes to memory traffic. Arithmetic takes little of the time either, so a cache, which
+# saves arithmetic, hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph*
 # records a step's launches once and replays them with a single call. It needs fixed shapes and addresses, which is what a *static cache* is for. Our
-# `empty` allocates one, but `forward` slices it to the length of the longest text, so the shapes change from step to step. It also waits
-# once per step, to read that length.
+# `empty` allocates one, but `forward` slices it to the length of the longest text, so the shapes change from step to step. To read that
+# length, Python also waits for the GPU once per step.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -375,7 +376,7 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 dice = random.Random(0)
 asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(max(REQUESTS, 2 * max(WIDER)))]  # output length of each request
 starts = [dice.randrange(len(text) - 32) for _ in asked]  # where its prompt of 32 characters begins
-print(f"the first {REQUESTS} requests ask for {sum(asked[:REQUESTS]):,} characters in all, {min(asked)} to {max(asked)} each")
+print(f"the first {REQUESTS} requests ask for {sum(asked[:REQUESTS]):,} characters in all, {min(asked[:REQUESTS])} to {max(asked[:REQUESTS])} each")
 
 
 def admit(request, slot, cache):  # prefill, into this slot's part of the cache; returns the first character
@@ -390,7 +391,7 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
 def serve(continuous, slots=SLOTS, requests=REQUESTS):
     cache, queue, owner = empty(slots), collections.deque(range(requests)), {}  # owner: slot -> request
     ids, positions = torch.zeros(2, slots, 1, dtype=torch.long, device=device)
-    answers, log, lengths, since = [[] for _ in range(requests)], [], [], {}  # log: (slot, start, end), in seconds
+    answers, log, steps, since = [[] for _ in range(requests)], [], 0, {}  # log: (slot, start, first character, end), in seconds
     begun = time.perf_counter()
     while queue or owner:
         if continuous or not owner:
@@ -399,14 +400,15 @@ def serve(continuous, slots=SLOTS, requests=REQUESTS):
                 ids[slot], positions[slot] = admit(owner[slot], slot, cache), 32
                 answers[owner[slot]].append((ids[slot].item(), time.perf_counter() - begun))
         ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
-        lengths.append(int(positions.max()) + 1)  # every slot attends to as many positions as the longest text has
+        steps += 1
         for slot, request in list(owner.items()):
             answers[request].append((ids[slot].item(), time.perf_counter() - begun))  # a real server would send it to the user here
             positions[slot] += 1
             if len(answers[request]) == asked[request]:  # complete: the slot is free
-                log.append((slot, since[slot], answers[request][-1][1]))
+                log.append((slot, since[slot], answers[request][0][1], answers[request][-1][1]))
+                positions[slot] = 0  # the free slot is still computed, but no step has to be longer for it
                 del owner[slot]
-    return answers, log, lengths
+    return answers, log, steps
 
 # %% [markdown]
 # **Predict.** How many times as long does static batching take as continuous batching?
@@ -418,11 +420,14 @@ continuous_gains = None  # @param {type:"number"}
 served, seconds = {}, {}
 for name in ("static", "continuous", "continuous", "static"):  # twice each, of which the faster counts
     run = serve(name == "continuous")
-    if (took := max(end for _, _, end in run[1])) < seconds.get(name, math.inf):
+    if (took := max(end for *_, end in run[1])) < seconds.get(name, math.inf):
         served[name], seconds[name] = run, took
-for name, (_, log, lengths) in served.items():
-    in_use, wait = sum(end - start for _, start, end in log) / SLOTS / seconds[name], sum(start for _, start, _ in log) / REQUESTS
-    print(f"{name}: {seconds[name]:.1f} s for {len(lengths)} steps and the prefills; a step attends to {sum(lengths) / len(lengths):.0f} positions; slots in use {in_use:.0%} of the time; mean queue time {wait:.1f} s")
+step_times = {}
+for name, (_, log, count) in served.items():
+    in_use, queued = sum(end - start for _, start, _, end in log) / SLOTS / seconds[name], sum(start for _, start, _, _ in log) / REQUESTS
+    prefills = sum(first - start for _, start, first, _ in log)
+    step_times[name] = (seconds[name] - prefills) / count
+    print(f"{name}: {seconds[name]:.1f} s, of which {prefills:.1f} s for {REQUESTS} prefills and the rest for {count} steps of {1e3 * step_times[name]:.0f} ms; slots in use {in_use:.0%} of the time; mean queue time {queued:.1f} s")
 served_gains = seconds["static"] / seconds["continuous"]
 written = {name: [[character for character, _ in answer] for answer in answers] for name, (answers, _, _) in served.items()}
 same = sum(a == b for a, b in zip(*written.values()))
@@ -431,24 +436,22 @@ print(repr(shakespeare.decode(text[starts[0] : starts[0] + 32])), "→", repr(sh
 
 # %%
 # @title Plot when each slot was in use { display-mode: "form" }
-lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
+lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, _, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
 figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-mean_length = {name: sum(lengths) / len(lengths) for name, (_, _, lengths) in served.items()}
-steps_saved = len(served["static"][2]) / len(served["continuous"][2])
+steps_saved = served["static"][2] / served["continuous"][2]
 holds(steps_saved, 1.5, 4, "Continuous batching needs far fewer steps.", fast=FAST)
-holds(mean_length["continuous"] / mean_length["static"], 1.15, 3, "With continuous batching, a step attends to more positions.", fast=FAST)
+holds(step_times["continuous"] / step_times["static"], 0.8, 1.3, "A step takes about as long either way.", fast=FAST)
 holds(served_gains, 1.2, 4, "Continuous batching is faster.", fast=FAST)
 holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
 # queue waits, too.
-# Continuous batching fills the gaps until the queue is empty. The number of steps shrinks more than the time does. There are as many prefills as before,
-# and one long text makes each step longer for all: the slots are at different positions, and `forward` lets every one of them attend to as many as the
-# longest has. If all answers were equally long, it would gain nothing here, where all requests are there from the start.
+# Continuous batching fills the gaps until the queue is empty. A step takes about as long either way, so the time shrinks with the number of steps, though
+# not quite as much, because the prefills stay. With equally long answers, all queued from the start, continuous batching would gain nothing.
 #
 # Users of a server notice something else: the gap between one character and the next, the *inter-token latency*.
 
@@ -458,12 +461,12 @@ gaps = sorted(late - early for answer in answers for (_, early), (_, late) in it
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
 
 
-def longest_wait(answers):  # how long somebody stands still, in all, who reads at `pace` from the first character on
+def longest_wait(answers):  # seconds that a reader at `pace` spends waiting after the first character; the worst case
     return max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))
 
 
 print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
-print(f"once the first character is there, no reader waits for more than {1e3 * longest_wait(answers):.0f} ms in all")
+print(f"after the first character, no reader waits more than {1e3 * longest_wait(answers):.0f} ms in total")
 
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
@@ -473,9 +476,8 @@ print(f"once the first character is there, no reader waits for more than {1e3 * 
 # %%
 waits = {SLOTS: longest_wait(answers)}
 for slots in WIDER:
-    answers, _, lengths = serve(True, slots, 2 * slots)
-    waits[slots] = longest_wait(answers)
-    print(f"{slots} slots: a step attends to {sum(lengths) / len(lengths):.0f} positions; no reader waits for more than {waits[slots]:.1f} s in all")
+    waits[slots] = longest_wait(serve(True, slots, 2 * slots)[0])
+    print(f"{slots} slots: after the first character, no reader waits more than {waits[slots]:.1f} s in total")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -484,8 +486,8 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long, and with 64 some readers wait for seconds, part of it at the start, when the slots are filled one after another. The
-# limit is in between, which fits what you found for full contexts: this server loses time to prefills and gains some back, because its texts are shorter.
+# With 16 slots nobody waits long, and with 64 some readers wait for seconds, part of it at the start, when the slots are filled one after another. You
+# found the limit for full contexts in between. This server also pays for prefills, but its texts are shorter.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -561,7 +563,7 @@ print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T
 # %% [markdown]
 # In all four misses the estimate is too high. None of them is quite our case, but two have many users, and one has 4-bit weights on a T4. (With many
 # users, servers also spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text
-# faster than they read. On an L4, it would be close.
+# faster than they read. An L4's would have to wait.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -603,8 +605,8 @@ exercises.check("16.compute_bound", compute_bound_from)
 # ### 3 · A server that stalls
 #
 # Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the total room, all in
-# tokens. It returns two lists: the requests to admit now and the requests to refuse. As written, it makes the server wait forever (*head-of-line
-# blocking*) once a request arrives that can never fit:
+# tokens. It returns two lists: the requests to admit now and the requests to refuse. Once a request arrives that can never fit, this version makes the server wait forever (*head-of-line
+# blocking*):
 #
 # ```python
 # def admissible(waiting, free, room):
@@ -688,7 +690,7 @@ reference.record(
 # from transformers import AutoModelForCausalLM, AutoTokenizer
 #
 # tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float16, device_map="auto")  # a T4 has no bf16
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float16, device_map="auto")  # a T4 has no bf16 units
 # inputs = tokenizer("To be, or not to be", return_tensors="pt").to(model.device)
 # # A static cache has fixed shapes, so generate() compiles the decode step and replays it as a CUDA graph. The first call is slow.
 # print(tokenizer.decode(model.generate(**inputs, max_new_tokens=100, cache_implementation="static")[0]))

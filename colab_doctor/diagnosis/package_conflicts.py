@@ -128,5 +128,5 @@ def _askers(error: BaseException) -> list[Package]:
 def _concerned(error: BaseException) -> list[str]:
     """Top-level modules, loaded, of the traceback and of the text."""
     tops = {module_of(frame).partition(".")[0] for frame in frames(error)}
-    tops |= {word.lower() for word in _WORD.findall(text_of(error)[:5000])}
+    tops |= {s for word in _WORD.findall(text_of(error)[:5000]) for s in (word, word.lower())}
     return sorted(top for top in tops if isinstance(sys.modules.get(top), ModuleType))

@@ -19,6 +19,10 @@ _FROM_ANYWHERE = re.compile(
     r"|requirements|conda|mamba|%cd|os\.chdir|PYTHONPATH|\bwget\b|\bcurl\b|uv (sync|run)|import_module"
 )
 _INSTALLED = re.compile(r"install\s{1,9}(.{1,2000})")
+#: What stands among the names: where to look for packages, and where the output goes.
+_NO_PACKAGE = re.compile(
+    r"(?<!\S)(-i|-f|--(extra-)?index-url|--find-links)[ =]\s{0,9}\S{1,500}|\d?>{1,2}\s{0,9}&?\S{1,500}"
+)
 #: Import names whose modules come with several distributions, or with Colab itself.
 NAMESPACES = {
     "google",
@@ -93,7 +97,7 @@ def _installed(read: Iterable[Cell]) -> set[str]:
     for cell in read:
         for _, command in cell.commands:
             if match := _INSTALLED.search(command.replace("\n", " ")):
-                words = re.split(r"[\s,;&|]{1,9}", match[1])
+                words = re.split(r"[\s,;&|]{1,9}", _NO_PACKAGE.sub(" ", match[1]))
                 found |= {
                     canonicalize_name(re.split(r"[=<>~!\[@]", w.strip("'\""))[0])
                     for w in words

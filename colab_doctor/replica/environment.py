@@ -24,10 +24,15 @@ KERNEL = "colab-replica"
 _LACKING = """
 import re
 from importlib import metadata
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 
 name = lambda text: re.sub(r"[-_.]+", "-", text).lower()
-needs = [Requirement(text) for one in metadata.distributions() for text in one.requires or ()]
+needs = []
+for text in [text for one in metadata.distributions() for text in one.requires or ()]:
+    try:
+        needs.append(Requirement(text))
+    except InvalidRequirement:
+        pass  # old packages have such lines, and pip ignores them, too
 wanted = {name(n.name) for n in needs if n.marker is None or n.marker.evaluate({"extra": ""})}
 print(*sorted(wanted - {name(one.metadata["Name"]) for one in metadata.distributions()}))
 """

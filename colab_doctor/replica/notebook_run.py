@@ -66,8 +66,8 @@ class NotebookRun:
     def __str__(self) -> str:
         if self.ok:
             return f"runs: {self.cells} cells, {self.seconds:.0f} s"
-        lines = [f"stops in cell {self.cell} of {self.cells}, after {self.seconds:.0f} s"]
-        lines.append(f"    {self.error}")
+        where = f"in cell {self.cell} of {self.cells}" if self.cells else "before its first cell"
+        lines = [f"stops {where}, after {self.seconds:.0f} s", f"    {self.error}"]
         known = explain_error(self.error)
         lines += (
             [f"    {line}" for line in str(known).splitlines() if line.strip()] if known else []

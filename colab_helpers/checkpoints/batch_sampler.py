@@ -50,6 +50,10 @@ class ResumableBatchSampler:
         epoch, place = divmod(step, self.steps_per_epoch)
         return self._order(epoch)[place * self.batch_size : (place + 1) * self.batch_size]
 
+    def __iter__(self) -> Iterator[list[int]]:
+        """Raise TypeError: a DataLoader that took the sampler itself would resume at step 0."""
+        raise TypeError("Give the DataLoader `batch_sampler=sampler.starting_at(step)`.")
+
     def starting_at(self, step: int) -> Iterator[list[int]]:
         """Give the batches from `step` on, without end: the `batch_sampler` of a DataLoader.
 

@@ -47,7 +47,7 @@ class Copier:
         self.problem = ""
 
     def send(self, path: Path, suffix: str) -> None:
-        """Have `path` copied as soon as its turn comes; return at once."""
+        """Have `path` copied, now or at the first `send` or `wait` after the interval; return at once."""
         self._start({suffix: path}, due=time.monotonic() - self._begun >= self._min_seconds)
 
     def wait(self) -> None:
@@ -75,7 +75,8 @@ class Copier:
                 if not self._next:
                     self._thread = None
                     return
-                suffix, path = self._next.popitem()
+                suffix = next(iter(self._next))  # the oldest: none waits forever behind another
+                path = self._next.pop(suffix)
             try:
                 self.problem = self._gone()
                 if not self.problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,7 +59,14 @@ class _CudaTracker(MemoryTracker):
     def timeline(self) -> list[int]:
         if self._kept is not None:
             return self._kept[1]
-        return [self._known, *read_trace(self._trace()[self._first :], self._known)]
+        events = self._trace()
+        if len(events) >= _HISTORY:
+            warnings.warn(
+                f"CUDA kept only the last {len(events):,} events of this block's memory history: "
+                "`timeline()` and `mark()` are off. `peak` is exact. Track fewer steps at a time.",
+                stacklevel=2,
+            )
+        return [self._known, *read_trace(events[self._first :], self._known)]
 
     def _trace(self) -> list[dict]:
         return torch.cuda.memory._snapshot()["device_traces"][self.device.index or 0]

@@ -32,7 +32,7 @@ def all_reduce(answer: float) -> str:
 def mesh(answer: Mapping[str, float]) -> str:
     """The longest `data` axis of eight 16 GiB chips that holds 48 GiB of weights and 3 GiB of activations."""
     data, model = (number(field(answer, name)) for name in ("data", "model"))
-    if data * model != 8:
+    if data * model != 8 or data % 1 or model % 1:
         raise Wrong(f"{data:g} × {model:g} is not 8. Each chip has one place in the mesh.")
     if model < 4:
         raise Wrong(f"With model = {model:g} a chip holds {48 / model + 3:g} GiB. It has 16.")

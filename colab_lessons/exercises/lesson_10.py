@@ -40,7 +40,7 @@ def pairs(answer: Callable, slow: Callable) -> str:
     return f"The same pairs in {1e3 * after:.1f} ms instead of {1e3 * before:.1f}."
 
 
-@exercise("10.waits", hint="If kernels start immediately and the GPU is still idle, who is late?")
+@exercise("10.waits", hint="If nothing is pending and the GPU is idle, who is late?")
 def waits(answer: Mapping[str, Any]) -> str:
     """Which of three programs CUDA graphs help, which a faster GPU, and which nobody can tell."""
     found = {key: str(field(answer, key)).strip().upper() for key in _HELPED}

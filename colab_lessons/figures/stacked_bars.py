@@ -40,13 +40,16 @@ def stacked_bars(
                 color=line_style(i)["color"], hatch=_HATCHES[i % len(_HATCHES)], edgecolor="white",
             )  # fmt: skip
             left = [start + width for start, width in zip(left, widths, strict=True)]
-        for y, name in enumerate(names):
-            axes.text(sums[name], y, "  " + with_unit(sums[name], unit), va="center", fontsize=9)
+        top = max([*sums.values(), *(marks or {}).values()])
+        for y, end in enumerate(sums.values()):
+            in_the_way = [at for at in (marks or {}).values() if end <= at < end + 0.16 * top]
+            axes.text(
+                max([end, *in_the_way]), y, "  " + with_unit(end, unit), va="center", fontsize=9
+            )
         for name, at in (marks or {}).items():
             axes.axvline(at, color=INK, lw=1, ls="--")
             axes.text(at, -0.62, f"{name} {with_unit(at, unit)} ", ha="right", fontsize=9)
         axes.set_yticks(range(len(names)), names)
-        top = max([*sums.values(), *(marks or {}).values()])
         axes.set(xlabel=axis_unit(unit), xlim=(0, 1.16 * top), ylim=(len(names) - 0.45, -0.8))
         axes.xaxis.set_major_formatter(lambda v, _: with_unit(v, unit, short=True))
         axes.grid(axis="y", visible=False)

@@ -83,7 +83,6 @@ def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str
             for key, (rate, unit) in _RATES.items()
             if rate in rates
         }
-        least = min(
-            (rates[rate].confidence for rate, _ in _RATES.values() if rate in rates), default="L"
-        )
-        yield rates.chip, known, "from its data sheet" if least == "L" else "measured by others"
+        guessed = [rates[rate].confidence == "L" for rate, _ in _RATES.values() if rate in rates]
+        partly = "partly from its data sheet" if any(guessed) else "measured by others"
+        yield rates.chip, known, "from its data sheet" if all(guessed) else partly

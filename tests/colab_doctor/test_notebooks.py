@@ -214,6 +214,11 @@ def test_imports_that_colab_does_not_bring():
         and finding.observation == "Cell 2, line 2: import kaggle_datasets"
     )
     assert colab_doctor.explain_notebook(notebook("!pip install x\nimport kaggle_datasets")) == ()
+    for noise in ("> /dev/null 2>&1", "--index-url https://example.org/simple"):
+        told = colab_doctor.explain_notebook(
+            notebook(f"!pip install numpy {noise}\nimport nowhere")
+        )
+        assert [finding.id for finding in told] == ["not-on-colab"], noise
     assert (
         colab_doctor.explain_notebook(
             notebook("try:\n  import kaggle_datasets\nexcept ImportError:\n  0")

@@ -61,6 +61,8 @@ def test_what_nobody_measured_is_inferred_and_says_so():
     assert (g4["memory"].low, g4["memory"].high) == pytest.approx(
         (low * catalog()["G4"].bandwidth, high * catalog()["G4"].bandwidth)
     )
+    pcie = chip_rates.rates("A100-80-PCIe")  # another card's matmul, but not its memory
+    assert (pcie["bf16"].confidence, pcie["memory"].confidence) == ("H", "L")
     assert "launch" not in chip_rates.rates("v5e") and "launch" in g4
 
 

@@ -106,17 +106,3 @@ def test_record_speaks_to_people_and_machines():
     data = bundle["application/vnd.colab-helpers.record+json"]
     assert data["kind"] == "record" and data["device_kind"] == "GPU"
     json.dumps(data)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (reference.Value(0.00123, "s", ""), "1.23 ms"),
-        (reference.Value(8.1e12, "FLOP/s", ""), "8.10 TFLOP/s"),
-        (reference.Value(180.4, "", ""), "180"),
-        (reference.Value(1.5, "×", ""), "1.5×"),
-        (reference.Value(28.9, "%", ""), "28.9%"),
-    ],
-)
-def test_values_read_well(value, text):
-    assert str(value) == text

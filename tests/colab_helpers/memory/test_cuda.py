@@ -106,6 +106,14 @@ def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
     assert cuda.history == []
 
 
+def test_a_history_that_cuda_cut_off_is_told(cuda, monkeypatch):
+    monkeypatch.setattr("colab_helpers.memory.cuda._HISTORY", 2)
+    with pytest.warns(UserWarning, match="only the last 2 events"), memory.track("cuda") as tracker:
+        cuda.allocate(700)
+        cuda.free(700)
+    assert tracker.peak == 700
+
+
 def test_a_budget_gives_back_the_limit_that_was_there(cuda):
     with memory.track("cuda", budget=4000):
         with memory.track("cuda", budget=10**9):

@@ -16,13 +16,6 @@ def tagged(course, tag, solved=False):
     return [cell for cell in cells(course, solved) if tag in cell.metadata.get("tags", [])]
 
 
-def test_same_text_gives_same_bytes(toy_course):
-    first, second = (
-        assemble.dumps(assemble.build(toy_course, toy_course.lessons[0])) for _ in range(2)
-    )
-    assert first == second
-
-
 def test_cell_ids_are_unique_and_follow_the_text(toy_course):
     before = {cell.source: cell["id"] for cell in cells(toy_course)}
     assert len(set(before.values())) == len(before)
