@@ -14,10 +14,12 @@ SECONDS = None
 import copy
 import itertools
 import json
+import math
 import warnings
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from colab_helpers import benchmark, chip_rates, hardware, published_results
 
@@ -25,7 +27,7 @@ from colab_lessons import exercises, figures, models, reference, replay, scorebo
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
-WINDOWS = WINDOWS or (1 if FAST else 16)  # test windows of 256 characters
+WINDOWS = WINDOWS or (2 if FAST else 24)  # test windows of 256 characters
 CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
 BITS = BITS or ((4, 2) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
@@ -38,15 +40,23 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 #
 # The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can use them to measure how well it predicts.
 # The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
-# and one that is always certain and always right needs 0. We use 16 stretches of 256 characters, the same ones every time.
+# and one that is always certain and always right needs 0. We use 24 stretches of 256 characters, the same ones every time.
 
 # %%
 model = models.trained().to(device)
 unseen = shakespeare.load("test")
+starts = torch.linspace(0, len(unseen) - 257, WINDOWS).long()
+windows = unseen[starts[:, None] + torch.arange(257)].long().to(device)  # (windows, 257)
+
+
+@torch.no_grad()
+def bits_per_window(model):  # (windows,)
+    logits = model(windows[:, :-1])  # (windows, 256, characters)
+    return F.cross_entropy(logits.transpose(1, 2), windows[:, 1:], reduction="none").mean(1) / math.log(2)
 
 
 def bits_per_character(model):
-    return training.bits_per_character(model, unseen, windows=WINDOWS)
+    return bits_per_window(model).mean().item()
 
 
 whole = bits_per_character(model)
@@ -97,7 +107,7 @@ print(f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it
 for play, in_float32 in trained["bits_float32"].items():
     print(f"{play:>12}: {in_float32:.4f} bits per character in float32, {trained['bits_shipped'][play]:.4f} as shipped")
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-8"]
 # ## Take the bits away
 #
 # All the linear layers now get fewer and fewer bits, while the embedding stays as it is. One scale serves the whole matrix (*per-tensor*
@@ -138,8 +148,8 @@ figures.lines(
 )
 
 # %% [markdown]
-# The vertical axis is logarithmic. The first bits you remove cost next to nothing. From 5 bits down, each one costs several times as much as the one
-# before.
+# The vertical axis is logarithmic. The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. From
+# 5 bits down, each bit costs several times as much as the one before.
 #
 # Which scales are worth their bits? Look along a horizontal line, well above the bottom: the curve farthest to the left gets by with the least storage.
 
@@ -162,8 +172,8 @@ for bits in BITS:
 
 # %% [markdown]
 # At 8 bits nothing can change, because the file already holds 8 bits per weight and a scale per row. On our machine the text is the same at 6 and 5 bits,
-# letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles. All of this holds for one model of ten
-# million weights; others break at other bit widths.
+# letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles, but there `quantize` has only three levels
+# to choose from, and a later section adds the fourth. All of this holds for one model of ten million weights; others break at other bit widths.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -196,7 +206,7 @@ same = bits_per_character(spoiled)
 print(f"not rounded: {same:.3f} bits per character with the change, {whole:.3f} without it")
 
 # %% [markdown]
-# **Predict.** With a scale per row, 6 bits have cost nothing so far. Round this model to 6 bits in the same way. How many bits per character does
+# **Predict.** With a scale per row, 6 bits have cost almost nothing so far. Round this model to 6 bits in the same way. How many bits per character does
 # it need?
 
 # %%
@@ -257,18 +267,18 @@ holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Why not use a scale per column everywhere? Where the inputs are rounded to integers x, too, the chip multiplies integers by integers, and then it
-# matters whether the scale can wait until the end. Take a 2 × 2 matrix with codes c. Its first result is
+# Why not use a scale per column everywhere? If the inputs are integers x, too, the chip can add up products of integers, but only if the scale can be
+# applied once, after the sum. Take a 2 × 2 matrix with codes c. Its first result is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
 #
 # This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations. The authors of
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and their method computes with
-# those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) uses the same identity in moderation: it makes large activations smaller and
-# the matching columns of weights larger, until both round well.
+# those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) does in moderation what the folded cell did: it makes large activations
+# smaller and the matching columns of weights larger, until both round well.
 
-# %% [markdown] tags=["minutes-7"]
+# %% [markdown] tags=["minutes-10", "short-6"]
 # ## Four bits, spent where the weights are
 #
 # Four bits give you 16 codes, and `quantize` uses 15 of them, evenly spaced. At 2 bits it uses three of the four. You could give up the zero in the
@@ -309,20 +319,34 @@ def nearest(w, levels, factors=(1,)):  # each group gets the factor with the sma
 
 
 # %%
-kinds = {  # levels for so many bits, and factors to try
-    "uniform, one code unused": (lambda bits: uniform(2**bits - 1), (1,)),
-    "uniform, all codes": (lambda bits: uniform(2**bits), (1,)),
-    "the same, best scale": (lambda bits: uniform(2**bits), (0.4, 0.55, 0.7, 0.85, 1)),
-    "normal quantiles": (normal, (1,)),
-}
-few = (4, 3, 2)
-found = {name: {bits: bits_per_character(changed(model, lambda w: nearest(w, make(bits), factors))) for bits in few} for name, (make, factors) in kinds.items()}
-errors = {name: {bits: error(nearest(w, make(bits), factors), w) for bits in few} for name, (make, factors) in kinds.items()}
+def rescaled(w, back):  # one factor per row, so that a row no longer shrinks
+    return back * (w.square().sum(1, keepdim=True) / (back * w).sum(1, keepdim=True))
 
-print("groups of 64:".ljust(26) + "".join(f"{bits} bits".rjust(9) for bits in few) + "    relative error of one layer")
-for name, row in found.items():
-    print(name.ljust(26) + "".join(f"{needed:9.3f}" for needed in row.values()) + "  " + "".join(f"{off:9.1%}" for off in errors[name].values()))
-print(f"four levels instead of three: {found['uniform, all codes'][2]:.2f} bits per character instead of {found['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}")
+
+factors = (0.4, 0.55, 0.7, 0.85, 1)
+ways = {
+    "uniform, one code unused": lambda w, bits: nearest(w, uniform(2**bits - 1)),
+    "uniform, all codes": lambda w, bits: nearest(w, uniform(2**bits)),
+    "the same, best scales": lambda w, bits: nearest(w, uniform(2**bits), factors),
+    "the same, rows rescaled": lambda w, bits: rescaled(w, nearest(w, uniform(2**bits), factors)),
+    "normal quantiles": lambda w, bits: nearest(w, normal(bits)),
+}
+
+# %%
+few, before, found, errors = (4, 3, 2), bits_per_window(model), {}, {}
+print("groups of 64:".ljust(25) + "".join(f"{bits} bits".rjust(16) for bits in few) + "     relative error of one layer")
+for name, way in ways.items():
+    found[name] = {bits: bits_per_window(changed(model, lambda w: way(w, bits))) - before for bits in few}  # each (windows,)
+    errors[name] = {bits: error(way(w, bits), w) for bits in few}
+    increases = (f"{more.mean():+.3f} ± {more.std() / len(more) ** 0.5:.3f}" for more in found[name].values())
+    print(name.ljust(25) + "".join(text.rjust(16) for text in increases) + "   " + "".join(f"{off:8.1%}" for off in errors[name].values()))
+
+# %%
+more = {name: {bits: increase.mean().item() for bits, increase in row.items()} for name, row in found.items()}
+four_levels = whole + more["uniform, all codes"][2]
+print(f"four levels instead of three: {four_levels:.2f} bits per character instead of {whole + more['uniform, one code unused'][2]:.2f}{your_prediction(with_four_levels)}")
+shrunk = nearest(w, uniform(4), factors)
+print(f"at 2 bits, with the best scales, the layer has shrunk by {1 - ((shrunk * w).sum() / w.square().sum()).item():.0%}")
 
 # %%
 # @title Draw the levels { display-mode: "form" }
@@ -336,12 +360,15 @@ figures.quantization_levels(
 # %% [markdown]
 # The spikes at both ends are the largest weights themselves, and the smaller spikes come from the file's 8-bit grid.
 #
-# Compare the errors, and then the losses. In the third row, each group's scale was chosen for the smallest error. The error falls at every bit width, and
-# the model gets worse. The quantiles have a smaller error than the uniform levels at 4 and 3 bits, and again the model does slightly worse with them. At
-# 2 bits the uniform levels win on both. The quantiles are then −1, 0, 0.44, and 1, which leaves one level for all the negative weights.
+# The table shows the increase in bits per character, with a standard error. In the third row, each group's scale was chosen for the smallest error in the
+# weights. The error falls at every bit width, yet at 3 and 2 bits the model gets worse! Small scales clip the largest weights, so the rounded weights are
+# too small on the whole, and each layer's output shrinks with them. To make up for it, the fourth row multiplies each row of the matrix by one number
+# (which the scales can absorb). At 2 bits the error rises, and the model is better than any other in the table.
 #
-# So a smaller error in the weights needn't make a better model: compare losses, on your own model. On larger ones, [QLoRA's
-# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers.
+# So a smaller error in the weights needn't make a better model. Errors that point in all directions partly cancel, and errors that point the same way add
+# up. At 4 bits the normal quantiles have the smallest error, but here the losses can't tell them from uniform levels. On larger models, [QLoRA's
+# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead of 4-bit integers. At 2 bits the quantiles are −1, 0, 0.44, and 1, which leaves one level for
+# all the negative weights.
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
@@ -368,13 +395,14 @@ print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' b
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-unused, all_codes, best_scale, quantiles = found.values()
-better = [errors["uniform, all codes"][bits] / errors["the same, best scale"][bits] for bits in few]
+unused, all_codes, best, unshrunk, quantiles = more.values()
+better = [errors["uniform, all codes"][bits] / errors["the same, best scales"][bits] for bits in few]
 holds(unused[2] - all_codes[2], 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
-holds(min(better), 1.02, 3, "The best scale makes the error smaller at every bit width.", fast=FAST)
-holds(min(best_scale[bits] - all_codes[bits] for bits in few), 0.001, 1, "And the model worse.", fast=FAST)
-holds(min(quantiles[bits] - all_codes[bits] for bits in few), 0.001, 2, "The model does worse with the quantiles.", fast=FAST)
-holds(max(errors["normal quantiles"][bits] / errors["uniform, all codes"][bits] for bits in (4, 3)), 0.5, 1, "At 4 and 3 bits, their error is smaller.", fast=FAST)
+holds(min(better), 1.02, 3, "The best scales make the error smaller at every bit width.", fast=FAST)
+holds(min(best[bits] - all_codes[bits] for bits in (3, 2)), 0.005, 1, "And at 3 and 2 bits the model worse.", fast=FAST)
+holds(best[2] / unshrunk[2], 2, 6, "At 2 bits, rescaling the rows takes away most of the harm.", fast=FAST)
+holds(min(row[2] for row in more.values()) - unshrunk[2], 0, 0, "And no other way does as well.", fast=FAST)
+holds(abs(quantiles[4] - all_codes[4]), 0, 0.01, "At 4 bits, quantiles and uniform levels do equally well.", fast=FAST)
 
 # %% [markdown] tags=["minutes-10"]
 # ## Is it faster?
@@ -416,18 +444,18 @@ with torch.no_grad():
 
 # %%
 # @title Check this claim on your machine { display-mode: "form" }
-holds(slower[1], 1.5, 3.4, "With one row, converting first takes about 2.25 times as long.", fast=FAST)
+holds(slower[1], 1.4, 3.4, "With one row, converting first takes much longer than 32 bits do.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for two
-# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time, or a little more.
+# operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time, or a little more. (Compared with 16-bit weights,
+# it would be half.)
 #
-# With many rows, each weight is read once and
-# used many times. At 64 rows the layer is *compute-bound*, and the gain there comes from the integers: one vector instruction handles more 8-bit
-# integers than 32-bit floats.
+# At 64 rows, each weight that's read is used 64 times. The layer is *compute-bound*, and the gain comes from the integers: one vector instruction handles
+# more of them.
 #
 # If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so with one row it
-# should take 2.25 times as long, and it does, more or less.
+# should take 2.25 times as long, or less where part of the 32-bit ones is still in the cache.
 #
 # Most libraries for language models store the weights in 8 or 4 bits, but multiply in fp16. That's *weight-only* quantization.
 # Two rates of a T4, measured by others, tell you how fast it could be.
@@ -477,7 +505,7 @@ figures.lines(
 # 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)), where these lines allow 3.6. Which line you get is up to the
 # library, which may fuse for a few rows and dequantize first for many.
 #
-# A chatbot with one user is at the far left, where bytes set the speed. Training is at the far right, where 4 bits save memory but
+# A chatbot that writes for one user is at the far left, where bytes set the speed. While it reads a long prompt, it's further to the right. Training is at the far right, where 4 bits save memory but
 # cost time if they're dequantized first. That saving is what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
@@ -537,9 +565,9 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Each bit you remove costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if 3 <= bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if 3 <= bits <= 5)} bits per weight.",
+    "From 5 bits down, each bit costs several times as much as the one before": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if 3 <= bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if 3 <= bits <= 5)} bits per weight.",
     "One large column costs the rest of the matrix its precision": f"one large column per layer leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; going by two measured rates, a T4 that multiplies in fp16 can benefit from smaller weights with batches of up to {last:.0f} rows.",
+    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; by a roofline estimate, smaller weights stop saving time on a T4 at {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -551,7 +579,7 @@ reference.record(
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, by_row),
-        "with_four_levels": guess(with_four_levels, all_codes[2]),
+        "with_four_levels": guess(with_four_levels, four_levels),
         "fused_gains": guess(fused_gains, gains[1], "×"),
         "gains_up_to": guess(gains_up_to, last),
     },
@@ -561,8 +589,9 @@ reference.record(
     same=value(same, "bits per character", "with a large column, not rounded"),
     outlier_row=value(by_row, "bits per character", "with a large column, 6 bits, a scale per row"),
     outlier_column=value(repaired["a scale per column"], "bits per character", "with a large column, 6 bits, a scale per column"),
-    nf4=value(quantiles[4], "bits per character", "NF4"),
-    four_levels=value(all_codes[2], "bits per character", "2 bits, four uniform levels, groups of 64"),
+    nf4=value(whole + quantiles[4], "bits per character", "NF4"),
+    four_levels=value(four_levels, "bits per character", "2 bits, four uniform levels, groups of 64"),
+    unshrunk=value(whole + unshrunk[2], "bits per character", "the same, with the best scales and rescaled rows"),
     rows_t4=value(last, "", "rows up to which a T4 benefits, estimated"),
     fused_one=value(gains[1], "×", "speed of a fused 8-bit layer relative to 32 bits, one row"),
 )

@@ -209,8 +209,6 @@ print(f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefil
 print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters")
 
 # %% [markdown]
-# (Prefill takes a little longer than the model did without a cache, since `forward` also fills a new cache.)
-#
 # Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been fetched:
 # 255 times during prefill, and once in a decode step. To see which limit each runs into, measure how fast your machine reads one large matrix, and how
 # fast it multiplies two.
@@ -315,17 +313,15 @@ holds((last - 1) * flops / prefill / speed, 0.5, 1.3, "Prefill reaches most of t
 holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
-excess = {users: {name: took - predicted(users).get(name, 0) / users for name, took in spent.items()} for users, spent in parts.items()}
-holds(excess[many]["attention"] / max(excess[many].values()), 1, 1, "For many users, attention is the largest part of the excess.", fast=FAST)
-holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.75, "With one row, the matmuls read the weights at about half the bandwidth.", fast=FAST)
+holds(context * per_token / parts[many]["attention"] / bandwidth, 0.25, 0.8, "Attention reads the caches at well below the bandwidth.", fast=FAST)
+holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the matmuls read the weights at only part of the bandwidth.", fast=FAST)
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. With one row, the model's small matmuls read their weights at about half the bandwidth that a single large one reached. With a
-# few rows, they reach neither limit. With few users, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too; with many,
-# it's a small difference of two large numbers, so don't trust it. Attention
-# reads the caches at well below the measured bandwidth, and with many users that costs the most. So the formula gives a roofline bound, and how close you
-# come depends on the software.
+# It depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached. With a
+# few rows, they reach neither limit. For one user, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. (For many, it's
+# the difference between two runs that take about as long, so don't read much into it.) Attention reads the caches at well below the measured bandwidth.
+# So the formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
 # caches are most of what it reads.
@@ -391,8 +387,7 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
 def serve(continuous, slots=SLOTS, requests=REQUESTS):
     cache, queue, owner = empty(slots), collections.deque(range(requests)), {}  # owner: slot -> request
     ids, positions = torch.zeros(2, slots, 1, dtype=torch.long, device=device)
-    answers, log, steps, since = [[] for _ in range(requests)], [], 0, {}  # log: (slot, start, first character, end), in seconds
-    begun = time.perf_counter()
+    answers, log, steps, since, begun = [[] for _ in range(requests)], [], 0, {}, time.perf_counter()  # log: (slot, start, first character, end)
     while queue or owner:
         if continuous or not owner:
             for slot in [slot for slot in range(slots) if slot not in owner][: len(queue)]:
@@ -422,6 +417,8 @@ for name in ("static", "continuous", "continuous", "static"):  # twice each, of 
     run = serve(name == "continuous")
     if (took := max(end for *_, end in run[1])) < seconds.get(name, math.inf):
         served[name], seconds[name] = run, took
+
+# %%
 step_times = {}
 for name, (_, log, count) in served.items():
     in_use, queued = sum(end - start for _, start, _, end in log) / SLOTS / seconds[name], sum(start for _, start, _, _ in log) / REQUESTS

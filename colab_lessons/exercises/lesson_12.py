@@ -46,7 +46,7 @@ def chip(answer: Mapping[str, Any]) -> str:
     return "403 rows, because an L4 has more arithmetic per byte than a T4; 37.5 tokens per second."
 
 
-@exercise("12.positive", hint="The scale is the largest value divided by 255.")
+@exercise("12.positive", hint="What is the largest code now, and which value should it stand for?")
 def positive(answer: Callable) -> str:
     """Whether numbers from 0 up are rounded to 256 levels."""
     import torch
