@@ -12,7 +12,7 @@ from colab_helpers._cli import run
 from colab_helpers._files import CommandError
 
 _PLAN_EXAMPLES = """\
-The function takes nothing and returns (model, loss_of, optimizer): loss_of(batch_size) makes a batch, runs
+The function takes nothing and returns (model, forward, optimizer): forward(batch_size) makes a batch, runs
 the model and returns the loss; an optimizer of None means inference. The file is run, so plan only
 files that you would run. Nothing is trained, and no data is read: tensors have shapes alone.
 

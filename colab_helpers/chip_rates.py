@@ -60,7 +60,7 @@ class TimeRange:
     def __str__(self) -> str:
         low, high = _units.format_duration(self.low), _units.format_duration(self.high)
         value = low if low == high else f"{low} to {high}"
-        return value if self.checked else f"{value} (estimate, not checked on a card)"
+        return value if self.checked else f"{value} (estimate, not validated on hardware)"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Rates:
             KeyError: The chip lacks a rate that is needed.
 
         >>> print(rates("T4").seconds(flops=2 * 2048**3, launches=1))
-        4.12 ms to 4.14 ms (estimate, not checked on a card)
+        4.12 ms to 4.14 ms (estimate, not validated on hardware)
         """
         amounts = {dtype: flops, "memory": bytes_accessed}
         used = {quantity: amount for quantity, amount in amounts.items() if amount}
@@ -141,7 +141,8 @@ def rates(chip: str) -> Rates:
 def fraction_of_peak(quantity: str) -> tuple[float, float]:
     """Return the least and the largest fraction of the data sheet that measured chips reach.
 
-    `quantity` is a dtype or "memory". Chips without a measured row are inferred from these.
+    `quantity` is a dtype or "memory"; one that nobody measured gets the range over fp32, fp16 and bf16. Chips
+    without a measured row are inferred from these.
 
     >>> 0.5 < fraction_of_peak("memory")[0] < fraction_of_peak("memory")[1] < 1
     True

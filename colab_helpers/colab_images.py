@@ -40,7 +40,9 @@ def images() -> Mapping[str, Image]:
 
 
 def list_address(runtime: str) -> str:
-    """Return where Colab keeps the present package list of a runtime.
+    """Return where Colab keeps the present package list of a runtime: "cpu", "gpu" or "tpu".
+
+    Raises KeyError for another.
 
     >>> list_address("tpu").endswith("pip-freeze.tpu.txt")
     True
@@ -49,7 +51,10 @@ def list_address(runtime: str) -> str:
 
 
 def fetch_list(runtime: str) -> str:
-    """Return Colab's present package list of a runtime, from the network. Raises OSError."""
+    """Return Colab's present package list of "cpu", "gpu" or "tpu", from the network.
+
+    Raises KeyError for another runtime, and OSError where there is no network.
+    """
     import urllib.request  # which takes a while, and is rarely needed
 
     with urllib.request.urlopen(list_address(runtime), timeout=30) as answer:

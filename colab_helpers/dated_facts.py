@@ -68,7 +68,7 @@ class Quotes:
 
 
 def quote(*ids: str) -> Quotes:
-    """Return the facts with these ids, to be shown as the value of a cell.
+    """Return the facts with these ids, to be shown as the value of a cell. Raises KeyError.
 
     >>> print(quote("disk-used"))  # doctest: +ELLIPSIS
     - A fresh machine has about 38 GB of its disk in use already: ... [..., 2026-10-09]

@@ -78,9 +78,10 @@ def formats() -> dict[str, Format]:
 
 
 def bits(value: float, number_format: Format) -> tuple[str, str, str]:
-    """Return the bits of `value`, rounded to a format: sign, exponent, mantissa.
+    """Return the bits of `value` in a format: sign, exponent, mantissa.
 
-    `number_format` is one of `formats()`.
+    `number_format` is one of `formats()`. The value is rounded to the nearest; for TF32, the low 13 bits of
+    its float32 are dropped.
 
     >>> bits(1.5, formats()["bf16"])
     ('0', '01111111', '1000000')
@@ -150,6 +151,9 @@ class Advice:
 
 def advise(device: Device) -> Advice:
     """Say in which format to train on a device.
+
+    bf16 where it is native, else fp16 with a loss scaler on a GPU where that is native, else fp32. So
+    PyTorch's notes on automatic mixed precision advise; a GPU that tells nothing gets fp32.
 
     >>> print(advise(Device("GPU", "Tesla T4", "NVML", capability="7.5")))
     fp16, with a loss scaler: native here, and bf16 is not; fp16's range is small

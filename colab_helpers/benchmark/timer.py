@@ -119,7 +119,7 @@ class Ratio:
             fast: The same for the contender that should win.
 
         Raises:
-            ValueError: A list is empty, or `fast` took no measurable time.
+            ValueError: A list is empty, or one of the two took no measurable time.
 
         >>> for slow in ([3.0, 3.01, 3.0], [3.2, 4.0, 3.6, 3.4, 3.9], [1.0, 1.01, 1.0], [0.9, 1.6, 1.1]):
         ...     print(Ratio.of(slow, [1.0] * len(slow)))
@@ -323,7 +323,7 @@ def speedup(slow: Measurement, fast: Measurement) -> Ratio:
         fast: Another result of the same `compare`.
 
     Raises:
-        ValueError: `fast` took no measurable time.
+        ValueError: One of the two took no measurable time.
 
     >>> print(speedup(Measurement((3.0, 3.01, 3.0)), Measurement((1.0, 1.0, 1.0))))
     3.0×

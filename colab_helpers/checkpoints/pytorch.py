@@ -49,7 +49,7 @@ class RandomState:
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of each generator; of CUDA and others only if they are in use."""
+        """Return each generator's state: CUDA's once it is initialized, MPS's where there is one."""
         state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
         if numpy := sys.modules.get("numpy"):
             state["numpy"] = _without_arrays(numpy.random.get_state())
@@ -105,6 +105,7 @@ def save(store: Store, step: int, parts: Mapping[str, Any]) -> SaveResult:
 
     Raises:
         CheckpointError: A part holds something that could not be read back. Nothing is written.
+        ValueError: `step` is below 0, or no integer.
 
     >>> import tempfile
     >>> store, model = Store(tempfile.mkdtemp()), torch.nn.Linear(2, 2)

@@ -46,7 +46,8 @@ class UnreadableError(CheckpointError):
 class CheckpointFile:
     """A checkpoint file, as its name describes it; `problem` compares that with its contents.
 
-    `written` is when, in seconds since 1970: of two files of one step the later one is the newer.
+    `written` is when, in seconds since 1970: of two files of one step the later one is the newer. `bytes` is
+    the size, `digest` the first 16 hexadecimal digits of the SHA-256.
     """
 
     step: int
@@ -75,7 +76,8 @@ class CheckpointFile:
 class SaveResult:
     """The result of a save. `path` is None if it failed, and `problem` says why.
 
-    If the local file was written and an earlier copy failed, `problem` describes that.
+    `seconds` are those of writing, syncing and the checksum, without a copy to Drive. If the local file was
+    written and an earlier copy failed, `problem` describes that.
     """
 
     step: int
@@ -115,8 +117,9 @@ class Store:
     first. The newest is then copied in the background, over the older of two files in `folder`: nothing is
     deleted there, since what is deleted on Drive still counts. `local` defaults to a folder
     of its own in the temporary directory. Drive caches each file and uploads it later, so copies to
-    Drive start at least `min_seconds_between_copies` apart (300 by default): a file then stays
-    untouched for ten minutes before it is overwritten. End with `wait()` and `drive.flush_and_unmount()`.
+    Drive start at least `min_seconds_between_copies` apart (300 by default), at the first save after that:
+    a file then stays untouched for ten minutes before it is overwritten. End with `wait()` and
+    `drive.flush_and_unmount()`.
 
     >>> import tempfile
     >>> store = Store(tempfile.mkdtemp())

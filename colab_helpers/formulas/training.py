@@ -93,7 +93,7 @@ class Transformer:
 
     @property
     def hardware_flops(self) -> int:
-        """Floating-point operations that kernels carry out at least.
+        """Floating-point operations that kernels carry out at least, counted from the layers' shapes.
 
         Those for causal attention skip the masked half of it. What checkpointing computes again, each
         block forward, is counted.
@@ -104,7 +104,10 @@ class Transformer:
 
     @property
     def memory_by_phase(self) -> dict[str, dict[str, int]]:
-        """Live bytes by part, for each phase of the step that may be its peak."""
+        """Live bytes by part, for each phase of the step that may be its peak.
+
+        Counted from what autograd keeps, and checked against traced steps: within `MAX_PEAK_ERROR`.
+        """
         size, product = FORMATS[self.number_format]
         across, table = self.tokens * self.n_embd, self.vocab_size * self.n_embd
         weights, gradients, state, kept = self.parts.values()
@@ -138,7 +141,7 @@ class Transformer:
 
     @property
     def peak(self) -> int:
-        """Bytes at the worst moment of a step."""
+        """Peak bytes of a step, within `MAX_PEAK_ERROR` of a traced one."""
         return max(sum(parts.values()) for parts in self.memory_by_phase.values())
 
     @property

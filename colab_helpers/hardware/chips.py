@@ -22,10 +22,11 @@ _VARIANTS = ("PCIe", "PCIE", "NVL", "MIG", "Workstation", "Max-Q", "Laptop", "Ti
 class Chip:
     """A data sheet. Memory in bytes, bandwidth in bytes/s, `peak` in FLOP/s by number format.
 
-    Peaks of int8 and int4 are OP/s. `native` are the formats with matrix units; `where` a Colab user meets
-    it: "free", "paid", "history" or "elsewhere". `links` holds the bytes/s that a chip can send to other
-    "chips" and into the "network". A device is this chip when its name has all words of `match`; it may
-    have those of `also`.
+    `memory` is the data sheet's, `memory_mib` what nvidia-smi shows; peaks are dense, without sparsity, and
+    OP/s for int8 and int4. `capability` is such as "8.0"; `fp32_lanes` are CUDA cores, on a TPU multipliers.
+    `native` are the formats with matrix units; `where` a Colab user meets it: "free", "paid", "history" or
+    "elsewhere". `links` holds the bytes/s that a chip can send to other "chips" and into the "network". A
+    device is this chip when its name has all words of `match`; it may have those of `also`.
     """
 
     key: str
@@ -88,7 +89,8 @@ def catalog() -> Mapping[str, Chip]:
 def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
     """Return the data sheet for a device name as NVML or a PCI id gives it, or None.
 
-    `memory_total` in bytes decides between variants that share a name (A100 with 40 or 80 GB).
+    `memory_total` in bytes decides between variants that share a name (A100 with 40 or 80 GB): it has to lie
+    within 0.75 to 1.3 of the data sheet's.
 
     >>> find_chip("Tesla T4").key, find_chip("NVIDIA A100-SXM4-80GB").key
     ('T4', 'A100-80')

@@ -12,7 +12,8 @@ from colab_helpers.hardware.chips import Chip, find_chip
 class Device:
     """One device of this machine. Memory in bytes.
 
-    `cuda` is the newest CUDA that the driver knows. None where the source does not say.
+    `kind` is "CPU", "GPU" or "TPU", `capability` such as "7.5". `cores` are logical CPUs, hyperthreads
+    included; `cuda` is the newest CUDA that the driver supports. None where the source does not say.
     """
 
     kind: str
@@ -31,7 +32,8 @@ class Device:
     def fp32_lanes(self) -> int | None:
         """float32 lanes: SIMD width times cores, or CUDA cores.
 
-        A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4; some cores have two units.
+        A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4 (SVE counts as 4). Some cores have
+        two units, and two hyperthreads share theirs, so this may be off by two either way.
         """
         if self.kind != "CPU":
             return self.chip.fp32_lanes if self.chip else None

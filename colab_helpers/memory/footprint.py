@@ -24,14 +24,14 @@ from colab_helpers.memory.storages import StorageTracker, count_storages
 
 @dataclass(frozen=True, repr=False)
 class Footprint:
-    """Bytes of one training step. `peak` is the worst moment, not the sum of the parts.
+    """Bytes of one training step. `peak` is the most at one moment, not the sum of the parts.
 
     Attributes:
         parameters: Bytes of the model's parameters and buffers.
         gradients: Bytes of their gradients.
         optimizer_state: Bytes that the optimizer keeps.
         activations: What the forward pass leaves for the backward pass, the loss included.
-        peak: Bytes at the worst moment.
+        peak: The most bytes at one moment.
         assumed_reads: How often the step read a value that depends on data, and got one that was assumed.
             Where it decides between branches by such values, the real step may take the other one.
         uncounted: Operations that take memory beside their results, of which nobody knows how much.

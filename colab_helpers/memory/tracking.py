@@ -25,6 +25,9 @@ def track(
             applies to what the allocator reserves, in segments of 2 MiB and more, so it is not exact.
         known: Existing modules, optimizers or tensors to include in the count.
 
+    On CUDA this resets PyTorch's peak statistics and records its memory history; a budget also empties the
+    cache. The timeline holds at most 100,000 events there.
+
     Yields:
         A tracker with the bytes that are allocated now and at the peak.
 

@@ -95,7 +95,7 @@ def format_plan(
     lines = [
         f"{work.batch_size:,} in a batch: {_units.format_si(work.flops, 'FLOP')}, "
         f"{work.num_ops:,} operations; "
-        f"tensors take {_units.format_gib(work.footprint.peak)} at the worst moment{work.footprint.caveat}.",
+        f"tensors take {_units.format_gib(work.footprint.peak)} at the peak{work.footprint.caveat}.",
         f"{corner:20} {'fits':>4} {'up to':>10} {'of':>10} {'one step':>21} "
         f"{f'{steps:,} steps':>21} {'units':>13}",
     ]
@@ -111,7 +111,7 @@ def format_plan(
             f"{'  ' + estimate.note if estimate.note else ''}"
         )
     if not checked:
-        lines.append("Times are estimates, not checked on a card.")
+        lines.append("Times are estimates, not validated on hardware.")
     lines.append(f"Memory: {estimate_accuracy.peak_margin()}.")
     if deadline is not None:
         best = cheapest(table, steps, deadline)

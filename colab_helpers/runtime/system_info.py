@@ -64,7 +64,10 @@ class SystemInfo:
 
 
 def probe() -> SystemInfo:
-    """Look at this machine, without starting a framework or a child process."""
+    """Look at this machine, without starting a framework or a child process.
+
+    A container's limits are read from cgroup v2.
+    """
     total, available = _ram()
     disk_total, disk_free = _disk()
     return SystemInfo(

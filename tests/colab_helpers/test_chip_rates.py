@@ -71,7 +71,7 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     work = t4.seconds(flops=4.17e12, bytes_accessed=120e9, launches=1000)
     assert work.low == pytest.approx(1.0)
     assert work.high == pytest.approx(1 + 0.5 + 0.02)
-    assert "not checked on a card" in str(work)
+    assert "not validated on hardware" in str(work)
     assert t4.seconds() == chip_rates.TimeRange(0.0, 0.0, t4.name)
     with pytest.raises(KeyError, match="Available: bf16"):
         t4.seconds(flops=1, dtype="fp8")

@@ -13,7 +13,7 @@ BF16_FROM = 8.0  # compute capability
 
 
 def no_accelerator(state: State) -> Finding | None:
-    """The machine has no accelerator, and the lesson needs one or there is no lesson."""
+    """The machine has no accelerator, whatever the lesson asks for."""
     if state.runtime.accelerator != "none" or _is_hidden(state):
         return None
     wanted = state.required.accelerator or "GPU or TPU"
@@ -79,9 +79,7 @@ def cuda_too_new(state: State) -> Finding | None:
         return None
     if colab_images.version_tuple(built_for)[:1] <= colab_images.version_tuple(device.cuda)[:1]:
         return None
-    seen = (
-        f"PyTorch is built for CUDA {built_for}; driver {device.driver} knows CUDA {device.cuda}."
-    )
+    seen = f"PyTorch is built for CUDA {built_for}; driver {device.driver} supports CUDA up to {device.cuda}."
     return state.report("cuda-too-new", seen)
 
 
@@ -135,11 +133,11 @@ def gpu_held(state: State) -> Finding | None:
 
 
 def bf16_emulated(state: State) -> Finding | None:
-    """A GPU without units for bf16, such as the T4."""
+    """A GPU without tensor cores for bf16, such as the T4."""
     device = state.inventory.accelerator
     if device is None or not device.capability or float(device.capability) >= BF16_FROM:
         return None
-    seen = f"{device.name} (compute capability {device.capability}) has no units for bf16."
+    seen = f"{device.name} (compute capability {device.capability}) has no tensor cores for bf16."
     return state.report("bf16-emulated", seen)
 
 
