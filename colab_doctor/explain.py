@@ -13,7 +13,7 @@ from colab_doctor import pasted_log
 from colab_doctor.diagnosis import Diagnosis, Failure, diagnose
 from colab_doctor.problem_table import known_problems, patterns
 from colab_helpers import runtime
-from colab_helpers._distributions import distribution_name
+from colab_helpers._import_names import distribution_name
 from colab_helpers._output import bundle, edged, error_text, with_code
 from colab_helpers.problem_schema import Finding, Problem, fix_on
 

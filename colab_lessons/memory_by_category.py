@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from colab_helpers.memory.storages import count_storages
+from colab_helpers.memory.storage_tracker import count_storages
 
 OTHER = "activations, temporaries"
 

@@ -16,11 +16,13 @@ from course.config import Course, CourseError, Lesson
 
 def build(course: Course, options: argparse.Namespace) -> int:
     """Write notebooks and generated pages; with --check, only say what is out of date."""
-    from course.check import static
+    from course.check import notebook_lint
     from course.write import assemble, pages
 
     if options.check:
-        problems = [p for lesson in course.lessons for p in static.stale_problems(course, lesson)]
+        problems = [
+            p for lesson in course.lessons for p in notebook_lint.stale_problems(course, lesson)
+        ]
         problems += [
             f"{path.name}: its generated part is out of date. Run `make build`."
             for path, text in pages.render(course).items()

@@ -242,7 +242,7 @@ print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: nothing is queued while Python is blocked. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: no other kernel is queued while Python is blocked. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -328,9 +328,9 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler. The A100's 64% may be too high for the same reason.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
-# **Predict.** In float32, a step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
+# **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
 # %%
 bf16_takes = None  # @param {type:"number"}
@@ -340,19 +340,19 @@ changes = {
     "as written, in float32": "as written", "autocast to bf16": "bf16", "and a fused AdamW": "bf16 fused",
     "and torch.compile": "bf16 fused compile", "and the text on the GPU": "bf16 fused compile text on GPU",
 }
-for name, key in changes.items():  # timed without the profiler, the loss read in every step, as in the trace
-    print(f"{name:>24}: {step_ms[key]:4.1f} ms per step")
+for name, key in changes.items():  # 60 steps each, timed without the profiler, the loss read in every step, as in the trace
+    print(f"{name:>24}: typically {step_ms[key]:4.1f} ms per step, {1e3 * record[key]['fastest_seconds']:4.1f} at best")
 longer = step_ms["bf16"] / step_ms["as written"] - 1
-print(f"bf16 alone: {abs(longer):.0%} {'longer' if longer > 0 else 'shorter'}{your_prediction(bf16_takes, ' ms')}")
+print(f"with bf16 alone, a typical step takes {abs(longer):.0%} {'longer' if longer > 0 else 'less'}{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# The step got longer, and the trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. The GPU keeps up with Python as it is, and faster kernels would only leave it waiting longer for the next launch. For part of its time, such a step is *launch-bound*. Autocast makes it worse, because Python has to launch the conversions to bf16 as well.
+# The matmuls got many times as fast, and the typical step no shorter. (It isn't really longer, either: such steps vary a lot, and the best one in bf16 was faster than the best one in float32.) The trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. As soon as it's empty, faster kernels only leave the GPU waiting longer for the next launch. For part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# A fused AdamW changed nothing we could measure, although the GPU idles while the optimizer runs. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. With launches out of the way, bf16 does help: the last step takes 12.8 ms, and in float32 its matmuls alone would take 12.1.
+# A fused AdamW changed nothing that stands out from the variation. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. Then the last step takes 12.8 ms, hardly more than the matmuls alone would take in float32 (12.1 ms).
 #
-# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4 has no bf16) would be the first thing to try.
+# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try.
 
-# %% [markdown] tags=["minutes-8", "short-6"]
+# %% [markdown] tags=["minutes-9", "short-6"]
 # ## Your own step
 #
 # You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so the steps below use a small model, with 32 characters per sequence.
@@ -538,7 +538,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call, and so most to a step of many short ones. The tables were also recorded one after another, while these timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call: step 5, with the most calls, looks worse in its table than it is. The tables were also recorded one after another, while these timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -629,7 +629,7 @@ exercises.check("10.waits", programs)
 # %% [markdown]
 # ### 3 · Exposed communication
 #
-# The time in which NCCL's kernels run and nothing else does is called *exposed communication*: it would be saved if the network took no time. `gpu` is
+# The time in which NCCL's kernels run and nothing else does is called *exposed communication*: it's the most that a faster network could save. (Some of it may be waiting for a slower GPU.) `gpu` is
 # a list of events, as in this lesson. Return the microseconds of exposed communication between `start` and `end`, with the help of `busy`.
 
 # %% tags=["exercise"]
@@ -656,7 +656,7 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 alone lengthened a step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "Ask first who waits for whom": f"on an H100, a typical step took {step_ms['as written']:.1f} ms in float32 and {step_ms['bf16']:.1f} in bf16; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and reading values one by one, {slower[1]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")

@@ -86,8 +86,8 @@ whole = {n: benchmark.measure(lambda: recompute(n), budget=SECONDS).median for n
 print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
 
 # %% [markdown]
-# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but one of them went
-# through in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
+# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but the last
+# already did in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
 
 # %% [markdown] tags=["minutes-8"]
 # ## A key/value cache
@@ -171,7 +171,7 @@ def decode_step(users, context):  # returns a function that writes one character
 cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n in CONTEXTS}
 gain = whole[last] / cached[last]
 readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
-print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f}: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}")
+print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f} ms: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}")
 print(f"at full context, one CPU core writes at {readers['no cache']:.1f} times a reader's pace without the cache, and at {readers['cached']:.1f} times with it")
 
 # %%
@@ -185,7 +185,7 @@ figures.lines(
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(gap, 0, 1e-3, "With the cache, the logits match to within rounding error.", fast=FAST)
-holds(gain, 5, 60, "With a cache, the last character is several times as fast.", fast=FAST)
+holds(gain, 5, 60, "With a cache, the last character takes a fraction of the time.", fast=FAST)
 holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a reader at full context.", fast=FAST)
 
 # %% [markdown]
@@ -261,7 +261,7 @@ for users, took in steps.items():
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
 readers["batched"] = found or USERS[-1]
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the prediction was {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
+print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
@@ -295,7 +295,7 @@ few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
 parts = {users: parts_of(users) for users in (1, few, many)}
 for users, spent in parts.items():
     rates = flops / spent["matmul"], weights / users / spent["matmul"]
-    print(f"batch of {users:>2}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {context * per_token / spent['attention'] / 1e9:.1f}")
+    print(f"batch of {users:>2}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {context * per_token / spent['attention'] / 1e9:.1f} GB/s")
 
 # %%
 # @title Plot what a character was predicted to take, and what it takes { display-mode: "form" }
@@ -305,7 +305,7 @@ for users, spent in parts.items():
     bars[f"{who}, predicted"] = {name: took / users for name, took in predicted(users).items()} | {"the rest of the step": 0.0}
     bars[f"{who}, measured"] = spent
 longer = {users: sum(spent.values()) * users / sum(predicted(users).values()) for users, spent in parts.items()}
-figures.stacked_bars(bars, unit="s", title="Time per character: " + ", ".join(f"{factor:.1f}×" for factor in longer.values()) + f" the prediction, for {', '.join(map(str, parts))} users")
+figures.stacked_bars(bars, unit="s", title="Time per character: " + ", ".join(f"{factor:.1f}" for factor in longer.values()) + f" times the prediction, for {', '.join(map(str, parts))} users")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -319,8 +319,9 @@ holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few
 
 # %% [markdown]
 # It depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached. With a
-# few rows, they reach neither limit. For one user, the rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. (For many, it's
-# the difference between two runs that take about as long, so don't read much into it.) Attention reads the caches at well below the measured bandwidth.
+# few rows, they reach neither limit. The rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. (It's the difference
+# between two runs, one timed and one profiled, so it's rough.) Attention reads the caches at well below the measured bandwidth.
+#
 # So the formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
@@ -352,8 +353,8 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, because almost none of that time goes to memory traffic. Arithmetic takes little of the time either, so a cache, which
-# saves arithmetic, hardly helps. For one user, each kernel finishes sooner than Python can launch the next. Such a step is *launch-bound* (lesson
+# It's only a few times as fast, because almost none of the step's time goes to memory traffic. Arithmetic doesn't take much of it either: a cache,
+# which saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph*
@@ -364,7 +365,7 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
 #
-# So far, all users have been at the same position. Real requests need answers of different lengths. With *static batching*, a server fills all the
+# So far, all users have been at the same position. Real requests don't line up like that. With *static batching*, a server fills all the
 # *slots* of its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca,
 # 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's free, while the others keep going.
 
@@ -380,8 +381,8 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
     return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
 
 # %% [markdown]
-# `serve` can do either one. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
-# has a fixed size, so idle slots are computed, too.
+# `serve` can do either. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
+# has a fixed size, so idle slots go through the model, too.
 
 # %%
 def serve(continuous, slots=SLOTS, requests=REQUESTS):
@@ -406,7 +407,7 @@ def serve(continuous, slots=SLOTS, requests=REQUESTS):
     return answers, log, steps
 
 # %% [markdown]
-# **Predict.** How many times as long does static batching take as continuous batching?
+# **Predict.** Static batching takes how many times as long as continuous batching?
 
 # %%
 continuous_gains = None  # @param {type:"number"}
@@ -467,7 +468,7 @@ print(f"after the first character, no reader waits more than {1e3 * longest_wait
 
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
-# servers avoid by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice. How
+# servers shorten by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice. How
 # many slots can this server have before they do?
 
 # %%
@@ -483,15 +484,15 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long, and with 64 some readers wait for seconds, part of it at the start, when the slots are filled one after another. You
-# found the limit for full contexts in between. This server also pays for prefills, but its texts are shorter.
+# With 16 slots nobody waits long. With 64, some readers wait for seconds, partly because the slots are filled one after another at the start. The limit
+# you found earlier, at full context, lies between the two. This server has prefills to pay for as well, but its texts are shorter.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
-# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. We quantize its linear layers to 4 bits, with a
-# 16-bit scale per group of 64 weights. The embedding, the output layer, and the cache stay in 16 bits.
+# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Suppose that its linear layers are quantized to 4
+# bits, with a 16-bit scale per group of 64 weights, while the embedding, the output layer, and the cache stay in 16 bits.
 
 # %%
 layers, width, heads, kv_heads, head_dim, intermediate_size, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
@@ -527,12 +528,13 @@ figures.stacked_bars(
 # in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
-# that memory copies reach on the chip. Its lower end assumes that nothing overlaps, and adds 6 µs per kernel launch.
+# measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that nothing
+# overlaps, and adds 6 µs per kernel launch.
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
 print("how many users fit, and tokens/s for each of them")
-print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items()) + "   copies reach")
+print(" " * 9 + "".join(f"{f'{name}, {bits} bits':>22}" for name, bits in MODELS.items()) + "     bandwidth")
 for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     cells = []
     for name, bits in MODELS.items():
@@ -542,7 +544,7 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_rates.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
-# bandwidth and capacity, and hardly on the model. What a smaller model buys you is more users.
+# bandwidth and capacity, and very little on the model. What a smaller model buys you is more users.
 #
 # No measured decode speeds went into these estimates, so published speeds are a fair test of them.
 
@@ -560,7 +562,7 @@ print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T
 # %% [markdown]
 # In all four misses the estimate is too high. None of them is quite our case, but two have many users, and one has 4-bit weights on a T4. (With many
 # users, servers also spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text
-# faster than they read. An L4's would have to wait.
+# faster than they read, but an L4's might have to wait.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -580,7 +582,7 @@ exercises.check("16.caches", caches)
 # %% [markdown]
 # ### 2 · When does decode become compute-bound?
 #
-# The prediction above was for the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends
+# The crossover above counted the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends
 # more time on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is the size of
 # one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return infinity if there's no such number.
 
@@ -687,9 +689,9 @@ reference.record(
 # from transformers import AutoModelForCausalLM, AutoTokenizer
 #
 # tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float16, device_map="auto")  # a T4 has no bf16 units
+# model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float16, device_map="auto")  # a T4's tensor cores don't support bf16
 # inputs = tokenizer("To be, or not to be", return_tensors="pt").to(model.device)
-# # A static cache has fixed shapes, so generate() compiles the decode step and replays it as a CUDA graph. The first call is slow.
+# # A static cache has fixed shapes, so on a GPU generate() compiles the decode step and replays it as a CUDA graph. The first call is slow.
 # print(tokenizer.decode(model.generate(**inputs, max_new_tokens=100, cache_implementation="static")[0]))
 # ```
 #
@@ -698,4 +700,4 @@ reference.record(
 # vllm serve Qwen/Qwen3-4B-AWQ --dtype half --max-model-len 4096 --max-num-seqs 16 --gpu-memory-utilization 0.9
 # ```
 #
-# This is the last lesson. You've trained a model, measured it, made it smaller, and served it, and you can say what limits each step.
+# This is the last lesson. You've trained a model, measured it, made it smaller, and served it, and at every stage you can say what sets the limit.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from colab_doctor.notebook.imports import NAMESPACES
-from colab_helpers._distributions import canonicalize_name, distribution_name
+from colab_helpers._import_names import canonicalize_name, distribution_name
 
 #: Packages of which each release is built for one of PyTorch.
 _TIED = ("torchvision", "torchaudio", "torchtext", "torchcodec", "xformers", "torch-xla")

@@ -8,7 +8,7 @@ from typing import Any
 
 from colab_doctor.notebook import cells, imports, removed_apis
 from colab_doctor.problem_table import known_problems
-from colab_helpers._distributions import distribution_name
+from colab_helpers._import_names import distribution_name
 from colab_helpers.problem_schema import Finding
 
 #: The problems that `explain_notebook` finds.

@@ -11,7 +11,7 @@ from importlib import resources
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import uses
-from colab_helpers._distributions import canonicalize_name, distribution_name
+from colab_helpers._import_names import canonicalize_name, distribution_name
 
 #: What a notebook does that may bring modules from anywhere: then nothing can be said.
 _FROM_ANYWHERE = re.compile(
@@ -101,7 +101,7 @@ def _installed(read: Iterable[Cell]) -> set[str]:
                 found |= {
                     canonicalize_name(re.split(r"[=<>~!\[@]", w.strip("'\""))[0])
                     for w in words
-                    if w[:1] != "-"
+                    if w and w[0] != "-"
                 }
     return found
 

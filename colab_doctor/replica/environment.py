@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colab_helpers import _files, colab_images
-from colab_helpers._distributions import canonicalize_name
 from colab_helpers._files import CommandError
+from colab_helpers._import_names import canonicalize_name
 
 COLABTOOLS = (
     "git+https://github.com/googlecolab/colabtools@3c07d776a9d3b78eb15375362bd6a60549082d3d"

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._pytree import tree_iter, tree_map
 
 from colab_helpers.memory.memory_tracker import TraceError
-from colab_helpers.memory.storages import written_arguments
+from colab_helpers.memory.storage_tracker import written_arguments
 
 READ = torch.ops.aten._local_scalar_dense.default
 EQUAL = torch.ops.aten.equal.default

@@ -18,8 +18,8 @@ from torch.func import functional_call
 
 from colab_helpers import _units
 from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
-from colab_helpers.memory.reachable_state import ReachableState, containers, holders
-from colab_helpers.memory.storages import StorageTracker, count_storages
+from colab_helpers.memory.object_snapshot import ReachableState, containers, holders
+from colab_helpers.memory.storage_tracker import StorageTracker, count_storages
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from colab_helpers.memory.cuda import track_cuda
+from colab_helpers.memory.cuda_tracker import track_cuda
 from colab_helpers.memory.memory_tracker import MemoryTracker
-from colab_helpers.memory.storages import count_storages
+from colab_helpers.memory.storage_tracker import count_storages
 
 
 @contextmanager

@@ -5,20 +5,19 @@ from __future__ import annotations
 from colab_helpers.figures import COLORS, MARKERS, Picture, bars, canvas, finish, lines
 from colab_lessons.figures.activity import activity
 from colab_lessons.figures.device_rows import device_rows
-from colab_lessons.figures.diagrams import ring, systolic
 from colab_lessons.figures.grouped_bars import grouped_bars
-from colab_lessons.figures.kernels import sectors, writers
 from colab_lessons.figures.killed_run import killed_run
-from colab_lessons.figures.lifetimes import lifetimes
 from colab_lessons.figures.loglog import dot_plot, loglog
+from colab_lessons.figures.memory_access import sectors, writers
 from colab_lessons.figures.number_formats import bit_layout
 from colab_lessons.figures.panel_grid import panels
 from colab_lessons.figures.prices import prices
-from colab_lessons.figures.quantization_levels import quantization_levels
+from colab_lessons.figures.process_lifetimes import lifetimes
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.roofline import roofline
 from colab_lessons.figures.stacked_area import stacked_area
 from colab_lessons.figures.stacked_bars import stacked_bars
+from colab_lessons.figures.systolic_and_ring import ring, systolic
 
 __all__ = [
     "COLORS",
@@ -38,7 +37,6 @@ __all__ = [
     "loglog",
     "panels",
     "prices",
-    "quantization_levels",
     "ratios",
     "ring",
     "roofline",

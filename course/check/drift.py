@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from colab_helpers import colab_images
-from colab_helpers._distributions import canonicalize_name, distribution_name
+from colab_helpers._import_names import canonicalize_name, distribution_name
 from course.config import Course, CourseError
 
 #: What every lesson uses, through the helper or the notebook itself.

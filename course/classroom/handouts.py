@@ -17,9 +17,9 @@ from nbformat.v4 import new_markdown_cell
 
 from colab_helpers import _files
 from colab_lessons import exercises
-from course.classroom import grading, questions, template
+from course.classroom import nbgrader_export, questions, template
 from course.config import COLAB, Course, CourseError, Lesson
-from course.publish import archive
+from course.publish import source_zip
 from course.write import assemble, lesson_parts
 
 _SHEET = template("predictions.html")
@@ -79,7 +79,7 @@ def write(course: Course, lessons: Sequence[Lesson], place: Location, folder: Pa
             bundled.append(_files.write(path, text))
         sheet = prediction_sheet(course, lesson)
         solved = assemble.dumps(for_teachers(course, lesson))
-        source = grading.assignment(course, lesson)
+        source = nbgrader_export.assignment(course, lesson)
         assignment = assemble.dumps(relink(course, lessons, source, place))
         graded = folder / "nbgrader" / "source" / lesson.slug
         bundled.append(_files.write(folder / "students" / f"{lesson.slug}-predictions.html", sheet))
@@ -87,9 +87,9 @@ def write(course: Course, lessons: Sequence[Lesson], place: Location, folder: Pa
             _files.write(folder / "teacher" / f"{lesson.slug}-solved.ipynb", solved),
             _files.write(graded / f"{lesson.slug}.ipynb", assignment),
         ]
-    config = _files.write(folder / "nbgrader" / "nbgrader_config.py", grading.CONFIG)
+    config = _files.write(folder / "nbgrader" / "nbgrader_config.py", nbgrader_export.CONFIG)
     contents = {file.name: file.read_bytes() for file in bundled}
-    packed = archive.zip_files(folder / "students.zip", contents)
+    packed = source_zip.zip_files(folder / "students.zip", contents)
     return [*bundled, *written, config, packed]
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from course.fake_gpu import driver
+from course.fake_gpu import nvml_patches
 from course.fake_gpu.after_import import after_import
 from course.fake_gpu.machines import Machine, machines
 
@@ -39,8 +39,8 @@ def environment(key: str, folder: Path) -> dict[str, str]:
     # TensorFlow's CPU counts its memory only with oneDNN, which not every processor turns on.
     given = {VARIABLE: key, "PYTHONPATH": _AT_START, "TF_ENABLE_ONEDNN_OPTS": "1"}
     if machine.is_nvidia:
-        driver.write_nvidia_smi(folder, machine)
-        given["PATH"] = driver.path_with(folder)
+        nvml_patches.write_nvidia_smi(folder, machine)
+        given["PATH"] = nvml_patches.path_with(folder)
     return given
 
 
@@ -49,12 +49,14 @@ def install(key: str) -> None:
     machine = machines()[key]
     answers: dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda _: _install_torch(machine),
-        "colab_helpers.runtime.system_info": lambda module: driver.patch_probe(module, machine),
-        "colab_helpers._host_state": lambda module: driver.patch_symptoms(module, machine),
+        "colab_helpers.runtime.system_info": lambda module: nvml_patches.patch_probe(
+            module, machine
+        ),
+        "colab_helpers._host_state": lambda module: nvml_patches.patch_symptoms(module, machine),
         "colab_lessons.exercises": _disable_timing,
     }
     if machine.is_nvidia:
-        answers["pynvml"] = lambda module: driver.patch_nvml(module, machine)
+        answers["pynvml"] = lambda module: nvml_patches.patch_nvml(module, machine)
         answers["tensorflow"] = lambda module: _install_tensorflow(module, machine)
     after_import(answers)
 

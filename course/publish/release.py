@@ -23,7 +23,7 @@ from packaging.version import Version
 
 from colab_helpers import _files
 from course.config import Course, CourseError, Release
-from course.publish import archive, retarget
+from course.publish import retarget, source_zip
 from course.write import assemble, pages
 
 #: What one wheel holds: all that a notebook may import.
@@ -137,7 +137,7 @@ def _check_tag(root: Path, version: str) -> None:
 
 def _copy(root: Path, copy: Path) -> None:
     """Copy what a wheel is made of, tracked files only."""
-    for file in archive.files(root, new=False):
+    for file in source_zip.files(root, new=False):
         inside = file.relative_to(root)
         if inside.parts[0] in (*PACKAGES, "LICENSE", "pyproject.toml"):
             target = copy / inside

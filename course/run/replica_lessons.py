@@ -12,7 +12,7 @@ from pathlib import Path
 from colab_doctor.replica import environment
 from colab_helpers import colab_images
 from course.config import Course, CourseError, Lesson
-from course.publish import archive
+from course.publish import source_zip
 from course.run import execute, outcome_checks
 
 HELPER = "colab-helpers"
@@ -53,7 +53,7 @@ def check_all(
     """Run each lesson at full size in the replica, which has no helper before its setup cell has run."""
     bundle = out / "main.zip"
     out.mkdir(parents=True, exist_ok=True)
-    archive.zip_repository(course.root, bundle)
+    source_zip.zip_repository(course.root, bundle)
     bare = _uninstall_helper(replica)
     for lesson in lessons:
         yield _check(course, replica, lesson, bundle, bare, out)
@@ -70,7 +70,7 @@ def _check(
 ) -> Result:
     start = time.perf_counter()
     source = out / "built" / f"{lesson.slug}.ipynb"
-    archive.write_notebook(course, lesson, bundle.as_uri(), source)
+    source_zip.write_notebook(course, lesson, bundle.as_uri(), source)
     settings = execute.Settings(environment=replica.environment, kernel=environment.KERNEL)
     outcome = execute.run(source, out / source.name, settings)
     problems = outcome_checks.run_problems(outcome)

@@ -7,7 +7,7 @@ from pathlib import Path
 from colab_helpers import _files
 from course import npm
 from course.config import Course
-from course.publish import archive
+from course.publish import source_zip
 
 #: Of the package, what a page loads; the rest is for Node and for editors.
 _FILES = (
@@ -42,6 +42,6 @@ def _pack(course: Course, path: Path) -> None:
         if file.suffix in (".py", ".toml", ".json", ".typed")
     ]
     used = [file for file in files if not set(_LEFT_OUT) & set(file.parts)]
-    archive.zip_files(
+    source_zip.zip_files(
         path, {str(file.relative_to(course.root)): file.read_bytes() for file in used}
     )

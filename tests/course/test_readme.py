@@ -5,7 +5,7 @@ import subprocess
 import sys
 import zlib
 
-from course.publish import archive
+from course.publish import source_zip
 
 
 def test_the_code_of_the_readme_runs(root, tmp_path):
@@ -36,6 +36,6 @@ def test_the_commands_of_the_readme_are_there(root):
 
 
 def test_the_download_is_as_large_as_the_readme_says(root):
-    size = sum(len(zlib.compress(file.read_bytes())) for file in archive.files(root))
+    size = sum(len(zlib.compress(file.read_bytes())) for file in source_zip.files(root))
     [told] = re.findall(r"a download of (\d+) MB", (root / "README.md").read_text("utf-8"))
     assert abs(size / 1e6 - int(told)) < 0.7

@@ -3,20 +3,20 @@
 import nbformat
 import pytest
 
-from course.check import comparison, static
+from course.check import notebook_lint, stored_outputs
 from course.run import outcome_checks
 from course.write import assemble
 from tests.toy import edit_lesson, publish_toy, run_toy
 
 
 def problems_of(course):
-    return static.static_problems(course, course.lessons[0])
+    return notebook_lint.static_problems(course, course.lessons[0])
 
 
 @pytest.fixture
 def quiet_shape(monkeypatch):
     """The toy is far shorter than a lesson."""
-    monkeypatch.setattr(static, "CODE_CELLS", range(1, 20))
+    monkeypatch.setattr(notebook_lint, "CODE_CELLS", range(1, 20))
 
 
 def test_sound_toy_passes_everything(toy_course, quiet_shape):
@@ -24,12 +24,12 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     assert problems_of(toy_course) == []
     outcome = run_toy(toy_course, solved=True)
     assert outcome_checks.run_problems(outcome) == []
-    assert comparison.compare_stored_outputs("toy", stored, outcome.notebook) == []
+    assert stored_outputs.compare_stored_outputs("toy", stored, outcome.notebook) == []
 
 
 @pytest.mark.parametrize(("count", "fits"), [(19, False), (20, True), (61, True), (62, False)])
 def test_too_few_or_too_many_cells(count, fits):
-    problems = static.shape_problems(code_cells(*["1"] * count))
+    problems = notebook_lint.shape_problems(code_cells(*["1"] * count))
     assert fits != any("code cells; 20 to 61 are wanted" in problem for problem in problems)
 
 
@@ -44,13 +44,13 @@ def test_stored_output_that_changed(toy_course):
     ran = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in stored.cells])
     [cell] = [c for c in stored.cells if c.source.startswith("total = ")]
     cell.outputs[0].data["text/plain"] = "46"
-    [problem] = comparison.compare_stored_outputs("toy", stored, ran)
+    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
     assert "a stored output differs" in problem and "46" in problem and "45" in problem
     cell.outputs = []
-    [problem] = comparison.compare_stored_outputs("toy", stored, ran)
+    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
     assert "Unexpected output fields" in problem
     ran.cells.remove(next(each for each in ran.cells if each.id == cell.id))
-    [problem] = comparison.compare_stored_outputs("toy", stored, ran)
+    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
     assert "were not run" in problem
 
 
@@ -106,7 +106,7 @@ def test_image_without_alt_text(toy_course, quiet_shape):
 def test_link_that_leads_nowhere(toy_course, quiet_shape, target):
     assemble.write(toy_course, toy_course.lessons[0])
     text = f"see [there]({target}) and [here](01_toy.ipynb)"
-    [problem] = static.markdown_link_problems(toy_course, text)
+    [problem] = notebook_lint.markdown_link_problems(toy_course, text)
     assert "leads nowhere" in problem
 
 
@@ -164,7 +164,7 @@ def test_too_few_outputs_that_are_compared(toy_course, quiet_shape):
 )
 def test_code_that_fails_or_misleads_elsewhere(code, said):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    [problem] = static.code_problems(notebook)
+    [problem] = notebook_lint.code_problems(notebook)
     assert said in problem
 
 
@@ -226,7 +226,9 @@ def test_one_cell_has_the_parameters(toy_course, quiet_shape, count):
         notebook.cells.append(cell)
     else:
         cell.metadata["tags"] = []
-    assert any(f'{count} cells tagged "parameters"' in p for p in static.shape_problems(notebook))
+    assert any(
+        f'{count} cells tagged "parameters"' in p for p in notebook_lint.shape_problems(notebook)
+    )
 
 
 def code_cells(*sources):
@@ -241,7 +243,7 @@ def test_cells_that_hold_only_the_lesson_pass():
     notebook = code_cells(
         "FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", beside, record
     )
-    assert static.plumbing_problems(notebook) == []
+    assert notebook_lint.plumbing_problems(notebook) == []
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_cells_that_hold_only_the_lesson_pass():
     ],
 )
 def test_cell_that_holds_more_than_the_lesson(source, seen):
-    [problem] = static.plumbing_problems(
+    [problem] = notebook_lint.plumbing_problems(
         code_cells("FAST = False", "1", "2", "3", source, "4", "5")
     )[:1]
     assert seen in problem
@@ -273,5 +275,5 @@ def test_cell_that_holds_more_than_the_lesson(source, seen):
 def test_minutes_that_do_not_add_up(toy_course, old, new, seen):
     source = toy_course.source(toy_course.lessons[0])
     source.write_text(source.read_text("utf-8").replace(old, new), "utf-8")
-    found = static.minutes_problems(toy_course, toy_course.lessons[0])
+    found = notebook_lint.minutes_problems(toy_course, toy_course.lessons[0])
     assert any(seen in problem for problem in found), found

@@ -8,7 +8,7 @@ import pytest
 
 from colab_lessons import replay
 from course import config, fake_gpu
-from course.check import comparison, environment_matrix, record_assertions, static
+from course.check import environment_matrix, notebook_lint, record_assertions, stored_outputs
 from course.run import execute, outcome_checks
 from course.write import assemble
 from tests import slow
@@ -29,7 +29,7 @@ def assert_none(problems):
 
 @lessons
 def test_stored_notebook_is_sound(lesson):
-    assert_none(static.static_problems(COURSE, lesson))
+    assert_none(notebook_lint.static_problems(COURSE, lesson))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert_none(outcome_checks.run_problems(outcome))
     stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
-    assert_none(comparison.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
+    assert_none(stored_outputs.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from colab_helpers import colab_images, runtime
-from colab_helpers._distributions import distribution_name
+from colab_helpers._import_names import distribution_name
 from colab_helpers.preflight.state import State, problems_by_id
 from colab_helpers.problem_schema import Finding, fix_on, repository
 

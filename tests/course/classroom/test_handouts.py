@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course.classroom import grading, handouts
+from course.classroom import handouts, nbgrader_export
 from course.config import CourseError, load
 from course.write import assemble, lesson_parts
 from tests.toy import edit_lesson
@@ -162,7 +162,7 @@ def test_only_what_is_handed_out_leads_to_hand_outs_and_nothing_old_stays(tmp_pa
 
 @lessons
 def test_an_assignment_has_a_point_for_each_exercise(lesson):
-    notebook = grading.assignment(COURSE, lesson)
+    notebook = nbgrader_export.assignment(COURSE, lesson)
     told = [cell.metadata["nbgrader"] for cell in notebook.cells if "nbgrader" in cell.metadata]
     answers, judges = ([one for one in told if one[kind]] for kind in ("solution", "grade"))
     exercises = COURSE.source(lesson).read_text("utf-8").count("### BEGIN SOLUTION")

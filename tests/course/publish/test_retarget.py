@@ -7,7 +7,7 @@ import subprocess
 import nbformat
 import pytest
 
-from course.check import static
+from course.check import notebook_lint
 from course.config import CourseError, load
 from course.publish import retarget
 from course.write import assemble, pages
@@ -54,7 +54,7 @@ def test_every_address_moves_and_outputs_stay(toy_course):
         assert not re.search("somebody(/|.github.io/)toy", text)
     moved = load(toy_course.root)
     assert moved.repository.archive == "https://github.com/ada/gpu-course/archive/v2.zip"
-    assert static.stale_problems(moved, moved.lessons[0]) == []
+    assert notebook_lint.stale_problems(moved, moved.lessons[0]) == []
     assert '"execution_count": 1' in path.read_text("utf-8")
     assert retarget.retarget(moved, "ada/gpu-course") == []
 
@@ -87,10 +87,10 @@ def test_links_to_another_fork_are_found(toy_course, monkeypatch):
     path = with_recorded_outputs(toy_course)
     text = path.read_text().replace("somebody.github.io/toy/", "ada.github.io/other/")
     path.write_text(text)
-    [problem] = static.stale_problems(toy_course, toy_course.lessons[0])
+    [problem] = notebook_lint.stale_problems(toy_course, toy_course.lessons[0])
     assert "links to another fork" in problem
     assemble.write(toy_course, toy_course.lessons[0])
-    assert static.stale_problems(toy_course, toy_course.lessons[0]) == []
+    assert notebook_lint.stale_problems(toy_course, toy_course.lessons[0]) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from course.config import load
-from course.publish import archive
+from course.publish import source_zip
 from course.write import assemble
 
 IPYTHON = "ipython==9.18.1"  # any; it stands for the notebook front end
@@ -27,7 +27,7 @@ def python(tmp_path_factory):
 def address(tmp_path_factory):
     """The repository as GitHub zips it."""
     path = tmp_path_factory.mktemp("archive") / "main.zip"
-    archive.zip_repository(load().root, path)
+    source_zip.zip_repository(load().root, path)
     return path.as_uri()
 
 

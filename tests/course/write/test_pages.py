@@ -2,7 +2,7 @@ import re
 
 from colab_lessons import reference
 from course.__main__ import main
-from course.check import static
+from course.check import notebook_lint
 from course.config import load
 from course.write import pages
 
@@ -15,7 +15,7 @@ def test_links_of_the_pages_lead_somewhere(course):
     for name in [*PAGES, *teaching]:
         folder, _, _ = name.rpartition("/")
         text = (course.root / name).read_text("utf-8")
-        assert static.markdown_link_problems(course, text, folder or ".") == []
+        assert notebook_lint.markdown_link_problems(course, text, folder or ".") == []
 
 
 def test_every_lesson_has_a_teachers_page_that_is_linked(course):

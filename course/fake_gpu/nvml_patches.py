@@ -78,8 +78,8 @@ def patch_symptoms(symptoms: ModuleType, machine: Machine) -> None:
 def write_nvidia_smi(folder: Path, machine: Machine) -> Path:
     """Write an `nvidia-smi` into a folder, for the PATH of a process."""
     program = (
-        f"#!{sys.executable}\nimport sys\nfrom course.fake_gpu import driver\n"
-        f"driver.nvidia_smi({machine.key!r}, sys.argv[1:])\n"
+        f"#!{sys.executable}\nimport sys\nfrom course.fake_gpu import nvml_patches\n"
+        f"nvml_patches.nvidia_smi({machine.key!r}, sys.argv[1:])\n"
     )
     path = _files.write(folder / "nvidia-smi", program)
     path.chmod(0o755)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from colab_helpers import memory
-from colab_helpers.memory.cuda import read_trace
+from colab_helpers.memory.cuda_tracker import read_trace
 
 
 def test_cudas_history_becomes_a_timeline():
@@ -107,7 +107,7 @@ def test_the_allocator_is_asked_and_the_timeline_outlives_the_block(cuda):
 
 
 def test_a_history_that_cuda_cut_off_is_told(cuda, monkeypatch):
-    monkeypatch.setattr("colab_helpers.memory.cuda._HISTORY", 2)
+    monkeypatch.setattr("colab_helpers.memory.cuda_tracker._HISTORY", 2)
     with pytest.warns(UserWarning, match="only the last 2 events"), memory.track("cuda") as tracker:
         cuda.allocate(700)
         cuda.free(700)

@@ -4,11 +4,11 @@ import zipfile
 
 import nbformat
 
-from course.publish import archive
+from course.publish import source_zip
 
 
 def test_it_has_what_pip_needs(course, tmp_path):
-    archive.zip_repository(course.root, tmp_path / "main.zip")
+    source_zip.zip_repository(course.root, tmp_path / "main.zip")
     names = set(zipfile.ZipFile(tmp_path / "main.zip").namelist())
     assert {"course-main/pyproject.toml", "course-main/colab_helpers/colab_images.toml"} <= names
     assert not any(".venv" in name for name in names)
@@ -16,7 +16,7 @@ def test_it_has_what_pip_needs(course, tmp_path):
 
 def unpacked(course, folder):
     """The repository as somebody has it who downloaded a zip: no git."""
-    archive.zip_repository(course.root, folder / "main.zip")
+    source_zip.zip_repository(course.root, folder / "main.zip")
     zipfile.ZipFile(folder / "main.zip").extractall(folder)
     return folder / "course-main"
 
@@ -33,8 +33,8 @@ def test_without_git_it_is_the_same(course, tmp_path):
     ):
         (root / made).parent.mkdir(parents=True, exist_ok=True)
         (root / made).touch()
-    by_git = {file.relative_to(course.root) for file in archive.files(course.root)}
-    assert {file.relative_to(root) for file in archive.files(root)} == by_git
+    by_git = {file.relative_to(course.root) for file in source_zip.files(course.root)}
+    assert {file.relative_to(root) for file in source_zip.files(root)} == by_git
 
 
 def test_a_checkout_of_somebody_else_is_walked_too(course, tmp_path, monkeypatch):
@@ -45,11 +45,11 @@ def test_a_checkout_of_somebody_else_is_walked_too(course, tmp_path, monkeypatch
     refuses.write_text("#!/bin/sh\necho 'fatal: detected dubious ownership' >&2; exit 128\n")
     refuses.chmod(0o755)
     monkeypatch.setenv("PATH", f"{refuses.parent}:/usr/bin:/bin")
-    assert (root / "pyproject.toml") in archive.files(root)
+    assert (root / "pyproject.toml") in source_zip.files(root)
 
 
 def test_the_notebook_installs_from_it(course, tmp_path):
     path = tmp_path / "built" / "one.ipynb"
-    archive.write_notebook(course, course.lessons[0], "file:///here.zip", path)
+    source_zip.write_notebook(course, course.lessons[0], "file:///here.zip", path)
     text = nbformat.read(path, 4).cells[1].source
     assert text.count("file:///here.zip") == 1 and course.repository.archive not in text
