@@ -249,11 +249,11 @@ f"{per_row / 1e6:.2f} MB per row, {fixed / 1e6:.1f} MB without rows: {promised} 
 
 # %% [markdown]
 # Then run out of memory. The budget acts as a full card, and it raises PyTorch's own `OutOfMemoryError`. On a CPU it counts as the tracker above
-# does, so this tests the line, not the tracker.
+# does, so this tests the line, not the tracker. On a GPU it counts what the allocator reserves, so somewhat fewer rows may fit.
 
 # %%
 fits, message = 0, "all of them fit"
-for rows in range(max(1, promised - 3), promised + 4):
+for rows in range(max(1, promised - 3 if device.type == "cpu" else 3 * promised // 4), promised + 4):
     optimizer.zero_grad()
     try:
         with memory.track(device, int(BUDGET), known=[model, optimizer]):
