@@ -159,7 +159,8 @@ for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 w
         print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
 
 # %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide, so a scale per 64 weights is worth its quarter of a bit, but no more. At 3 to 5
+# On this model, the curves for rows and for groups of 64 nearly coincide, so a quarter of a bit spent on scales buys about as much as a quarter
+# of a bit spent on codes. At 3 to 5
 # bits, groups of 16 with 16-bit scales do worse than rows at the same storage.
 #
 # Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
@@ -172,7 +173,7 @@ for bits in BITS:
 
 # %% [markdown]
 # At 8 bits nothing can change, because the file already holds 8 bits per weight and a scale per row. On our machine the text is the same at 6 and 5 bits,
-# letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles, and we'll repair
+# letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles. More on
 # that below. All of this holds for one model of ten million weights; others break at other bit widths.
 
 # %%
@@ -280,7 +281,7 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) does in moderation what the folded cell did: it makes large activations
 # smaller and the matching columns of weights larger, until both round well.
 
-# %% [markdown] tags=["minutes-10", "short-7"]
+# %% [markdown] tags=["minutes-11", "short-7"]
 # ## Two bits, better spent
 #
 # At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could give up the zero in the middle, and space four levels evenly.
@@ -297,8 +298,8 @@ with_four_levels = None  # @param {type:"number"}
 #   takes its 16 levels from the quantiles of that distribution. `normal` builds it, along with its counterpart for 2 bits.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
-# - *The size of what comes out.* Rounded weights can be smaller on the whole than the originals. One factor per row makes up for that, and the scales can
-#   absorb it.
+# - *Shrinkage.* Where rounding pulls the weights toward zero, a row's output comes out too small. Multiply each row by one number to make up for it. That's
+#   free: the row's scales are multiplied by it before they're stored.
 
 # %%
 def uniform(count):
@@ -351,7 +352,9 @@ for name, row in spent.items():
 four_levels = whole + spent["four uniform levels"]["absmax scales"][0]
 print(f"four levels instead of three, and nothing else: {four_levels:.2f} bits per character instead of {whole + spent['three uniform levels']['absmax scales'][0]:.2f}{your_prediction(with_four_levels)}")
 clipped = nearest(w, uniform(4), scales["searched"])
-print(f"with four levels and searched scales, that layer has shrunk by {1 - ((clipped * w).sum() / w.square().sum()).item():.0%}")
+shrunk = ((clipped * w).sum() / w.square().sum()).item()  # 1: as large along w as w itself
+alone = damage(lambda w: shrunk * w)
+print(f"with four levels and searched scales, that layer has shrunk by {1 - shrunk:.0%}; weights that aren't rounded, but shrunk as much: +{alone[0]:.3f} ± {alone[1]:.3f}")
 
 # %%
 # @title Draw what 2 bits cost { display-mode: "form" }
@@ -363,20 +366,24 @@ figures.grouped_bars(
 
 # %% [markdown]
 # Look at the four uniform levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
-# little. Together, they take away more than half of the damage. And three levels weren't the trouble: with both remedies, they beat what four levels
-# did without.
+# little. Together, they take away more than half of the damage. And three levels with both remedies do about as well as four with neither.
 #
-# Why? Clipping makes the rounded weights too small, row after row, and then each layer's output is too small as well. Errors that point in all
-# directions partly cancel, but errors that point the same way add up from layer to layer. So a smaller error in the weights needn't make a better model.
+# Why? The searched scales clip, so the rounded weights are too small, all in the same direction. That alone costs something, as the last line shows. And
+# random errors partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
 #
-# At 2 bits the model babbled. Let it write again:
+# Let the first of these models write, and then the best:
 
 # %%
-repaired_model = changed(model, lambda w: rescaled(w, nearest(w, uniform(4), scales["searched"])))
-print(training.sample(repaired_model, prompt="ROMEO:\n", count=CHARACTERS))
+pair = {
+    "three levels, absmax scales": lambda w: nearest(w, uniform(3)),
+    "four levels, searched scales, rows rescaled": lambda w: rescaled(w, nearest(w, uniform(4), scales["searched"])),
+}
+for name, change in pair.items():
+    written = training.sample(changed(model, change), prompt="ROMEO:\n", count=CHARACTERS)
+    print(f"{name}: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# Does it matter at 4 bits, too?
+# At 4 bits, does the choice of levels matter?
 
 # %%
 at_four = {"NF4": normal(4), "16 uniform levels": uniform(16), "15 uniform levels": uniform(15)}
@@ -421,7 +428,7 @@ holds(errors["four uniform levels"]["searched"] / errors["four uniform levels"][
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
-holds(three["searched, rescaled"] / plain, 0.3, 1, "With both, three levels beat what four did without.", fast=FAST)
+holds(three["searched, rescaled"] / plain, 0.5, 1.3, "With both, three levels do about as well as four with neither.", fast=FAST)
 holds(abs(at_four["NF4"][0] - at_four["16 uniform levels"][0]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
 
 # %% [markdown] tags=["minutes-11", "short-10"]
@@ -585,10 +592,9 @@ scoreboard.show("12")
 # %%
 per_row = curve["per row"]
 takeaways = {
-    "Below 5 bits, each bit you remove multiplies the damage": "with a scale per row, the model needs " + ", ".join(f"{loss - whole:.3f}" for bits, loss in per_row.items() if 3 <= bits <= 5) + f" more bits per character at {', '.join(str(bits) for bits in BITS if 3 <= bits <= 5)} bits per weight.",
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
     "Errors that point the same way add up": f"at 2 bits, searched scales changed the damage from {plain:.2f} to {searched:.2f} bits per character, and with rescaled rows to {both_remedies:.2f}.",
-    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; by a roofline estimate, smaller weights stop saving time on a T4 at {last:.0f} rows.",
+    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; by a roofline estimate, weight-only quantization stops saving time on a T4 at {last:.0f} rows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

@@ -318,9 +318,9 @@ holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the ma
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached. With a
-# few rows, they reach neither limit. The rest of the step (layer norms, GELUs, writes to the cache, and Python) counts, too. (It's the difference
-# between two runs, one timed and one profiled, so it's rough.) Attention reads the caches at well below the measured bandwidth.
+# Both are, and it depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached. With a
+# few rows, they reach neither limit. (The rest of the step is the difference
+# between two runs, one timed and one profiled: too rough to read much into it.) Attention reads the caches at well below the measured bandwidth.
 #
 # So the formula gives a roofline bound, and how close you come depends on the software.
 #
@@ -353,8 +353,8 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# It's only a few times as fast, because almost none of the step's time goes to memory traffic. Arithmetic doesn't take much of it either: a cache,
-# which saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
+# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: a cache, which
+# saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph*
@@ -484,7 +484,7 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long. With 64, some readers wait for seconds, partly because the slots are filled one after another at the start. The limit
+# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after another at the start. The limit
 # you found earlier, at full context, lies between the two. This server has prefills to pay for as well, but its texts are shorter.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
@@ -503,7 +503,7 @@ stored = {bits: linear * (bits + 16 / 64 * (bits < 16)) / 8 + 2 * table for bits
 print(f"weights {stored[4] / 1e9:.1f} GB in 4 bits, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
 
 # %% [markdown]
-# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that for the CUDA context and 10% headroom. How many conversations of 4,096 tokens fit
+# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that: 10% headroom, and the CUDA context. How many conversations of 4,096 tokens fit
 # alongside the weights?
 
 # %%
@@ -560,9 +560,9 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# In all four misses the estimate is too high. None of them is quite our case, but two have many users, and one has 4-bit weights on a T4. (With many
-# users, servers also spend time on prefills, which the estimates leave out.) So plan on half of what the table says. The T4's users would still get text
-# faster than they read, but an L4's might have to wait.
+# In all four misses the estimate is too high. (With many users, servers also spend time on prefills, which the estimates leave out.) Our case has both
+# things that went wrong here: many users, and 4-bit weights on a T4. If both discounts apply, a T4's users get text hardly faster than they read, and an
+# L4's have to wait. So plan on half of what the table says, or less, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises

@@ -14,7 +14,7 @@ from colab_helpers import _files
 from course.config import CourseError, load
 from course.publish import release
 from course.write import pages
-from tests.course.publish.test_archive import unpacked
+from tests.course.publish.test_source_zip import unpacked
 
 
 @pytest.fixture(scope="module")
