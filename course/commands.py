@@ -67,6 +67,14 @@ def run(course: Course, options: argparse.Namespace) -> int:
         lessons.refuse_fast(options.parameter, "A run that requires an accelerator")
     folder = options.folder or course.root / "build" / "course"
     chosen = course.select(options.lessons)
+    if options.require == "GPU":
+        reasons = {lesson.slug: lessons.missing_gpu_build(lesson) for lesson in chosen}
+        print(*(f"{slug}: left out: {why}." for slug, why in reasons.items() if why), sep="\n")
+        chosen = tuple(lesson for lesson in chosen if not reasons[lesson.slug])
+        if not chosen:
+            raise CourseError(
+                "No lesson's framework here is built for a GPU: nothing can be measured."
+            )
     batch = lessons.run_lessons(course, chosen, folder, options.parameter)
     print(f"\n{report.as_text(batch.outcomes)}\n")
     print(f"Report: {report.write(course, batch.outcomes, folder / 'report.html')}")

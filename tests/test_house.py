@@ -31,7 +31,7 @@ MAY_IMPORT = {
 LAYERS = ("site", "classroom", "check", "run", "publish", "write", "fake_gpu", "config")
 #: Lines of the tree outside lessons/ and notebooks/: a cap that falls. 21,000 of code are wanted.
 #: It gave way where a promise was added; `git log -S` on this line has each reason.
-MAX_CODE_LINES, MAX_DATA_LINES = 28_600, 21_500
+MAX_CODE_LINES, MAX_DATA_LINES = 28_670, 21_500
 #: Kilobytes of what programs printed: recorded outputs of lessons, and errors of public threads.
 MAX_RECORDED_KB = 600
 _TEXT = (".toml", ".json", ".js", ".html", ".css", ".jinja", ".j2")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import colab_helpers
-from colab_helpers import _files, runtime
+from colab_helpers import _files, _host_state, runtime
 from colab_lessons import ranks, replay
 from colab_lessons.reference import RecordError
 from course.config import Course, CourseError, Lesson
@@ -105,6 +107,23 @@ def require(accelerator: str | None) -> None:
     found = runtime.describe().accelerator
     if accelerator and found != accelerator:
         raise CourseError(f"This needs a {accelerator}; this machine has: {found}.")
+
+
+def missing_gpu_build(lesson: Lesson) -> str:
+    """Say why a lesson cannot measure on an NVIDIA GPU here; "" where its framework is built for one."""
+    installed = {str(d.name).lower() for d in metadata.distributions() if d.name}
+    if lesson.framework == "torch":
+        built = _host_state.torch_cuda()
+        return "" if built else "PyTorch here is a build without CUDA"
+    if lesson.framework == "tensorflow":
+        if "tensorflow" in installed:
+            return ""
+        for_cpus = "tensorflow-cpu" in installed
+        return (
+            "TensorFlow here is its build for CPUs" if for_cpus else "TensorFlow is not installed"
+        )
+    has_cuda = any(re.fullmatch(r"jax-cuda\d+-plugin", name) for name in installed)
+    return "" if has_cuda else "JAX here has no plugin for CUDA"
 
 
 def check_environment(course: Course) -> None:

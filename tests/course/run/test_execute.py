@@ -5,7 +5,7 @@ import pytest
 
 from course import config
 from course.__main__ import main
-from course.run import execute
+from course.run import execute, lessons
 from tests.toy import add_second_lesson, edit_lesson, run_toy
 
 KILL = f"import signal\nos.kill(os.getpid(), {int(signal.SIGKILL)})\ntotal = sum("
@@ -99,6 +99,7 @@ def test_required_accelerator_that_a_lesson_did_not_use(toy_command, capsys, mon
     with_gpu = runtime.describe(runtime.SystemInfo(nvidia_smi=True, paths=("/dev/nvidia0",)))
     with monkeypatch.context() as patched:
         patched.setattr(runtime, "describe", lambda *_: with_gpu)
+        patched.setattr(lessons, "missing_gpu_build", lambda lesson: "")
         assert main(["run", "02", "--require", "GPU"]) == 1
     told = capsys.readouterr().out
     assert "02_toy: ok" in told and "not on a GPU: its framework does not use" in told

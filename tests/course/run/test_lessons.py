@@ -1,11 +1,17 @@
 """Lessons run one after the other: what has run is kept, whatever happens."""
 
+import asyncio
+import dataclasses
+import gc
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from nbclient.exceptions import DeadKernelError
 
 from course import config
 from course.__main__ import main
@@ -60,6 +66,27 @@ def test_ctrl_c_still_gives_the_report_of_what_has_run(two, tmp_path):
     assert not [line for line in processes() if str(two.root) in line]  # no kernel is left
 
 
+@pytest.mark.parametrize(
+    ("error", "told"), [(DeadKernelError("Kernel died"), False), (OSError("x"), True)]
+)
+def test_a_kernel_that_was_stopped_is_not_told_as_a_fault(caplog, error, told):
+    async def watch_it():
+        raise error
+
+    async def leave_it():
+        task = asyncio.ensure_future(watch_it())
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    other = threading.Thread(
+        target=lambda: asyncio.run(leave_it())
+    )  # a browser's tests have a loop here
+    other.start()
+    other.join()
+    assert ("never retrieved" in caplog.text) == told
+
+
 def processes():
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines()
 
@@ -101,6 +128,29 @@ def test_another_checkouts_helper_is_named(toy_course, monkeypatch, tmp_path):
     monkeypatch.setattr(lessons.colab_helpers, "__file__", str(tmp_path / "other" / "__init__.py"))
     with pytest.raises(CourseError, match="Give it an environment of its own"):
         lessons.check_environment(toy_course)
+
+
+@pytest.mark.parametrize(
+    ("framework", "installed", "cuda", "words"),
+    [
+        ("torch", (), "12.8", ""),
+        ("torch", (), "", "build without CUDA"),
+        ("torch", (), None, "build without CUDA"),
+        ("tensorflow", ("tensorflow",), "", ""),
+        ("tensorflow", ("tensorflow-cpu",), "12.8", "build for CPUs"),
+        ("jax", ("jax", "jax-cuda13-plugin"), "", ""),
+        ("jax", ("jax",), "12.8", "no plugin for CUDA"),
+    ],
+)
+def test_a_framework_without_a_gpu_build_is_named(
+    monkeypatch, toy_course, framework, installed, cuda, words
+):
+    found = [SimpleNamespace(name=name) for name in installed]
+    monkeypatch.setattr(lessons.metadata, "distributions", lambda: found)
+    monkeypatch.setattr(lessons._host_state, "torch_cuda", lambda: cuda)
+    lesson = dataclasses.replace(toy_course.lessons[0], framework=framework)
+    why = lessons.missing_gpu_build(lesson)
+    assert (words in why) if words else why == ""
 
 
 def test_a_run_on_a_busy_machine_is_repeated_and_not_kept_if_it_stays_busy(
