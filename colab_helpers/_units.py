@@ -25,8 +25,10 @@ def format_duration(value: float) -> str:
 def format_gib(count: float) -> str:
     """Return bytes in GiB (2**30), the unit that tools usually mean by "GB"; less than 0.05 in MiB.
 
-    >>> format_gib(15360 * MIB), format_gib(3 * MIB)
-    ('15.0 GiB', '3.0 MiB')
+    >>> format_gib(15360 * 2**20), format_gib(16e9), format_gib(3 * MIB)
+    ('15.0 GiB', '14.9 GiB', '3.0 MiB')
+    >>> GIB == 1024 * MIB == 1024**3
+    True
     """
     return f"{count / GIB:.1f} GiB" if count >= 0.05 * GIB else f"{count / MIB:.1f} MiB"
 
@@ -34,8 +36,8 @@ def format_gib(count: float) -> str:
 def format_mib(count: float) -> str:
     """Return bytes in MiB (2**20).
 
-    >>> format_mib(15 * MIB)
-    '15.00 MiB'
+    >>> format_mib(15 * MIB), format_mib(15e6)
+    ('15.00 MiB', '14.31 MiB')
     """
     return f"{count / MIB:.2f} MiB"
 

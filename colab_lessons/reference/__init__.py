@@ -34,7 +34,12 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Value:
-    """One measured number with its unit and, in words, what it is."""
+    """One measured number with its unit and, in words, what it is.
+
+    >>> told = [(0.00123, "s"), (8.1e12, "FLOP/s"), (180.4, ""), (1.5, "×"), (28.9, "%")]
+    >>> print(*(Value(number, unit, "") for number, unit in told), sep="; ")
+    1.23 ms; 8.10 TFLOP/s; 180; 1.5×; 28.9%
+    """
 
     number: float
     unit: str

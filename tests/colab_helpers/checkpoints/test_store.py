@@ -3,6 +3,7 @@
 import concurrent.futures
 import errno
 import os
+import random
 import subprocess
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from colab_helpers import _files, checkpoints
 from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
+from colab_helpers.checkpoints.drive_copies import Copier
 
 
 def put(store, step, text="weights"):
@@ -246,6 +248,36 @@ def test_copies_keep_their_distance_and_the_last_one_comes_at_once(tmp_path):
     store.wait()
     there = [found.step for found in store.files() if found.path.parent == store.folder]
     assert there == [5, 1]
+
+
+@pytest.mark.parametrize("apart", [0, 300])
+@pytest.mark.parametrize("pause", [0, 1e-4, 1e-3])
+def test_no_schedule_of_the_threads_loses_the_newest_copy(tmp_path, monkeypatch, apart, pause):
+    """The worker ends, and another file arrives, at any place between two lines of `wait`."""
+    rng = random.Random(f"{apart} {pause}")
+    start, work = Copier._start, Copier._work
+
+    def slow_start(self, newest, due):
+        found = start(self, newest, due)
+        time.sleep(rng.random() * pause)
+        if rng.random() < 0.3 and found is not None and not newest:
+            found.join()  # the worst moment: it ends before anybody looks
+        return found
+
+    monkeypatch.setattr(Copier, "_start", slow_start)
+    monkeypatch.setattr(
+        Copier, "_work", lambda self: (time.sleep(rng.random() * pause), work(self))
+    )
+    for number in range(17):
+        run = tmp_path / str(number)
+        run.mkdir()
+        store = Store(run / "drive", local=run / "local", min_seconds_between_copies=apart)
+        last = rng.randrange(1, 5)
+        for step in range(1, last + 1):
+            put(store, step, f"of {step}")
+        store.wait()
+        there = [found.step for found in store.files() if found.path.parent == store.folder]
+        assert max(there) == last
 
 
 def test_of_two_kinds_of_files_each_gets_its_turn(tmp_path):
