@@ -152,8 +152,8 @@ class Advice:
 def advise(device: Device) -> Advice:
     """Say in which format to train on a device.
 
-    bf16 where it is native, else fp16 with a loss scaler on a GPU where that is native, else fp32. So
-    PyTorch's notes on automatic mixed precision advise; a GPU that tells nothing gets fp32.
+    bf16 where it is native, else fp16 with a loss scaler on a GPU where that is native, else fp32. A GPU
+    that tells no compute capability gets fp32.
 
     >>> print(advise(Device("GPU", "Tesla T4", "NVML", capability="7.5")))
     fp16, with a loss scaler: native here, and bf16 is not; fp16's range is small
