@@ -86,8 +86,8 @@ whole = {n: benchmark.measure(lambda: recompute(n), budget=SECONDS).median for n
 print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
 
 # %% [markdown]
-# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but the last
-# already did in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
+# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but the last already did
+# in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
 
 # %% [markdown] tags=["minutes-8"]
 # ## A key/value cache
@@ -209,9 +209,9 @@ print(f"prefill: {1e3 * prefill:.1f} ms for {last - 1} characters, {1e3 * prefil
 print(f"decode: {1e3 * cached[last]:.2f} ms each; reading the prompt takes as long as writing {as_long_as:.0f} characters")
 
 # %% [markdown]
-# Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been fetched:
-# 255 times during prefill, and once in a decode step. To see which limit each runs into, measure how fast your machine reads one large matrix, and how
-# fast it multiplies two.
+# Both phases do about the same arithmetic per character, two operations per weight. What differs is how often a weight is used once it has been
+# fetched: 255 times during prefill, and once in a decode step. To see which limit each runs into, measure how fast your machine reads one large
+# matrix, and how fast it multiplies two.
 
 # %%
 a, w, x = torch.randn(1024, 1024, device=device), torch.randn(4096, 4096, device=device), torch.randn(1, 4096, device=device)
@@ -318,9 +318,9 @@ holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the ma
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# Both are, and it depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached. With a
-# few rows, they reach neither limit. (The rest of the step is the difference
-# between two runs, one timed and one profiled: too rough to read much into it.) Attention reads the caches at well below the measured bandwidth.
+# Both are, and it depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large
+# one reached. With a few rows, they reach neither limit. (The rest of the step is the difference between two runs, one timed and one profiled: too
+# rough to read much into it.) Attention reads the caches at well below the measured bandwidth.
 #
 # So the formula gives a roofline bound, and how close you come depends on the software.
 #
@@ -365,9 +365,10 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
 #
-# So far, all users have been at the same position. Real requests don't line up like that. With *static batching*, a server fills all the
-# *slots* of its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca,
-# 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's free, while the others keep going.
+# So far, all users have been at the same position. Real requests don't line up like that. With *static batching*, a server fills all the *slots* of
+# its batch, runs until the longest answer is complete, and only then admits the next requests. With *continuous batching* ([Orca,
+# 2022](https://www.usenix.org/conference/osdi22/presentation/yu)), each slot goes to the next request as soon as it's free, while the others keep
+# going.
 
 # %%
 dice = random.Random(0)
@@ -447,9 +448,9 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
-# queue waits, too.
-# Continuous batching fills the gaps until the queue is empty. A step takes about as long either way, so the time shrinks with the number of steps, though
-# not quite as much, because the prefills stay. With equally long answers, all queued from the start, continuous batching would gain nothing.
+# queue waits, too. Continuous batching fills the gaps until the queue is empty. A step takes about as long either way, so the time shrinks with the
+# number of steps, though not quite as much, because the prefills stay. With equally long answers, all queued from the start, continuous batching
+# would gain nothing.
 #
 # Users of a server notice something else: the gap between one character and the next, the *inter-token latency*.
 
@@ -468,8 +469,8 @@ print(f"after the first character, no reader waits more than {1e3 * longest_wait
 
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
-# servers shorten by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice. How
-# many slots can this server have before they do?
+# servers shorten by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice.
+# How many slots can this server have before they do?
 
 # %%
 waits = {SLOTS: longest_wait(answers)}
@@ -484,8 +485,9 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after another at the start. The limit
-# you found earlier, at full context, lies between the two. This server has prefills to pay for as well, but its texts are shorter.
+# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after
+# another at the start. The limit you found earlier, at full context, lies between the two. This server has prefills to pay for as well, but its texts
+# are shorter.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -528,8 +530,8 @@ figures.stacked_bars(
 # in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
-# measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that nothing
-# overlaps, and adds 6 µs per kernel launch.
+# measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that
+# nothing overlaps, and adds 6 µs per kernel launch.
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
@@ -560,9 +562,9 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# In all four misses the estimate is too high. (With many users, servers also spend time on prefills, which the estimates leave out.) Our case has both
-# things that went wrong here: many users, and 4-bit weights on a T4. If both discounts apply, a T4's users get text hardly faster than they read, and an
-# L4's have to wait. So plan on half of what the table says, or less, and measure.
+# In all four misses the estimate is too high. (With many users, servers also spend time on prefills, which the estimates leave out.) Our case has
+# both things that went wrong here: many users, and 4-bit weights on a T4. If both discounts apply, a T4's users get text hardly faster than they
+# read, and an L4's have to wait. So plan on half of what the table says, or less, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -582,9 +584,9 @@ exercises.check("16.caches", caches)
 # %% [markdown]
 # ### 2 · When does decode become compute-bound?
 #
-# The crossover above counted the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step spends
-# more time on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is the size of
-# one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return infinity if there's no such number.
+# The crossover above counted the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step
+# spends more time on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is
+# the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return infinity if there's no such number.
 
 # %% tags=["exercise"]
 def compute_bound_from(weights, cache, speed, bandwidth):
@@ -603,9 +605,9 @@ exercises.check("16.compute_bound", compute_bound_from)
 # %% [markdown]
 # ### 3 · A server that stalls
 #
-# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the total room, all in
-# tokens. It returns two lists: the requests to admit now and the requests to refuse. Once a request arrives that can never fit, this version makes the server wait forever (*head-of-line
-# blocking*):
+# Each request needs room in the cache for its prompt and its answer. `admissible` takes the waiting requests, the free room, and the total room, all
+# in tokens. It returns two lists: the requests to admit now and the requests to refuse. Once a request arrives that can never fit, this version makes
+# the server wait forever (*head-of-line blocking*):
 #
 # ```python
 # def admissible(waiting, free, room):

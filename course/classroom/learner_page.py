@@ -84,5 +84,5 @@ def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str
             if rate in rates
         }
         guessed = [rates[rate].confidence == "L" for rate, _ in _RATES.values() if rate in rates]
-        partly = "partly from its data sheet" if any(guessed) else "measured by others"
-        yield rates.chip, known, "from its data sheet" if all(guessed) else partly
+        source = "partly from its data sheet" if any(guessed) else "measured by others"
+        yield rates.chip, known, "from its data sheet" if all(guessed) else source
