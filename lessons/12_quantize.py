@@ -370,8 +370,9 @@ figures.grouped_bars(
 # itself, does little. Together, they take away more than half of the damage. And three levels with both remedies do about as well as four with
 # neither.
 #
-# Why? The searched scales clip, so the rounded weights are too small, all in the same direction. That alone costs something, as the last line shows.
-# And random errors partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
+# Why? The searched scales clip, so the rounded weights are too small, all in the same direction. That alone costs something, as the last line above
+# the figure shows. And random errors partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a
+# better model.
 #
 # Let the first of these models write, and then the best:
 
