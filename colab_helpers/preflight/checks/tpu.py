@@ -7,11 +7,11 @@ from colab_helpers.problem_schema import Finding
 
 
 def tpu_without_tensorflow(state: State) -> Finding | None:
-    """A TPU machine has no TensorFlow, and old notebooks expect it."""
+    """A TPU runtime has no TensorFlow, and old notebooks expect it."""
     if state.runtime.accelerator != "TPU" or "tensorflow" in state.runtime.frameworks:
         return None
     since = "; Colab took it out on 2025-03-07" if state.runtime.platform == "colab" else ""
-    return state.report("tpu-without-tensorflow", f"This TPU machine has no TensorFlow{since}.")
+    return state.report("tpu-without-tensorflow", f"This TPU runtime has no TensorFlow{since}.")
 
 
 def tpu_in_use(state: State) -> Finding | None:
