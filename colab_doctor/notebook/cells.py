@@ -110,13 +110,14 @@ def _command(line: str) -> str:
 
 
 def _goes_on(lines: list[str]) -> set[int]:
-    """Numbers, from 1, of the lines that begin inside brackets or a text: no magic stands there."""
-    inside, depth, quote = set(), 0, ""
+    """Numbers, from 1, of the lines that continue brackets, a text or a backslash: they are no magics."""
+    inside, depth, quote, continued = set(), 0, "", False
     for at, line in enumerate(lines, start=1):
-        if depth or quote:
+        if depth or quote or continued:
             inside.add(at)
         elif _MAGIC.match(line):
             continue
+        continued = line.endswith("\\")
         for part in _PARTS.findall(line):
             if quote:
                 quote = "" if part == quote else quote

@@ -29,15 +29,8 @@ _USUAL = {
 _ABSENT = {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "KeyError"}
 _ANYTHING = {"Exception", "BaseException"}
 #: Words in a condition that ask for a version, a module or a variable before using it.
-_ASKED = (
-    "version",
-    "hasattr",
-    "find_spec",
-    "environ",
-    "getenv",
-    "is_available",
-    "importlib",
-    "modules",
+_ASKED = re.compile(
+    r"(?<![a-z])version|hasattr|find_spec|environ|getenv|importlib|modules|(?<!cuda\.)\bis_\w*available"
 )
 
 
@@ -239,7 +232,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If | ast.IfExp) -> None:
         test = ast.unparse(node.test)
-        looks = any(word in test for word in _ASKED) and " not in os.environ" not in test
+        looks = bool(_ASKED.search(test)) and " not in os.environ" not in test
         self._visit_guarded(node, looks or test in ("False", "0"))
 
     def _visit_guarded(self, node: ast.AST, asks: bool) -> None:

@@ -70,6 +70,8 @@ OLD = {
     "!pip install tensorflow-gpu": ["tensorflow-gpu"],
     "%%bash\napt-get install cuda-9-2": ["old-cuda"],
     'print("%s"\n      % tf.Session())': ["tensorflow-1"],
+    'x = "%s" \\\n    % tf.Session()': ["tensorflow-1"],
+    "if conversion and torch.cuda.is_available():\n  x = np.float(1)": ["numpy-aliases"],
     'print("%s" % tf.Session())': ["tensorflow-1"],
     "f(a[0], # (\n  b)\n!pip install torch==1.4.0": ["old-pin"],
     "print 'hello'\nimport imp": ["python-gone", "python-2"],
@@ -130,6 +132,23 @@ CURRENT = [
     "if False:\n  AutoModel.from_pretrained(x, load_in_4bit=True)",
     "m = tf.keras.Model(a, b)\nm.save('a.keras')\nm.save_weights('a.weights.h5')\nim.save('folder')",
     "tf.keras.callbacks.ModelCheckpoint(path)\nm.compile('sgd', 'mse', metrics=['mae'])",
+    "from scipy.spatial.transform import Rotation as R\nR.from_euler('z', 90).as_matrix()",
+    "torch.multiprocessing.spawn(f, nprocs=2)",
+    "!pip install segmentation-models-pytorch",
+    "!conda install -c pytorch faiss-gpu",
+    "!python setup.py install",
+    "%%bash\n# pip install tensorflow-gpu==1.15",
+    "!pip install tqdm  # was tensorflow-gpu==1.15",
+    "!pip uninstall -y tensorflow-addons",
+    "!ls /usr/local/cuda-13.0/lib64",
+    "!pip install 'tensorflow~=2.15' 'numpy~=2.0' 'torch==2.*'",
+    "!pip install 'transformers>=4.40,<5'\nTrainer(model, tokenizer=t)",
+    "!pip install git+https://github.com/huggingface/transformers@v4.49.0\nTrainer(model, tokenizer=t)",
+    "class Agent:\n    def predict_classes(self, x): return x\nAgent().predict_classes(1)",
+    "import tensorflow as tf\nkeras = tf.keras\nkeras.backend.mean(x)",
+    "kind = np.bool8 if hasattr(np, 'bool8') else np.bool_",
+    "with contextlib.suppress(ImportError):\n    import torchtext",
+    "np.float = float\nx = np.float(3)",
     "f = lambda x: g(x, *a, **b)(lambda: 1)",
     "",
 ]
@@ -331,32 +350,6 @@ HOSTILE = {
 @pytest.mark.timeout(60)  # what grows with the square of its length takes hours
 def test_a_hostile_cell_is_read_to_its_end(name):
     colab_doctor.explain_notebook(notebook(HOSTILE[name]))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from scipy.spatial.transform import Rotation as R\nR.from_euler('z', 90).as_matrix()",
-        "torch.multiprocessing.spawn(f, nprocs=2)",
-        "!pip install segmentation-models-pytorch",
-        "!conda install -c pytorch faiss-gpu",
-        "!python setup.py install",
-        "%%bash\n# pip install tensorflow-gpu==1.15",
-        "!pip install tqdm  # was tensorflow-gpu==1.15",
-        "!pip uninstall -y tensorflow-addons",
-        "!ls /usr/local/cuda-13.0/lib64",
-        "!pip install 'tensorflow~=2.15' 'numpy~=2.0' 'torch==2.*'",
-        "!pip install 'transformers>=4.40,<5'\nTrainer(model, tokenizer=t)",
-        "!pip install git+https://github.com/huggingface/transformers@v4.49.0\nTrainer(model, tokenizer=t)",
-        "class Agent:\n    def predict_classes(self, x): return x\nAgent().predict_classes(1)",
-        "import tensorflow as tf\nkeras = tf.keras\nkeras.backend.mean(x)",
-        "kind = np.bool8 if hasattr(np, 'bool8') else np.bool_",
-        "with contextlib.suppress(ImportError):\n    import torchtext",
-        "np.float = float\nx = np.float(3)",
-    ],
-)
-def test_what_works_today_is_left_alone(source):
-    assert ids(source) == []
 
 
 def test_pins_count_by_the_highest_version_that_they_allow():
