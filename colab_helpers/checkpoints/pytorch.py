@@ -29,7 +29,6 @@ from colab_helpers.checkpoints.store import (
 SUFFIX = ".pt"
 #: The layout of a file's contents. A file with a different one is refused, never guessed at.
 FORMAT = 2
-_FIRST_SUFFIX = ".safetensors"  # of format 1
 _PLAIN = (bool, int, float, type(None))
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -136,7 +135,8 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
     """Load the newest complete checkpoint of `store` into `parts`.
 
     Names, kinds, shapes and an optimizer's groups are checked before anything is changed, and no class is
-    unpickled.
+    unpickled. In lists and dicts, trained tensors keep their identity; others are replaced by new tensors
+    on the old one's device.
 
     Args:
         store: The folder that was saved to.
@@ -147,12 +147,10 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
 
     Raises:
         CheckpointError: The file has different parts, a different model or a different format, or no file is
-            complete (see `Store.read`).
+            complete (see `Store.read`). If a part's own `load_state_dict` refuses, earlier parts are loaded.
     """
     found = store.read(SUFFIX, _read)
     if found is None:
-        if old := store.files(_FIRST_SUFFIX):
-            raise _another_format(old[0].path, 1)
         return ResumeResult(0, None)
     file, (kinds, trained, state) = found
     _check(file.path, kinds, state, parts)
@@ -265,8 +263,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise _another_format(path, found or "unknown")
-    classes = content.get("classes", content.get("optimizers", {}))  # at first of optimizers alone
-    return classes, content.get("trained", {}), content["parts"]
+    return content.get("classes", {}), content.get("trained", {}), content["parts"]
 
 
 def _another_format(path: Path, found: Any) -> CheckpointError:
@@ -287,7 +284,7 @@ def _check(
         )
     for name, part in parts.items():
         try:
-            _check_part(path, name, kinds.get(name), state[name], part)
+            _check_part(path, name, kinds[name], state[name], part)
         except (AttributeError, KeyError, TypeError) as error:  # it was saved from something else
             raise CheckpointError(
                 f"{path.name}: {name!r} is a {type(part).__name__} in this program, and something else "
@@ -295,12 +292,12 @@ def _check(
             ) from error
 
 
-def _check_part(path: Path, name: str, kind: str | None, kept: Any, part: Any) -> None:
+def _check_part(path: Path, name: str, kind: str, kept: Any, part: Any) -> None:
     """Raise `CheckpointError` where `kept`, saved from a `kind`, does not fit `part`.
 
-    `kind` is "" for a part without a class of its own, and None where an older file doesn't say.
+    `kind` is "" for a part without a class of its own.
     """
-    if kind is not None and kind != _class_of(part):
+    if kind != _class_of(part):
         _check_kind(
             path, name, kind or _kind_of(kept), _class_of(part) or f"a {type(part).__name__}"
         )
@@ -457,9 +454,10 @@ def _put(old: Any, new: Any) -> Any:
         old.clear()
         old.update(made)
         return old
-    trained = isinstance(old, torch.Tensor) and old.is_leaf and old.requires_grad
-    if trained and isinstance(new, torch.Tensor) and old.shape == new.shape:
+    if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+        return new
+    if old.is_leaf and old.requires_grad and old.shape == new.shape:
         with torch.no_grad():  # an optimizer has this very tensor
             old.copy_(new)
         return old
-    return new
+    return new.to(old.device)  # a new tensor: the old one may share its memory with a model

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TypeVar
 
@@ -170,7 +171,8 @@ class Store:
         ValueError for a step below 0 or a suffix without its dot. A warning comes once where the folder has a
         later step: it is another run's, or this one has gone back, and `read` would take the later.
         """
-        if not isinstance(step, int) or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
+        whole = isinstance(step, Integral) and not isinstance(step, bool)
+        if not whole or step < 0 or not re.fullmatch(r"(\.\w+)+", suffix):
             raise ValueError(
                 f"step must be 0 or a positive integer and suffix a file extension such as '.pt' "
                 f"(got step={step!r}, suffix={suffix!r})."

@@ -275,12 +275,6 @@ def test_another_format_is_refused_and_left_as_it_is(store, content):
     assert written.path.exists()
 
 
-def test_files_of_the_first_format_are_not_overlooked(store):
-    store.write(7, ".safetensors", lambda path: path.write_bytes(b"old"))
-    with pytest.raises(CheckpointError, match=r"has format 1, .* Resume with the version"):
-        checkpoints.resume(store, {"model": torch.nn.Linear(1, 1)})
-
-
 class Mine:
     """Something that only a pickle can hold."""
 
@@ -423,19 +417,6 @@ def test_a_scheduler_of_another_class_is_refused(store):
         checkpoints.resume(store, {"optimizer": optimizer, "scheduler": other})
     with pytest.raises(CheckpointError, match="SGD in the checkpoint and a dict"):
         checkpoints.resume(store, {"optimizer": {}, "scheduler": scheduler})
-
-
-def test_a_file_that_knows_the_classes_of_optimizers_alone_resumes(store):
-    parts = job.parts()
-    content = torch.load(checkpoints.save(store, 1, parts).path, weights_only=True)
-    classes = content.pop("classes")
-    content["optimizers"] = {name: classes[name] for name in content["trained"]}
-    store.write(2, ".pt", lambda path: torch.save(content, path))
-    assert checkpoints.resume(store, parts).step == 2
-    content["optimizers"] = dict.fromkeys(content["trained"], "Adafactor")
-    store.write(3, ".pt", lambda path: torch.save(content, path))
-    with pytest.raises(CheckpointError, match="is Adafactor in the checkpoint"):
-        checkpoints.resume(store, parts)
 
 
 def test_a_scaler_that_was_disabled_stays_as_it_is(store):
