@@ -98,7 +98,9 @@ class Allocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Free `block`: it merges with free neighbors and stays in the cache."""
+        """Free `block`: it merges with free neighbors and stays in the cache. ValueError if it is free."""
+        if block.free:
+            raise ValueError(f"This block of {block.size:,} bytes is free already.")
         self.counts["allocated"].change(-block.size)
         self.counts["requested"].change(-block.requested)
         self._note("free_requested", block.requested)

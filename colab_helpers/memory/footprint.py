@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -121,7 +122,7 @@ def footprint(
     >>> footprint(model, loss, 50, torch.optim.Adam(model.parameters())).parts
     {'parameters': 4040, 'gradients': 4040, 'optimizer state': 8088, 'activations': 20004}
     """
-    if not isinstance(batch_size, int) or batch_size < 1:
+    if not isinstance(batch_size, Integral) or batch_size < 1:
         raise ValueError(f"batch_size must be a positive integer (got {batch_size!r}).")
     _check(model, optimizer)
     state = ReachableState(forward, model, optimizer)

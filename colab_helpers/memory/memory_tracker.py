@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set, ValuesView
 from typing import Any
 
 import torch
@@ -18,8 +18,9 @@ class TraceError(ValueError):
 def tensor_bytes(things: Any) -> int:
     """Return the bytes of the storages in nested tensors, modules or optimizers; each counted once.
 
-    Of a sparse tensor, its indices and values count. `things` may be nested in lists, tuples and
-    dicts.
+    Of a sparse tensor, its indices and values count; of a tensor subclass such as torchao's, the tensors
+    inside; of a module, its gradients too. `things` may be nested in lists, tuples and dicts, or an
+    iterator, which is used up.
 
     >>> x = torch.zeros(10, 10)
     >>> tensor_bytes([x, x[0], x.T])
@@ -80,6 +81,8 @@ def tensors_in(things: Any) -> Iterator[torch.Tensor]:
         things = [*things.parameters(), *things.buffers(), *(p.grad for p in things.parameters())]
     elif isinstance(things, torch.optim.Optimizer):
         things = [list(state.values()) for state in things.state.values()]
+    elif isinstance(things, Iterator | Set | ValuesView):
+        things = [*things]
     for thing in tree_iter(things):
         if isinstance(thing, torch.nn.Module | torch.optim.Optimizer):
             yield from tensors_in(thing)
@@ -88,8 +91,11 @@ def tensors_in(things: Any) -> Iterator[torch.Tensor]:
 
 
 def _strided(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors that hold a tensor's bytes: itself, or the parts of a sparse one."""
-    if tensor.layout == torch.strided:
+    """The tensors that hold a tensor's bytes: itself, or the parts of a sparse one or of a subclass."""
+    if hasattr(tensor, "__tensor_flatten__"):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from _strided(getattr(tensor, name))
+    elif tensor.layout == torch.strided:
         yield tensor
     elif tensor.layout == torch.sparse_coo:
         yield from (tensor._indices(), tensor._values())

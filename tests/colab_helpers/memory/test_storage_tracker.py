@@ -5,6 +5,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 from colab_helpers import memory
 
@@ -139,6 +140,13 @@ def test_a_sparse_tensor_has_the_bytes_of_its_parts():
     for make in (torch.sparse_csr_tensor, torch.sparse_csc_tensor):
         compressed = make(starts, places, values, check_invariants=True)
         assert memory.tensor_bytes(compressed) == 11 * 8 + 10 * 8 + 10 * 4
+
+
+def test_iterators_and_the_tensors_inside_of_a_subclass_count():
+    layer = nn.Linear(4, 2)
+    for things in (layer.parameters(), layer.state_dict().values(), {*layer.parameters()}):
+        assert memory.tensor_bytes(things) == 40
+    assert memory.tensor_bytes(TwoTensor(torch.zeros(3), torch.zeros(3))) == 24
 
 
 def test_a_budget_is_kept_to_the_byte():
