@@ -32,8 +32,7 @@ def list_devices(
     described = runtime.describe(seen)
     found: list[Device] = []
     problems: list[str] = []
-    if described.tpu:
-        found.append(Device(kind="TPU", name=described.tpu, source="PCI id"))
+    found += [Device("TPU", name, "PCI id") for name in runtime.tpu_chips(seen)]
     if described.accelerator == "GPU":
         found, problems = nvidia.gpus(nvml, run, seen.env.get("CUDA_VISIBLE_DEVICES"))
     cpu = processor.cpu(seen)

@@ -24,7 +24,7 @@ class Chip:
 
     `memory` is the data sheet's, `memory_mib` what nvidia-smi shows; peaks are dense, without sparsity, and
     OP/s for int8 and int4. `capability` is such as "8.0"; `fp32_lanes` are CUDA cores, on a TPU multipliers.
-    `native` are the formats with matrix units; `where` a Colab user meets it: "free", "paid", "history" or
+    `where` a Colab user meets it: "free", "paid", "history" or
     "elsewhere". `links` holds the bytes/s that a chip can send to other "chips" and into the "network". A
     device is this chip when its name has all words of `match`; it may have those of `also`.
     """
@@ -37,7 +37,6 @@ class Chip:
     memory: float
     bandwidth: float
     peak: Mapping[str, float]
-    native: tuple[str, ...]
     where: str
     source: str
     url: str
@@ -122,7 +121,6 @@ def _chip(row: dict) -> Chip:
             "peak": {name: value * _TERA for name, value in row["peak"].items()},
             "links": {name: value * _GB for name, value in row.get("links", {}).items()},
             "match": tuple(row["match"]),
-            "native": tuple(row["native"]),
             "also": tuple(row.get("also", ())),
         }
     )

@@ -11,6 +11,7 @@ from colab_helpers.runtime.description import (
     Runtime,
     describe,
     hides_gpus,
+    tpu_chips,
 )
 from colab_helpers.runtime.log_noise import capture_stderr
 from colab_helpers.runtime.system_info import DRIVE, WATCHED_PACKAGES, SystemInfo, probe
@@ -24,4 +25,5 @@ __all__ = [
     "describe",
     "hides_gpus",
     "probe",
+    "tpu_chips",
 ]

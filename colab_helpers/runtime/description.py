@@ -68,7 +68,7 @@ def describe(evidence: SystemInfo | None = None) -> Runtime:
     'kaggle'
     """
     seen = probe() if evidence is None else evidence
-    tpu = _tpu(seen)
+    tpu = next(iter(tpu_chips(seen)), None)
     return Runtime(
         platform=_platform_of(seen),
         accelerator=_accelerator(seen, tpu),
@@ -112,10 +112,15 @@ def _colab_child(env: Mapping[str, str]) -> bool:
     return "COLAB_RELEASE_TAG" in env and bool(session & env.keys())
 
 
-def _tpu(seen: SystemInfo) -> str | None:
-    ids = [device for vendor, device in seen.pci if vendor == GOOGLE_PCI_VENDOR]
+def tpu_chips(seen: SystemInfo) -> list[str]:
+    """Return the generation of each TPU chip on the PCI bus of the machine in `seen`.
+
+    >>> tpu_chips(SystemInfo(pci=((0x1AE0, 0x0063),) * 8))[7]
+    'TPU v5e'
+    """
     # Google makes other PCI devices too (network cards): only the known ids are TPUs.
-    return next((TPU_PCI_DEVICES[device] for device in ids if device in TPU_PCI_DEVICES), None)
+    ids = [device for vendor, device in seen.pci if vendor == GOOGLE_PCI_VENDOR]
+    return [TPU_PCI_DEVICES[device] for device in ids if device in TPU_PCI_DEVICES]
 
 
 def hides_gpus(env: Mapping[str, str]) -> bool:

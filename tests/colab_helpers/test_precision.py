@@ -6,7 +6,6 @@ import torch
 from colab_helpers import hardware, precision
 
 FORMATS = precision.formats()
-GPUS = [c for c in hardware.catalog().values() if c.kind == "GPU" and c.where != "history"]
 STORED = [f for f in FORMATS.values() if f.dtype is not None]
 
 
@@ -58,11 +57,9 @@ def test_gpus_by_compute_capability(capability, native):
     assert {name for name, how in found.items() if how == "native"} == native
 
 
-@pytest.mark.parametrize("chip", GPUS, ids=lambda chip: chip.key)
-def test_capability_and_data_sheet_agree(chip):
-    found = precision.support(gpu(chip.capability))
-    names = {name for name in chip.native if name in found}
-    assert {name for name, how in found.items() if how == "native"} == names
+def test_only_the_newest_tpu_has_fp8():
+    tpus = (hardware.Device("TPU", f"TPU {name}", "") for name in ("v5e", "7x"))
+    assert [precision.support(tpu)["fp8"] for tpu in tpus] == ["no", "native"]
 
 
 def test_t4_says_yes_to_bf16_and_emulates_it():
