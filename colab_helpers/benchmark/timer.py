@@ -149,7 +149,11 @@ class Ratio:
         return self.low > 1 + NEGLIGIBLE_DIFFERENCE or self.high < 1 / (1 + NEGLIGIBLE_DIFFERENCE)
 
     def __str__(self) -> str:
-        """Round to what the interval allows: 3.2×, about 3×, about 1×, or the interval where it is wide."""
+        """Round to what the interval allows: 3.2×, about 3×, about 1×, or the interval where it is wide.
+
+        >>> print(Ratio(1.4, 1.03, 1.9))
+        1.03 to 1.9×
+        """
         spread = (self.high - self.low) / 2
         if not self.is_significant:
             near = self.low > 1 / 1.1 and self.high < 1.1
@@ -157,6 +161,8 @@ class Ratio:
         if spread < 0.05 * self.value:
             return _units.format_ratio(self.value)
         rounded = round(self.value, -round(math.log10(spread)))
+        if rounded == 1:  # it would read as no difference
+            return f"{self.low:.3g} to {self.high:.3g}×"
         return f"about {rounded or float(f'{self.value:.1g}'):,g}×"
 
 
