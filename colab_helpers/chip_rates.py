@@ -98,10 +98,13 @@ class Rates:
 
         Raises:
             KeyError: The chip lacks a rate that is needed.
+            ValueError: An amount is negative.
 
         >>> print(rates("T4").seconds(flops=2 * 2048**3, launches=1))
         4.12 ms to 4.14 ms (estimate, not validated on hardware)
         """
+        if min(flops, bytes_accessed, launches) < 0:
+            raise ValueError(f"An amount is negative: {flops=}, {bytes_accessed=}, {launches=}.")
         amounts = {dtype: flops, "memory": bytes_accessed}
         used = {quantity: amount for quantity, amount in amounts.items() if amount}
         least = [amount / self[quantity].high for quantity, amount in used.items()]

@@ -82,7 +82,7 @@ def is_older(version: str, than: str) -> bool:
 
     Release candidates and nightly builds come before their release.
 
-    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6"), is_older("2.6.0rc1", "2.6")
+    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6"), is_older("2.6.0-rc1", "2.6")
     (True, False, True)
     """
     if not version[:1].isdecimal():
@@ -99,7 +99,7 @@ def _release(version: str) -> tuple[tuple[int, ...], bool]:
     found = [int(part) for part in digits.split(".") if part]
     while found and not found[-1]:
         found.pop()
-    return tuple(found), bool(re.match(r"\.?(a|b|rc|dev|alpha|beta|pre)", rest))
+    return tuple(found), bool(re.match(r"[.-]?(a|b|c|rc|dev|alpha|beta|pre)", rest))
 
 
 @functools.cache

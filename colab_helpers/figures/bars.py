@@ -65,7 +65,7 @@ def bars(
             if name in known:
                 numbers[number] = values[name]
         claimed = [2 * low if math.isinf(high) else high for low, high in (claims or {}).values()]
-        top = max([*known.values(), *claimed, *(marks or {}).values()], default=1.0)
+        top = max([0.0, *known.values(), *claimed, *(marks or {}).values()])
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel=axis_unit(unit), ylim=(len(names) - 0.45, -0.55))
         # Over the whole picture: beside long names there is no room for a long title.
@@ -122,7 +122,8 @@ def _claims(axes: Axes, claims: Mapping[str, tuple[float, float]]) -> None:
     for i, (text, (low, high)) in enumerate(claims.items()):
         high = min(high, high_edge)
         axes.axvspan(low, high, color=line_style(3 + i)["color"], alpha=0.2, lw=0)
-        middle = (max(low, low_edge) * high) ** 0.5
+        left = max(low, low_edge)
+        middle = (left * high) ** 0.5 if left > 0 else (left + high) / 2
         axes.annotate(
             text, (middle, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), ha="center",
             textcoords="offset points", fontsize=8.5, color=INK, linespacing=1.1,

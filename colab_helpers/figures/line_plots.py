@@ -77,7 +77,7 @@ def lines(
                 if not ticks or value >= 1.4 * ticks[-1]:  # nearer ones would write over each other
                     ticks.append(value)
             axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-        elif not log and x and all(float(value).is_integer() for value in x):
+        elif not log and len(x) and all(float(value).is_integer() for value in x):
             few = len(x) <= 12
             axes.xaxis.set_major_locator(FixedLocator(x) if few else MaxNLocator(integer=True))
         outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}

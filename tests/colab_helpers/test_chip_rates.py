@@ -75,6 +75,8 @@ def test_seconds_add_up_at_most_and_overlap_at_best():
     assert t4.seconds() == chip_rates.TimeRange(0.0, 0.0, t4.name)
     with pytest.raises(KeyError, match="Available: bf16"):
         t4.seconds(flops=1, dtype="fp8")
+    with pytest.raises(ValueError, match="negative: flops=-1"):
+        t4.seconds(flops=-1)
     with pytest.raises(KeyError, match="Available: T4"):
         chip_rates.rates("T5")
 

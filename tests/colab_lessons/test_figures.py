@@ -3,6 +3,7 @@ import math
 
 import matplotlib
 import matplotlib.image
+import numpy as np
 import pytest
 
 from colab_lessons import figures
@@ -278,6 +279,8 @@ def test_numbers_below_zero_odd_names_and_gaps_are_drawn(tmp_path):
     words = {"title": "From $5 to $10", "xlabel": "x", "ylabel": "y"}
     assert figures.lines([1, 2], {"_a": [-1, -2], "$b$": [1, math.nan]}, **words).png
     assert figures.lines([], {"a": {1.5: 2, 2.5: 3}}, **words).png
+    assert figures.lines(np.arange(3), {"a": [1, 2, 3]}, **words).png
     assert figures.stacked_bars({"$\\bad{ $": {"part": 1.0}}, unit="s", title="$5").png
-    for values in ({"a": -1, "b": 2}, {"b": math.nan, "a": 1}, {}):
+    assert figures.bars({"a": -1}, title="t", unit="s", claims={"x": (-2, 1)}).png
+    for values in ({"a": -3, "b": -1}, {"a": -1, "b": 2}, {"b": math.nan, "a": 1}, {}):
         assert figures.bars(values, title="t", unit="s").png
