@@ -234,7 +234,7 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     heads = _size(sizes, "num_attention_heads", "n_head")
     # Where it isn't told, each head of these has keys and values of its own.
     has_own = kind.startswith(("gpt2", "llama", "olmo"))
-    tied = sizes.get("tie_word_embeddings", plain or "gemma" in kind)
+    tied = sizes.get("tie_word_embeddings", plain or kind.startswith(("gemma", "smollm")))
     return ServedModel(
         layers=_size(sizes, "num_hidden_layers", "n_layer"),
         hidden_size=hidden_size,
@@ -350,7 +350,8 @@ def checks() -> tuple[ServingCheck, ...]:
                 name: int(x) if given[name] == "x" else given[name] for name in _GIVEN
             }
             predicted = serve(model(line["model"]), row.chip_key, **sizes).tokens_per_second
-            what = f"{row.what}, {x:,} {row.x_name}" if row.x else row.what
+            unit = row.x_name.removesuffix("s") if x == 1 else row.x_name
+            what = f"{row.what}, {x:,} {unit}" if row.x else row.what
             found.append(ServingCheck(row, what, measured, predicted))
     return tuple(sorted(found, key=lambda one: -abs(math.log(one.error_ratio))))
 

@@ -72,11 +72,10 @@ class Trial:
 class Run:
     """A published run beside the roofline time of the traced step, in seconds per step.
 
-    `row` is an id in `published_results`, `point` its place in the series.
+    `row` is an id in `published_results`.
     """
 
     row: str
-    point: str
     chip: str
     what: str
     roofline_seconds: float
@@ -94,7 +93,7 @@ class Run:
 
     @property
     def factor(self) -> float:
-        """Measured over roofline time; below 1 on a faster card than the catalog's."""
+        """Measured over roofline time; below 1 on a faster GPU than the catalog's."""
         return self.measured / self.roofline_seconds
 
 

@@ -10,7 +10,7 @@ from course.write.tables import table
 def trials_table() -> str:
     """Networks that were predicted and then measured, by device: peak and time, and by how much off."""
     head = (
-        "device", "network", "optimizer", "peak", "off", "planned", "measured", "measured ÷ planned", "date"
+        "device", "network", "optimizer", "peak", "error", "predicted", "measured", "ratio", "date"
     )  # fmt: skip
     rows = (
         (
@@ -48,12 +48,12 @@ def peaks_table() -> str:
     ]
     near = f"{len(checks) - len(far)} other comparisons"
     rows.append((near, "CPUs and an H100", "within 2%", "", "", ""))
-    return table(("network", "device", "off", "peak", "the result names", "date"), rows)
+    return table(("network", "device", "error", "peak", "flagged", "date"), rows)
 
 
 def runs_table() -> str:
     """Published runs beside what the measured rates of their chips allow, operation by operation."""
-    head = ("chip", "what", "at the chip's rates", "published", "factor", "by")
+    head = ("chip", "what", "predicted", "published", "published ÷ predicted", "by")
     rows = (
         (
             run.chip,
@@ -70,7 +70,7 @@ def runs_table() -> str:
 
 def checks_table() -> str:
     """Published measurements that no rate rests on, beside what the rates say of them."""
-    head = ("what, on a T4", "expected", "published", "published ÷ expected", "by")
+    head = ("what, on a T4", "predicted", "published", "published ÷ predicted", "by")
     rows = (
         (
             check.row.what,
@@ -85,8 +85,8 @@ def checks_table() -> str:
 
 
 def serving_table() -> str:
-    """Published decode speeds that no formula was made with, beside the estimates, the worst first."""
-    head = ("chip", "what", "estimated, tokens/s", "published", "published ÷ nearer end", "by")
+    """Published decode speeds that no formula was made with, beside the predictions, the worst first."""
+    head = ("chip", "what", "predicted, tokens/s", "published", "published ÷ nearer end", "by")
     rows = (
         (
             check.row.chip_key,
@@ -103,7 +103,7 @@ def serving_table() -> str:
 
 def terms_table() -> str:
     """What a plan adds to a traced step, with who says so."""
-    head = ("what", "bytes", "from compute capability 9.0 on", "who says so")
+    head = ("what", "bytes", "from compute capability 9.0 on", "source")
     rows = (
         (
             overhead.what,

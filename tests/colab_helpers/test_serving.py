@@ -124,6 +124,7 @@ def test_published_speeds_were_not_used_and_most_are_in_range():
 def test_keys_that_a_family_leaves_out_are_read_as_the_library_reads_them():
     tied = serving.read_config({"tie_word_embeddings": True, "text_config": LLAMA})
     assert tied.tied and not serving.read_config(LLAMA).tied
+    assert serving.read_config({**LLAMA, "model_type": "smollm3"}).tied
     qwen = {**LLAMA, "model_type": "qwen2", "sliding_window": 4096}
     assert serving.read_config(qwen).kv_heads == 2
     for key, kind in (("intermediate_size", "llama"), ("num_key_value_heads", "mistral")):
