@@ -606,7 +606,7 @@ reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else 
 # | you find | it was | write today |
 # |---|---|---|
 # | `os.environ["COLAB_TPU_ADDR"]` | the address of a TPU elsewhere in the network | nothing. The chip is in your machine |
-# | `TPUClusterResolver()`, `initialize_tpu_system(tpu)` | connected TensorFlow to it | JAX, or Keras on JAX. Colab's TPU machine has no TensorFlow (README of googlecolab/backend-info) |
+# | `TPUClusterResolver()`, `initialize_tpu_system(tpu)` | connected TensorFlow to it | JAX, or Keras on JAX. Colab's TPU runtime has no TensorFlow (README of googlecolab/backend-info) |
 # | `jax.tools.colab_tpu.setup_tpu()` | connected JAX to it | nothing |
 # | "8 cores" | a v2-8; Colab now offers v5e-1 and v6e-1, with one chip each | `len(jax.devices())` |
 # | `import torch_xla` | PyTorch on a TPU | still there, but ending: its last release is 2.9.0, and *TorchTPU* (`torch-tpu` 0.2.0) is replacing it |

@@ -54,7 +54,7 @@ def index(course: Course) -> str:
         "Each is a notebook that runs everywhere, also where there is no accelerator. Here you see what it",
         "measured when it was last stored; *Open in Colab* makes the numbers yours.",
         "",
-        table(("lesson", "asks for", "minutes", "you measure or work out"), rows),
+        table(("lesson", "runtime", "minutes", "you measure or work out"), rows),
         "",
         "```{toctree}",
         ":hidden:",

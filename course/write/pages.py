@@ -121,9 +121,10 @@ def job_lines() -> str:
     written = scoreboard.job_record("amd-epyc-2-cores")["samples"]["1000"].split("\n")[:8]
     return "\n".join(
         [
-            f"![{board.title}, a log axis of time. {told}.](docs/images/job.png)",
+            f"![Time to train the course's model, on a log scale. {told}.](docs/images/job.png)",
             "",
-            f"The job is to train a small GPT on Shakespeare. After {scoreboard.STEPS:,} steps it writes:",
+            "The running example trains a small GPT on Shakespeare. "
+            f"After {scoreboard.STEPS:,} steps it writes:",
             "",
             "```text",
             *(line.rstrip() for line in written),
@@ -144,7 +145,7 @@ def lesson_table(course: Course) -> str:
         )
         for lesson in course.lessons
     )
-    return table(("open", "lesson", "asks for", "minutes", "you measure or work out"), rows)
+    return table(("open", "lesson", "runtime", "minutes", "you measure or work out"), rows)
 
 
 def site_line(course: Course) -> str:
@@ -198,7 +199,7 @@ def teaching_facts(course: Course, lesson: Lesson, timings: Mapping[str, Timing]
         f"for the deck, `make slides LESSONS={lesson.number:02d}`",
         "",
         f"- class time: {lesson.minutes} minutes; Run all: {ran}",
-        f"- asks for: {lesson.hardware}; runs on any machine",
+        f"- runtime: {lesson.hardware}; runs on any machine",
         "- afterwards the learner can:",
         *(f"    - {objective}" for objective in lesson.objectives),
     ]
