@@ -235,14 +235,14 @@ print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what this one was waiting for. Over long stretches, the profiler recorded nothing running on any stream, not even an NCCL kernel. Either the profiler missed something, or the work was waiting for something the profiler doesn't record, such as another process.
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what that was: over long stretches, the profiler recorded nothing running on any stream, not even an NCCL kernel. Either it missed something, or the work was waiting for something it doesn't record, such as another process.
 #
-# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows what waited. It doesn't show what had to wait. So moving the copy might save nothing, or it might save a lot. To find out, you have to make the change and measure again, which we can't do on Meta's machines.
+# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows what waited. It doesn't show what had to wait. To find out whether moving the copy saves anything, you have to move it and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# Would moving a blocking read help? You can try it in a loop small enough to take apart. It's simpler than Meta's program: no other kernel is queued while Python is blocked. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+# Would moving a blocking read help? Try it in a loop small enough to take apart. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -328,7 +328,7 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. (The profiler slows Python down, so it makes the GPU look idler than it is: compare the 38% in the trace with about 23% without the profiler.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. (The profiler slows Python down, so the GPU looks idler than it is.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
@@ -345,16 +345,16 @@ for name, key in changes.items():  # 60 steps each, timed without the profiler, 
 print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet the typical step is no shorter. (Nor is it really longer: such steps vary a lot, and the best one in bf16 was faster than the best one in float32.) The trace had hinted at it. No CUDA call takes long. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. As soon as it's empty, faster kernels only leave the GPU waiting longer for the next launch. For part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast, yet the typical step is no shorter. (Nor is it really longer: such steps vary a lot, and the best one in bf16 was faster than the best one in float32.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# Any effect of a fused AdamW is lost in that variation. What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. With all four changes, a typical step takes 12.8 ms, about as long as the float32 matmuls alone did before (12.1 ms).
+# What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. With all four changes, a typical step takes 12.8 ms, about as long as the float32 matmuls alone did before (12.1 ms).
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try.
 
 # %% [markdown] tags=["minutes-9", "short-6"]
 # ## Your own step
 #
-# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also needs a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so the steps below use a small model, with 32 characters per sequence.
+# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also takes a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so these steps use a small model and 32 characters per sequence.
 
 # %%
 text, small = shakespeare.load(), models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32)
@@ -538,7 +538,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call: step 5, with the most calls, looks worse in its table than it is. The tables were also recorded one after another, while these timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call, so step 5, with the most calls, looks worse in its table than it is. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -562,7 +562,7 @@ copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
 print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it runs nothing but device-to-device copies ({len(device_copies):,} in all)")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running.
 #
 # Look in this order:
 #

@@ -40,7 +40,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 #
 # The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can use them to measure how well it predicts.
 # The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
-# and one that is always certain and always right needs 0. We use 24 stretches of 256 characters, the same ones every time.
+# and one that is always certain and right needs 0. We use the same 24 stretches of 256 characters every time.
 
 # %%
 model = models.trained().to(device)
@@ -98,8 +98,7 @@ print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is 
 
 # %% [markdown]
 # In fact, you've been using eight bits all along. The trained model's file stores each matrix in 8 bits, with one scale per row, and
-# `models.trained()` dequantizes it. (That's why the first two weights above are equal.) While we still had the original weights, we measured what that
-# cost, on the full text of both plays.
+# `models.trained()` dequantizes it. (That's why the first two weights above are equal.) On the full text of both plays, that cost next to nothing:
 
 # %%
 trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
@@ -148,10 +147,10 @@ figures.lines(
 )
 
 # %% [markdown]
-# The vertical axis is logarithmic. The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise.
-# Below 5 bits, each bit you remove multiplies the damage.
+# The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. Below 5 bits, each bit you remove
+# multiplies the damage. (The vertical axis is logarithmic.)
 #
-# Which scales are worth their bits? Pick a loss well above the bottom and read across: the curve farthest to the left needs the least storage.
+# Which scales are worth their bits? For a given loss, the curve farthest to the left needs the least storage.
 
 # %%
 for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
@@ -159,9 +158,8 @@ for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 w
         print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
 
 # %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide, so a quarter of a bit spent on scales buys about as much as a quarter
-# of a bit spent on codes. At 3 to 5
-# bits, groups of 16 with 16-bit scales do worse than rows at the same storage.
+# On this model, the curves for rows and for groups of 64 nearly coincide: a quarter of a bit spent on scales buys about as much as a quarter of a bit
+# spent on codes. At 3 to 5 bits, groups of 16 do worse than rows at the same storage.
 #
 # Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
 
@@ -172,9 +170,9 @@ for bits in BITS:
     print(f"{bits} bits: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# At 8 bits nothing can change, because the file already holds 8 bits per weight and a scale per row. On our machine the text is the same at 6 and 5
-# bits, letter for letter. At 4 and 3 the model makes different choices, but they aren't clearly worse. At 2 it babbles. More on that below. All of
-# this holds for one model of ten million weights; others break at other bit widths.
+# At 8 bits nothing can change, since that's what the file holds. On our machine the text is the same at 6 and 5 bits, letter for letter. At 4 and 3
+# the model makes different choices, but they aren't clearly worse. At 2 it babbles. All of this holds for one model of ten million weights; others break
+# at other bit widths.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -284,23 +282,20 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # %% [markdown] tags=["minutes-11", "short-7"]
 # ## Two bits, better spent
 #
-# At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could give up the zero in the middle, and space four levels
-# evenly.
+# Can 2 bits do better than that? Three things can be changed without storing a bit more:
 #
-# **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with four levels?
-
-# %%
-with_four_levels = None  # @param {type:"number"}
-
-# %% [markdown]
-# Three things can be changed without storing a bit more:
-#
-# - *The levels.* They can be uniform, or denser where there are more weights. Most weights are small, as in a normal distribution. *NF4*, QLoRA's format,
-#   takes its 16 levels from the quantiles of that distribution. `normal` builds it, along with its counterpart for 2 bits.
+# - *The levels.* At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could give up the zero in the middle, and space
+#   four levels evenly. Or make them denser where there are more weights, near zero. *NF4*, QLoRA's format, takes its 16 levels from the quantiles of a
+#   normal distribution. `normal` builds it, along with its counterpart for 2 bits.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
-# - *Shrinkage.* Where rounding pulls the weights toward zero, a row's output comes out too small. Multiply each row by one number to make up for it. That's
-#   free: the row's scales are multiplied by it before they're stored.
+# - *Shrinkage.* Where rounding pulls the weights toward zero, a row's output comes out too small. Multiply the row's scales by a number that makes up for
+#   it.
+#
+# **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best of these changes?
+
+# %%
+at_best = None  # @param {type:"number"}
 
 # %%
 def uniform(count):
@@ -351,7 +346,6 @@ for name, row in spent.items():
     print(name + ":", "; ".join(f"{way} +{more:.3f} ± {off:.3f}" for way, (more, off) in row.items()))
     print("    error of one layer's weights: " + ", ".join(f"{off:.0%} with {kind} scales" for kind, off in errors[name].items()))
 four_levels = whole + spent["four uniform levels"]["absmax scales"][0]
-print(f"four levels instead of three, and nothing else: {four_levels:.2f} bits per character instead of {whole + spent['three uniform levels']['absmax scales'][0]:.2f}{your_prediction(with_four_levels)}")
 clipped = nearest(w, uniform(4), scales["searched"])
 shrunk = ((clipped * w).sum() / w.square().sum()).item()  # 1: as large along w as w itself
 alone = damage(lambda w: shrunk * w)
@@ -362,13 +356,12 @@ print(f"with four levels and searched scales, that layer has shrunk by {1 - shru
 worst, best = max(more for row in spent.values() for more, _ in row.values()), min(more for row in spent.values() for more, _ in row.values())
 figures.grouped_bars(
     {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits",
-    title=f"The same 2 bits per weight cost {worst:.2f} or {best:.2f} bits per character",
+    title=f"The same 2 bits per weight add {worst:.2f} or {best:.2f} bits per character, for {whole + best:.2f} in all{your_prediction(at_best)}",
 )
 
 # %% [markdown]
 # Look at the four uniform levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by
-# itself, does little. Together, they take away more than half of the damage. And three levels with both remedies do about as well as four with
-# neither.
+# itself, does little. Together, they take away more than half of the damage.
 #
 # Why? The searched scales clip, so the rounded weights are too small, all in the same direction. That alone costs something, as the last line above
 # the figure shows. And random errors partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a
@@ -396,7 +389,7 @@ for name, values in {"NF4": normal(4), "16 uniform levels": uniform(16), "15 uni
 
 # %% [markdown]
 # NF4 has the smallest error, but here the losses can't tell it from uniform levels. On larger models, [QLoRA's
-# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. So compare losses on your own model. ([GPTQ](https://arxiv.org/abs/2210.17323) and
+# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and
 # [AWQ](https://arxiv.org/abs/2306.00978), which you'll meet in the names of models, choose codes and scales with the help of sample inputs.)
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
@@ -432,7 +425,6 @@ holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=F
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
 holds(alone[0], 0.05, 1, "Shrinkage alone does harm.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
-holds(three["searched, rescaled"] / plain, 0.5, 1.3, "With both, three levels do about as well as four with neither.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
 
 # %% [markdown] tags=["minutes-11", "short-10"]
@@ -440,8 +432,7 @@ holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, N
 #
 # The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
 # token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 7-bit integers as well (*dynamic quantization*), multiplies
-# integers, and never writes dequantized weights to memory, so only the 8-bit ones have to be moved. The alternative is to convert the matrix to
-# float32 first and then multiply.
+# integers, and never writes dequantized weights to memory. The alternative is to convert the matrix to float32 first.
 #
 # **Predict.** On this machine's CPU, with one row, how many times as fast is the fused layer as the 32-bit one? (1 means equally fast.)
 
@@ -479,65 +470,102 @@ holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer tha
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for
-# two operations, so the layer is *memory-bound*, and a quarter of the bytes should take a quarter of the time, or a little more. (Compared with
-# 16-bit weights, it would be half.)
-#
-# At 64 rows, each weight that's read is used 64 times. The layer is *compute-bound*, and the gain comes from the integers: one vector instruction
-# handles more of them.
+# two operations, so the layer is *memory-bound*, and a quarter of the bytes should take about a quarter of the time. At 64 rows, each weight is used
+# 64 times. The layer is *compute-bound*, and the gain comes from the integers: one vector instruction handles more of them.
 #
 # If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so counting
 # bytes predicts 2.25 times as long for one row. (Caches make that a rough estimate.)
 #
-# Many quantized language models store only their weights in 8 or 4 bits, and multiply in 16. That's *weight-only* quantization.
-# Two published measurements of a T4 tell you how fast that could be.
+# ### On a T4
+#
+# Many quantized language models store only their weights in 8 or 4 bits, and multiply in 16. That's *weight-only* quantization. What should it bring
+# on a T4? Take Qwen2.5-3B, whose linear layers hold 2.77 billion weights, and apply the same rule: moving the bytes or doing the arithmetic, whichever
+# takes longer.
 
 # %%
 t4 = chip_rates.rates("T4")
 memory, multiply = t4["memory"].value, t4["fp16"].value
+linear_weights, table = 2.77e9, 0.31e9  # the table, embedding and output layer in one, stays in 16 bits
+
+
+def step(sequences, bits, before=0):  # seconds; before: bytes moved before the multiplication can start
+    moved = linear_weights * bits / 8 + 2 * table
+    return before / memory + max(moved / memory, 2 * sequences * (linear_weights + table) / multiply)
+
+
+dequantizing = linear_weights * (4.5 + 16) / 8  # bytes: read 4.5 bits per weight, write 16
+last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
+fp16, nf4, int8 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4", "int8"))  # tokens/s, by number of sequences
 for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
-print("320 GB/s and 65 TFLOP/s: its peaks, from the Turing whitepaper and the data sheet")
+print(f"one user, at most: {1 / step(1, 16):.0f} tokens/s in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and fewer bits can't help")
 
 # %% [markdown]
-# **Predict.** Up to how many rows could weight-only quantization beat 16-bit weights on a T4?
+# The authors of bitsandbytes, the library behind QLoRA, [measured it](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md)
+# on a T4 in 2024. In fp16, the model wrote 26 tokens per second for one user.
+#
+# **Predict.** How many did it write in NF4?
 
 # %%
-gains_up_to = None  # @param {type:"integer"}
+nf4_tokens = None  # @param {type:"number"}
 
 # %%
-last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
-many = sorted([2 ** (k / 4) for k in range(41)] + [last * bits / 16 for bits in (4.5, 8, 16)])  # rows
-
-
-def took(rows, moved):  # seconds: bytes or arithmetic, whichever takes longer
-    return max(moved / memory, 2 * rows * 4096**2 / multiply)
-
-
-moved = {"16 bits": 2 * 4096**2, "8 bits, fused": 4096**2, "4 bits, fused": 4.5 / 8 * 4096**2}
-on_t4 = {name: [took(rows, size) for rows in many] for name, size in moved.items()}
-unpack = (moved["4 bits, fused"] + moved["16 bits"]) / memory  # read the small ones, write the large ones
-on_t4["4 bits, dequantized first"] = [unpack + took(rows, moved["16 bits"]) for rows in many]
-print(f"from {last:.0f} rows on, arithmetic takes at least as long as reading the 16-bit weights, and from {last * 4.5 / 16:.0f} rows on, at least as long as reading the 4-bit ones")
-for name, seconds in on_t4.items():
-    print(f"6.74 billion weights, {name}: {4096**2 / 6.74e9 / seconds[0]:.0f} tokens/s for one user, if all weights are quantized and nothing else takes time")
+print(f"one user: {nf4[1]:.0f} tokens/s in NF4{your_prediction(nf4_tokens)}, {fp16[1]:.0f} in fp16")
+for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits (LLM.int8())": int8}.items():
+    print(f"{name}: " + ", ".join(f"{1e3 * n / speed:.0f} ms per step for {n}" for n, speed in speeds.items()))
+awq = published_results.get("decode-mistral-t4-awq")
+print(f"AutoAWQ's 4 bits, Mistral 7B, one user: {awq.value:.0f} tokens/s ({awq.credit}); in fp16, its 7.24 billion weights would allow {memory / (2 * 7.24e9):.0f} at most")
 
 # %%
-# @title Draw the T4's times { display-mode: "form" }
-figures.lines(
-    many, {}, ideal=on_t4, title=f"Roofline estimate: on a T4, weight-only quantization can help up to {last:.0f} rows{your_prediction(gains_up_to)}",
-    xlabel="rows in the batch", ylabel="time for a 4,096 × 4,096 layer", log=True, units=("", "s"),
-)
+# @title Draw the T4's speed { display-mode: "form" }
+many = sorted([2 ** (k / 4) for k in range(41)] + [last])
+lines = {"fp16": [16], "NF4, fused": [4.5], "NF4, dequantized first": [16, dequantizing]}
+with figures.canvas(8.4, 3.8, title=f"On a T4, a 3-billion-weight model wrote {nf4[1] / fp16[1]:.2f} times as many tokens per second in NF4 as in fp16{your_prediction(nf4_tokens, ' tokens/s')}") as (figure, axes):
+    for place, (name, how) in enumerate(lines.items()):
+        axes.plot(many, [n / step(n, *how) for n in many], color=figures.COLORS[place], lw=1.4, ls="--", label=f"{name}, roofline")
+    for place, (name, speeds) in zip((0, 1, 3), {"fp16": fp16, "NF4": nf4, "LLM.int8()": int8}.items()):
+        axes.plot([*speeds], [*speeds.values()], color=figures.COLORS[place], marker=figures.MARKERS[place], mfc="white", lw=1, label=f"{name}, published")
+    axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="tokens per second, all sequences")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    picture = figures.finish(figure, f"Tokens per second against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences, all below their lines; NF4 lies below fp16, with {nf4[1]:.0f}, {nf4[8]:.0f}, and {nf4[32]:.0f} tokens per second.")
+picture
 
 # %% [markdown]
-# Where a line is flat, the chip waits for memory; where it rises, arithmetic is the limit. The 4-bit weights give their full gain only where their own
-# line is flat. From there on the gain shrinks, until the lines meet.
+# All the measured speeds lie below their lines, and NF4, which could have been nearly three times as fast as fp16, was slower at every batch size.
+# The times say more:
 #
-# Real kernels are slower. The authors of bitsandbytes expected their first 4-bit kernel for inference to reach 2.2 times the speed of 16 bits on a T4
-# ([release 0.40](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.40.0)), where these lines allow 3.6. Which line you get is up
-# to the library, which may fuse for a few rows and dequantize first for many.
+# - In 8 bits, a step takes about as long for 32 sequences as for one, so arithmetic can't be the limit, and it's far slower than reading the bytes. What's
+#   left is the same in every step, such as the launches of lesson 10.
+# - In NF4, a step for eight sequences takes half as long again as a step for one. At the time, the library had a fused kernel for one row only, and
+#   dequantized first for more.
 #
-# A chatbot that writes for one user is at the far left, where bytes set the speed. While it reads a long prompt, it's farther to the right. Training
-# is at the far right, where 4 bits save memory but cost time if they're dequantized first. That saving is what makes QLoRA possible on a T4.
+# It isn't the fault of the bits. AutoAWQ's kernel, also on a T4, wrote twice as fast for one user as 16-bit weights could be read. And since
+# [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, bitsandbytes fuses batches of 2 to 64 as well,
+# which its authors found up to four times as fast. Fewer bytes raise the limit; the library decides how close you get. If you have an NVIDIA GPU, time yours:
+
+# %%
+# @title 4 bits on your own GPU { display-mode: "form" }
+# needs: bitsandbytes
+from bitsandbytes.nn import Linear4bit
+
+if device.type == "cuda":
+    half = nn.Linear(WIDE, WIDE, bias=False, dtype=torch.float16, device=device)
+    four_bits = Linear4bit(WIDE, WIDE, bias=False, compute_dtype=torch.float16, quant_type="nf4")
+    four_bits.load_state_dict(half.state_dict())
+    four_bits = four_bits.to(device)  # quantizes
+    for rows in (1, 8, 64, 512):
+        x = torch.randn(rows, WIDE, dtype=torch.float16, device=device)
+        with torch.no_grad():
+            times = benchmark.compare({"fp16": lambda: half(x), "NF4": lambda: four_bits(x)}, budget=SECONDS)
+        print(f"{rows:>3} rows: " + "; ".join(f"{1e6 * time.median:,.0f} µs in {name}" for name, time in times.items()))
+else:
+    print("There's no NVIDIA GPU on this machine.")
+
+# %% [markdown]
+# A chatbot that writes for one user is at the far left of the figure, where bytes set the limit. Training is beyond its right edge, where 4 bits save
+# memory but cost time. That saving is what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -598,7 +626,7 @@ per_row = curve["per row"]
 takeaways = {
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
     "Errors that point the same way add up": f"at 2 bits, searched scales changed the damage from {plain:.2f} to {searched:.2f} bits per character, and with rescaled rows to {both_remedies:.2f}.",
-    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; by a roofline estimate, weight-only quantization stops saving time on a T4 at {last:.0f} rows.",
+    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}, because something else set the pace.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -610,9 +638,9 @@ reference.record(
     predicted={
         "breaks_at": guess(breaks_at, broke),
         "with_outlier": guess(with_outlier, by_row),
-        "with_four_levels": guess(with_four_levels, four_levels),
+        "at_best": guess(at_best, whole + best),
         "fused_gains": guess(fused_gains, gains[1], "×"),
-        "gains_up_to": guess(gains_up_to, last),
+        "nf4_tokens": guess(nf4_tokens, nf4[1]),
     },
     whole=value(whole, "bits per character", "the model as shipped"),
     **{f"row_{bits}": value(found, "bits per character", f"{bits} bits per weight and a scale per row") for bits, found in per_row.items()},
