@@ -259,6 +259,8 @@ def _run_in_group(job: tuple, given: dict[str, str], timeout: float) -> Any:
         world_size=n,
         timeout=timedelta(seconds=timeout),
     )
+    if not on_gpus:  # or a rank that ends at once would cut off one that is still connecting
+        distributed.barrier()
     returned = function(rank, device, **arguments)
     distributed.destroy_process_group()
     return returned
