@@ -154,7 +154,7 @@ def test_too_few_outputs_that_are_compared(toy_course, quiet_shape):
     [
         ("torch.cuda.amp.autocast()", "torch.amp.autocast"),
         ("properties.total_mem", ".total_memory"),
-        ("os.environ['COLAB_TPU_ADDR']", "no address is set any more"),
+        ("os.environ['COLAB_TPU_ADDR']", "no address is needed"),
         ("model.cuda()", "use .to(device)"),
         ("a = time.perf_counter()\nb = time.perf_counter() - a", "without waiting for the device"),
         ("!apt-get install x", "installs a package"),
