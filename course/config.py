@@ -110,6 +110,12 @@ class Lesson:
         """What the lesson asks for, as people say it."""
         return f"{self.accelerator} ({self.chip})" if self.accelerator else "any"
 
+    @property
+    def runs_on(self) -> str:
+        """A sentence or two: the runtime that suits the lesson best, if one does, and that others do."""
+        best = f"Best with: {self.hardware}. " if self.accelerator else ""
+        return f"{best}Runs on any machine."
+
 
 @dataclass(frozen=True)
 class Course:

@@ -100,7 +100,7 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
     )
     return new_markdown_cell(
         f"# {lesson.number:02d} · {lesson.title}\n\n{hook}{buttons}\n\n"
-        f"**{lesson.minutes} minutes.** Best with: {lesson.hardware}. Runs on any machine. "
+        f"**{lesson.minutes} minutes.** {lesson.runs_on} "
         f"[For teachers](../teaching/{lesson.slug}.md)\n\nAfter this lesson you can:\n\n{objectives}",
         id="title",
     )

@@ -181,7 +181,7 @@ def _title(course: Course, lesson: Lesson) -> NotebookNode:
         "After this lesson you can:",
         *(f"- {objective}" for objective in lesson.objectives),
         "",
-        f"**{lesson.minutes} minutes.** Best with: {lesson.hardware}. Runs on any machine.",
+        f"**{lesson.minutes} minutes.** {lesson.runs_on}",
     ]
     return new_markdown_cell("\n".join(lines), metadata={"tags": ["title"]})
 

@@ -298,7 +298,7 @@ def test_findings_come_worst_first():
 def test_no_gpu_outside_colab_says_where_one_is():
     seen = state(machine(nvidia_smi=False, paths=(), env={}, shell=""), (CPU,))
     [finding] = preflight.run_checks(seen)
-    assert finding.fix.startswith("For one, open the notebook in Colab, then Runtime >")
+    assert finding.fix.startswith("To get one, open the notebook in Colab, then Runtime >")
 
 
 def test_remedies_outside_colab_do_not_speak_of_colabs_menu():

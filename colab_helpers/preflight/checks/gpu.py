@@ -171,4 +171,4 @@ def _menu(state: State) -> str:
     if state.runtime.platform == "kaggle":
         kind = state.required.accelerator or "GPU"
         return f"Settings > Accelerator > {kind}, then run from the top."
-    return f"For one, open the notebook in Colab, then {clicks}"
+    return f"To get one, open the notebook in Colab, then {clicks}"
