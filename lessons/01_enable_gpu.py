@@ -39,8 +39,8 @@ threads = torch.get_num_threads()  # of the CPU
 # %% [markdown] tags=["minutes-2"]
 # ## Is there a GPU?
 #
-# Colab lends you a machine to run your notebook on, and by default that machine has no GPU. This notebook requests a machine with a T4, a small NVIDIA
-# GPU that's free when Colab has one to spare. NVIDIA's own tool shows whether you got one.
+# Colab lends you a machine to run your notebook on, and by default that machine has no GPU. This notebook asks for one with a T4, a small NVIDIA GPU
+# that Colab lends free of charge when it has one to spare. NVIDIA's own tool shows whether you got one.
 
 # %%
 # !nvidia-smi 2>/dev/null || echo "nvidia-smi finds no NVIDIA GPU on this machine."
@@ -55,9 +55,9 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 device
 
 # %% [markdown]
-# *Accelerator* is PyTorch's word for any chip besides the CPU that it can compute on. (Colab's TPUs need an extra package and don't show up here.) `cuda` is a GPU from NVIDIA (or AMD); `mps` is the one in a Mac.
-# Code that checks first, as the cell above does, runs on all of them, and on a plain CPU, too. Code that hard-codes
-# `"cuda"` stops with an error wherever there's no such GPU.
+# PyTorch calls any chip besides the CPU that it can compute on an *accelerator*. (Colab's TPUs need an extra package and don't show up here.) The
+# name `cuda` means a GPU from NVIDIA (or AMD); `mps` means the GPU in a Mac. Code that checks first, as the cell above does, runs on all of them, and
+# on a plain CPU, too. Code that hard-codes `"cuda"` stops with an error wherever there's no such GPU.
 
 # %% [markdown] tags=["minutes-8"]
 # ## The job
@@ -74,8 +74,8 @@ print(shakespeare.decode(text[835_421:835_730]))
 # numbers that training adjusts. It's tiny, but it's built the way the large ones are.
 #
 # Training repeats one step over and over. A *batch* of 32 sequences goes through the model, and the *loss* measures how badly the next characters
-# were predicted. Then every parameter is nudged in the direction that lowers the loss. This is *gradient descent*. The
-# optimizer in the next cell, AdamW, is a refinement of it.
+# were predicted. Then every parameter is nudged in the direction that lowers the loss. This is *gradient descent*. The optimizer in the next cell,
+# AdamW, is a refinement of it.
 
 # %%
 def batch(sequences, device):
@@ -109,11 +109,12 @@ for i in (1, 2, 3):
 print(f"Guessing uniformly among {len(shakespeare.CHARACTERS)} characters would give a loss of {math.log(len(shakespeare.CHARACTERS)):.2f}.")
 
 # %% [markdown]
-# A GPU like the T4 has its own memory, and PyTorch expects every *tensor* (its word for an array) in an operation to be there. `.to(device)` copies
-# tensors into that memory: the parameters once, and each batch as it's drawn. If you forget either one, PyTorch stops with `Expected all tensors to be on the same device`, an
-# error you'll meet sooner or later.
+# A GPU like the T4 has its own memory. For an operation to run on the GPU, its *tensors* (PyTorch's word for arrays) have to be in that memory.
+# `.to(device)` copies tensors there: the parameters once, and each batch as it's drawn. If you forget either one, PyTorch stops with `Expected all
+# tensors to be on the same device`, an error you'll meet sooner or later.
 #
-# After three steps the model knows next to nothing. We've run 1,000 for you, on two CPU cores, and saved the parameters, also called *weights*:
+# After three steps the model knows next to nothing. We've run 1,000 steps for you on two CPU cores and saved the parameters, also called *weights*.
+# Here's what that model writes:
 
 # %%
 trained = models.trained()
@@ -131,8 +132,8 @@ holds(right, 0.75, 1, "Most of the words are real.", fast=FAST)
 # %% [markdown]
 # It makes no sense, but it's laid out like a play, and most of the words are real. All the model was ever asked to do was predict the next character.
 #
-# **Predict.** You've seen how long three steps take on all of this machine's cores, or on its GPU. How many minutes would 1,000 steps take on
-# a single CPU core?
+# **Predict.** You've seen how long three steps take on all of this machine's cores, or on its GPU. How many minutes would 1,000 steps take on a
+# single CPU core?
 
 # %%
 minutes_on_one_core = None  # @param {type:"number"}
@@ -140,12 +141,12 @@ minutes_on_one_core = None  # @param {type:"number"}
 # %% [markdown] tags=["minutes-7"]
 # ## The wrong clock, and the right one
 #
-# Before you time a model, time something you can check. When you multiply two n × n matrices (a *matmul*), each of the n² elements of the result takes n
-# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divided by the time it
-# took, that gives the speed, in *FLOP/s*.
+# Before you time a model, time something simpler. When you multiply two n × n matrices (a *matmul*), each of the n² elements of the result takes n
+# multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divide that by the time it
+# took, and you have the speed in *FLOP/s*.
 #
-# Below, `launch()` starts `a @ a`, and `wait()` returns when everything that was started is done. On a CPU, a PyTorch call returns only when its work is
-# done. If you have no GPU, a worker thread with a queue stands in for one here.
+# Below, `launch()` starts `a @ a`, and `wait()` returns once everything launched so far has finished. On a CPU, a PyTorch call returns only when its
+# work is done. If you don't have a GPU, a worker thread with a queue plays its part here.
 
 # %%
 a = torch.rand(1024, 1024, device=device)
@@ -176,11 +177,11 @@ for when, took in {"the last call returned": returned, "the work was done": fini
 holds(finished / returned, 1.5, math.inf, "The clock that stops early claims a much higher speed than the chip reaches.", fast=FAST)
 
 # %% [markdown]
-# The division is right both times, but the first clock was stopped too early. It counts work that hadn't been done yet.
+# The division is right both times, but the first clock was stopped too early. It took credit for work that hadn't been done yet.
 #
 # Work on a GPU is *asynchronous*. PyTorch adds each operation to a queue, called a *stream*, and returns while the GPU is still busy with earlier
-# ones. If you stop the clock there, you've timed the request. To time the work, you have to *synchronize*, that is, wait until the queue is empty.
-# Anything that needs the result waits, too, like the `.item()` that read the loss.
+# ones. If you stop the clock there, you've timed the request. To time the work, you have to *synchronize*: wait until the queue is empty. Anything
+# that needs the result waits, too, like the `.item()` that read the loss.
 #
 # The cell also calls `launch` once before it starts the clock, because the first call pays for setup that later calls reuse. That untimed call is a
 # *warm-up*. Put the warm-up and the wait together, and you have an honest timer:
@@ -199,8 +200,8 @@ def seconds(work, device, repeats=5):
 
 
 # %% [markdown]
-# When you compare speeds, take the smallest of these times, because interference from other programs nearly always makes yours slower. When you want to know how
-# long you'll wait, take the median.
+# When you compare speeds, take the smallest of these times, because interference from other programs nearly always makes yours slower. When you want
+# to know how long you'll wait, take the median.
 #
 # Now time the job on a single core.
 
@@ -218,8 +219,9 @@ if minutes_on_one_core is not None:
 # %% [markdown] tags=["minutes-6"]
 # ## When does a GPU win?
 #
-# Nearly all the arithmetic in that step is matmuls, and the elements of a matmul's result don't depend on one another. They can all be computed at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused
-# multiply-add*, two FLOPs, per clock cycle. That's in *fp32*, the 32-bit floating point that PyTorch uses by default.
+# Nearly all the arithmetic in a training step is matmuls, and the elements of a matmul's result don't depend on one another. They can all be computed
+# at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused multiply-add*, two FLOPs, per clock
+# cycle. That rate is for *fp32*, the 32-bit floating-point format that PyTorch uses by default.
 
 # %%
 n = SIZES[-1]
@@ -239,10 +241,10 @@ print(f"an H100, our run: {h100_matmul / 1e9:,.0f} GFLOP/s at n = 2,048")
 print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})")
 
 # %% [markdown]
-# A data sheet gives a chip's peak speed. The T4's best measured speed is about half its peak, so the estimates below use the measurement.
+# A data sheet gives a chip's peak speed. The best T4 measurement we found is about half of that peak, so the estimates below use the measurement.
 #
-# Your own computer most likely has a GPU, too. To add it to the comparison, open [The GPU in front of you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html),
-# copy the line that the page gives you, and paste it between the quotes in the next cell.
+# The computer in front of you probably has a GPU, too. To add it to the comparison, open [The GPU in front of
+# you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), copy the line it gives you, and paste it into the field below.
 
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
@@ -250,9 +252,9 @@ mine = ""  # @param {type:"string"}
 browser = browser_gpu.read(mine)
 
 # %% [markdown]
-# A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, PyTorch has to *launch* a kernel, and you have to
-# wait until it's done. When there's almost nothing to compute, that's all you pay for. This fixed cost is the call's *overhead*: Python, PyTorch, the
-# *kernel launch* itself, and the wait. On our H100 it's 16 to 20 µs.
+# A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, PyTorch has to *launch* a kernel, and you
+# have to wait for it to finish. When there's almost nothing to compute, that's nearly all the time you spend. This fixed cost is the call's
+# *overhead*: Python, PyTorch, the *kernel launch* itself, and the wait. On our H100, the overhead is 16 to 20 µs.
 #
 # **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, predict for yours.)
 
@@ -291,29 +293,30 @@ figures.loglog(
 # @title What the figure says { display-mode: "form" }
 print(f"A {SIZES[0]} × {SIZES[0]} matmul takes {1e6 * drawn[gpu][0]:.0f} µs on {gpu.partition(',')[0]}, nearly all of it overhead. At n = {SIZES[-1]:,}, the GPU is {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
 if on_t4 and "your GPU" not in race:
-    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at its best measured speed (optimistic for small matrices). The T4 should overtake the core between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and end up {t4['fp32'].value / core:.0f}× as fast.")
+    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at the best speed measured on a T4 (too optimistic for small matrices). The T4 should overtake the core somewhere between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and be {t4['fp32'].value / core:.0f}× as fast at n = {max(SIZES):,}.")
 if browser:
     print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
 holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
 # %% [markdown]
-# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. There its line is flat.
-# The core's line rises, about eightfold per doubling once n is large enough to keep the core busy, so the two must cross. Toward the right, a chip
-# becomes *compute-bound*, limited by its arithmetic. The core soon is, and the H100 only at the far right.
+# On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. That's where its line is
+# flat. The core's line rises about eightfold per doubling, once n is large enough to keep the core busy. So the two lines must cross. Toward the
+# right, a chip becomes *compute-bound*, limited by its arithmetic. The core is compute-bound from n = 128 or so; the H100, only at the far right.
 #
-# The matrices were made where they're multiplied. If you have to copy them to the GPU first, it wins later.
+# Each matrix was created on the device that multiplied it. If you have to copy the matrices to the GPU first, the crossover moves to a larger n.
 #
-# We also waited for each result. A network queues its launches and waits once, so there the crossover moves to even smaller matrices.
+# We also waited for every result. A network queues many launches and waits once, which moves the crossover to even smaller matrices.
 #
-# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is on the right: nearly all of its matmuls multiply 8,192
-# rows (32 sequences of 256) by matrices of 384 × 384 or larger. A small network with a small batch is on the left. What helps there is more work per
-# launch, such as a larger batch.
+# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is well to the right: nearly all of its matmuls multiply a
+# matrix of 8,192 rows (32 sequences of 256) by one that's 384 × 384 or larger. A small network with a small batch is on the left. What helps there is
+# more work per launch, such as a larger batch.
 
 # %% [markdown] tags=["minutes-5"]
 # ## How much parallel work is enough?
 #
-# A matmul is ideal work for a GPU. Now take something less convenient: a chain of a hundred steps, each of which needs the result of the one before.
-# No number of arithmetic units can shorten such a chain, but you can *vectorize*: advance many chains together, as the elements of one tensor.
+# A matmul is ideal work for a GPU. Now try something less convenient: a chain of a hundred steps, in which each step needs the result of the one
+# before it. No number of arithmetic units can shorten such a chain, but you can *vectorize*: advance many chains together, as the elements of one
+# tensor.
 
 # %%
 def advance(x, scratch):
@@ -323,7 +326,7 @@ def advance(x, scratch):
 
 
 # %% [markdown]
-# **Predict.** On one core, a thousand elements take how many times as long as one?
+# **Predict.** On one core, how many times as long do a thousand elements take as one?
 
 # %%
 thousand_takes = None  # @param {type:"number"}
@@ -334,7 +337,7 @@ for name, chip in chips.items():
     rounds = []
     for _ in range(3):  # each size's fastest time counts: the others may include a slow moment of this machine
         taken = {}
-        for n in random.sample(CROWDS, len(CROWDS)):  # in any order, or the first would pay for what came before
+        for n in random.sample(CROWDS, len(CROWDS)):  # in random order, so that no size always runs after the same one
             x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
             taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=30 if n < 10**5 else 2))
@@ -364,22 +367,22 @@ figures.loglog(
 )
 
 # %% [markdown]
-# At the left end, even the CPU's time is nearly all overhead: Python calls PyTorch 300 times, and each call costs about as much for a thousand elements as for one.
-# A GPU's calls cost more, so its line starts higher, but it stays flat much longer. With larger tensors the time grows, because every step reads and
-# writes all of the elements. Such work is *memory-bound*, and lesson 02 explains why the core's line is steepest just past a million elements.
+# At the left end, even the CPU's time is nearly all overhead: Python calls PyTorch 300 times, and each call costs about as much for a thousand
+# elements as for one. Each call to a GPU costs more, so the GPU's line starts higher, but it stays flat much longer. With larger tensors the time
+# grows, because every step reads and writes all of the elements. Such work is *memory-bound*, and lesson 02 explains why the core's line is steepest
+# just past a million elements.
 #
-# A single chain runs slower on a GPU. But millions of them take an H100 no longer than one. How much parallel work is enough? Here, tens of thousands of
-# elements to beat one core, and millions before a step takes longer than its launch.
+# A single chain runs slower on a GPU, but millions of them take an H100 no longer than one. How much parallel work is enough? Here, the H100 needs
+# tens of thousands of elements to beat one core, and millions before an operation takes longer than its launch.
 
 # %% [markdown] tags=["minutes-8"]
 # ## How long will it take?
 #
 # Back to the job. You can estimate its time from a single number, the machine's matmul speed, without running a step.
 #
-# In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per *token* (here, a character). The
-# *backward pass* does twice that work:
-# once for the gradients with respect to each layer's inputs, and once for those with respect to its parameters. That makes about six FLOPs per
-# parameter per token. So N parameters and D tokens cost about 6ND FLOPs, by the *6ND rule*.
+# In the *forward pass*, nearly every parameter takes part in one multiplication and one addition per *token* (here, a character). The *backward pass*
+# does twice that work: once for the gradients with respect to each layer's inputs, and once for those with respect to its parameters. That makes
+# about six FLOPs per parameter per token. So training N parameters on D tokens costs about 6ND FLOPs. This is the *6ND rule*.
 
 # %%
 parameters = models.GPT(models.GPTConfig(n_layer=LAYERS)).parameter_count
@@ -390,7 +393,7 @@ print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
 print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
-# You measured more than that, because training isn't all matmul: it reaches only part of the core's matmul speed.
+# Your measured time was longer. Training isn't all matmul, so it reaches only a fraction of the core's matmul speed.
 #
 # **Predict.** What percentage of its matmul speed does an H100 reach while training? (If you have a GPU, predict for yours.)
 
@@ -420,13 +423,13 @@ figures.dot_plot(
 
 # %% [markdown]
 # One division gets you within a factor of about two. The estimate is a best case, because the rule leaves things out: attention's own matmuls, and
-# everything that isn't a matmul, such as softmax, normalization, and the optimizer. In a profile of the H100's step (lesson 10), matmuls take a little more
-# than half of the time and other kernels nearly a quarter. For the rest, the GPU waits for Python.
+# everything that isn't a matmul, such as softmax, normalization, and the optimizer. When we profiled the step on the H100 (lesson 10), matmuls took a
+# little more than half of the time and other kernels nearly a quarter. The rest of the time, the GPU was waiting for Python.
 #
-# The estimate is also a best case for *fp32* only: in 16 bits, a GPU's *tensor cores* multiply several times as fast (lesson 07).
+# And it's a best case only for *fp32*. With 16-bit numbers, a GPU's *tensor cores* multiply many times as fast (lesson 07).
 #
-# If you have a GPU, you don't have to settle for the model we trained. Check the box and train your own, which should take minutes on a T4. (On two
-# CPU cores it takes an hour and a half.)
+# If you have a GPU, you don't have to settle for the model we trained. Check the box to train your own. On a T4, that should take a few minutes. (On
+# two CPU cores it takes an hour and a half.)
 
 # %%
 train_all_steps = False  # @param {type:"boolean"}
@@ -446,8 +449,8 @@ if train_all_steps:
 #
 # ### 1 · Repair a clock
 #
-# `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write
-# `timed`, which returns how many seconds the work of one `launch` takes, not counting the setup.
+# `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write a
+# function `timed` that returns how many seconds one launch's work takes, not counting the setup.
 
 # %% tags=["exercise"]
 def timed(launch, wait):
@@ -484,8 +487,8 @@ exercises.check("01.plan", (hours_here, hours_t4), here=matmul_speed["one CPU co
 # %% [markdown]
 # ### 3 · Halve the time
 #
-# `slowly` advances 2,000 chains, one after another. Write `quickly`, which returns the same list in half the time or less. These steps amplify
-# rounding errors, so call `grow` itself rather than rewriting its formula. Ask for `torch.float64`, too: floating-point tensors default to 32 bits.
+# `slowly` advances 2,000 chains, one after another. Write `quickly`, which returns the same list in half the time or less. Each step amplifies
+# rounding errors, so call `grow` as it is instead of rewriting its formula, and use `torch.float64`, because PyTorch's default is 32 bits.
 
 
 # %% tags=["exercise"]
@@ -514,8 +517,8 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Here is the job as it stands, with your own times, extrapolated from a few steps. We haven't timed the job on a T4. The low end of the range assumes that
-# the T4 sustains its full matmul speed, and the high end that it sustains about half, as the H100 did. That's a guess, not a bound.
+# Here's where the job stands. Your own times are extrapolated from a few steps. We haven't timed the job on a T4. The low end of its range assumes that
+# training runs at the T4's full matmul speed; the high end assumes about half of that, as on the H100, which partly waited for Python.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -525,8 +528,8 @@ board
 # %%
 takeaways = {
     "Synchronize before you stop the clock": "otherwise you've timed the request, not the work.",
-    "Small jobs run slower on a GPU": f"{gpu.partition(',')[0]} overtakes one CPU core only at n = {at}.",
-    "6 × parameters × tokens ÷ matmul speed is a best case": "training in fp32 reaches " + ", and ".join(f"{part:.0%} of the matmul speed on {name.partition(',')[0]}" for name, part in share.items()) + ".",
+    "Very small jobs run slower on a GPU": f"below n = {at}, one CPU core beats {gpu.partition(',')[0]}.",
+    "6 × parameters × tokens ÷ matmul speed is a best case": "in fp32, training reaches " + " and ".join(f"{part:.0%} of {name.partition(',')[0]}'s" for name, part in share.items()) + " matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 low, high = (job["one CPU core"] / end for end in (board.rows[2].high, board.rows[2].low))
@@ -578,7 +581,8 @@ reference.record(
 #     return 6 * parameters * tokens / matmul_speed / 3600
 # ```
 #
-# You can now say when a GPU wins and how long a training run takes at best. What keeps a chip from reaching that best case? Lesson 02 measures it.
+# You can now say when a GPU wins, and estimate the least time that a training run takes. What keeps a chip from reaching that best case? Lesson 02
+# measures it.
 #
-# If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. Colab limits how much you get by how much
-# you've used lately.
+# If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. The more you've used
+# lately, the less Colab gives you.

@@ -125,7 +125,7 @@ def idle(trace):  # percent
 a100_idle, a100_ms = idle(a100)
 print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms")
 
-# %% [markdown] tags=["minutes-10", "short-8"]
+# %% [markdown] tags=["minutes-11", "short-8"]
 # ## Which call is to blame?
 #
 # On a GPU tensor, `.item()` copies one value to the CPU and waits for it, so it's the first thing people look for.
@@ -191,11 +191,11 @@ def queue_waits(trace):  # milliseconds from each launch to the start on the GPU
     return sorted((e["ts"] - launched[e["args"]["correlation"]]) / 1e3 for e in trace["gpu"] if e["args"].get("correlation") in launched)
 
 
-def gaps(trace):  # (microseconds, start) of each stretch in which nothing runs on the GPU
-    until, found = trace["steps"][0]["ts"], []
+def gaps(trace):  # (microseconds, start, what runs next) of each stretch of the steps in which nothing runs on the GPU
+    until, end, found = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"], []
     for e in sorted(trace["gpu"], key=lambda e: e["ts"]):
-        if e["ts"] > until:
-            found.append((e["ts"] - until, until))
+        if until < e["ts"] < end:
+            found.append((e["ts"] - until, until, e))
         until = max(until, e["ts"] + e["dur"])
     return found
 
@@ -222,11 +222,11 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 launched = launch_times(a100)
 started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"] if e["cat"] == "kernel"]
 long = [gap for gap in gaps(a100) if gap[0] > 100]  # over 0.1 ms
-pending = {began: sum(asked < began < start for asked, start in started_at) for _, began in long}  # launched, but not started yet
-in_long, (longest, began) = sum(took for took, _ in long), max(long)
-held_up = sum(took for took, began in long if pending[began]) / in_long
-print(f"{len(long)} gaps of over 0.1 ms make up {in_long / sum(took for took, _ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, at least one launched kernel was still waiting to start.")
-print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of them were waiting.")
+pending = {began: sum(asked < began < start for asked, start in started_at) for _, began, _ in long}  # launched, but not started yet
+in_long, (longest, began, _) = sum(took for took, *_ in long), max(long, key=lambda gap: gap[0])
+held_up = sum(took for took, began, _ in long if pending[began]) / in_long
+print(f"{len(long)} gaps of over 0.1 ms make up {in_long / sum(took for took, *_ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, at least one launched kernel was still waiting to start.")
+print(f"When the longest gap began, {pending[began]} launched kernels hadn't started. It lasted {longest / 1e3:.0f} ms.")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
@@ -235,9 +235,24 @@ print(f"When the longest gap began ({longest / 1e3:.0f} ms), {pending[began]} of
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. The trace doesn't say what that was: over long stretches, the profiler recorded nothing running on any stream, not even an NCCL kernel. Either it missed something, or the work was waiting for something it doesn't record, such as another process.
+# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. What was that? Look at the calls that launched the work at the end of the long gaps.
+
+# %%
+# needs: a100_trace
+called = {call["args"]["correlation"]: call["name"] for call in a100["calls"]}
+ended_by = {}
+for took, _, after in long:
+    name = called.get(after["args"].get("correlation"), "launched before the recording")
+    ended_by[name] = ended_by.get(name, 0) + took / 1e3
+for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
+    print(f"{took:6.1f} ms of long gaps end with work from: {name}")
+for took, at, after in sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1]):
+    print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
+
+# %% [markdown]
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) So either the graphs first ran something that the profiler didn't record, and then the GPU wasn't idle at all; or they were waiting, say for another GPU. The trace can't tell.
 #
-# The copy could still cost time, though. If the program had other work that didn't need the copied value, Python could have launched it sooner, had it not been blocked. A trace shows what waited. It doesn't show what had to wait. To find out whether moving the copy saves anything, you have to move it and measure again, which we can't do on Meta's machines.
+# Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
@@ -304,7 +319,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike, but the answers differ: they depend on what the second kernel needs. In version A stream 2 also waits for the message, which our picture leaves out. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
+# The pictures are alike, but the answers differ: they depend on what the second kernel needs. The picture omits one thing: in version A, stream 2 waits for the message, too. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -319,16 +334,16 @@ longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(f"With the profiler a step takes {h100_ms / 3:.0f} ms, and the GPU works for {busy_ms:.1f} of them. Without it a step takes {step_ms['as written']:.1f} ms, so the GPU is idle for about {1 - busy_ms / step_ms['as written']:.0%}.")
+print(f"The GPU works for {busy_ms:.1f} ms per step. An unprofiled step takes {step_ms['as written']:.1f} ms, so the GPU is idle for about {1 - busy_ms / step_ms['as written']:.0%} of it. (With the profiler, a step takes {h100_ms / 3:.0f} ms.)")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls, {in_matmuls * busy_ms:.1f} ms per step; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. (The profiler slows Python down, so the GPU looks idler than it is.) Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
@@ -345,9 +360,9 @@ for name, key in changes.items():  # 60 steps each, timed without the profiler, 
 print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet the typical step is no shorter. (Nor is it really longer: such steps vary a lot, and the best one in bf16 was faster than the best one in float32.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast, yet the typical step is no shorter. (The typical times differ by less than the steps vary. At best, bf16 was faster.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# What helped was `torch.compile`, which launches fewer kernels and runs less Python for each, and keeping the text on the GPU. With all four changes, a typical step takes 12.8 ms, about as long as the float32 matmuls alone did before (12.1 ms).
+# The typical step got shorter only with `torch.compile`, which launches fewer kernels and runs less Python for each, and with the text on the GPU. (We didn't time `torch.compile` in float32.) With all four changes, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try.
 
@@ -538,7 +553,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. It adds time to every call, so step 5, with the most calls, looks worse in its table than it is. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off, since profiling takes time as well. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -562,17 +577,17 @@ copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
 print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it runs nothing but device-to-device copies ({len(device_copies):,} in all)")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
 #
 # Look in this order:
 #
 # ```
 # Is the GPU idle?  (the device rows of a trace)
-# ├─ yes, and when its gaps begin, nothing has been launched: what is Python doing meanwhile?
+# ├─ yes, and when its gaps begin, nothing is pending: what is Python doing meanwhile?
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
-# ├─ yes, although kernels were launched    find what holds them up: another process, the host, or events the profiler missed
+# ├─ yes, although kernels are pending      find what holds them up: another GPU, the host, or graph nodes the profiler missed
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
@@ -580,7 +595,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it 
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
-# `torch.compile` appears twice, and you've seen what it did for our step. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as *CUDA graphs*, which the GPU then replays without Python. A graph needs the same shapes in every step.
+# `torch.compile` appears twice, and you've seen what it did for our step. On a GPU, `torch.compile(model, mode="reduce-overhead")` also records the launches of the forward and backward passes as CUDA graphs, which the GPU then replays without Python. A graph needs the same shapes in every step.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises

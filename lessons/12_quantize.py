@@ -67,9 +67,9 @@ print(f"{whole:.3f} bits per character; {in_linear:,} of {model.parameter_count:
 # %% [markdown] tags=["minutes-4"]
 # ## Eight bits by hand
 #
-# A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes 127,
-# and round. This is called *absmax quantization*, and doing it to a model that's already trained is *post-training quantization*. You keep one integer
-# per weight, plus the scale. Multiplying the integers by the scale, called *dequantizing*, gives back approximate weights.
+# A weight has 32 bits. To get it down to eight, divide all the weights by one number, the *scale*, chosen so that the largest in magnitude becomes
+# 127, and round. This is called *absmax quantization*, and doing it to a model that's already trained is *post-training quantization*. You keep one
+# integer per weight, plus the scale. Multiplying the integers by the scale, called *dequantizing*, gives back approximate weights.
 
 # %%
 def quantize(w, bits, group):  # for 2 to 8 bits
@@ -110,8 +110,8 @@ for play, in_float32 in trained["bits_float32"].items():
 # ## Take the bits away
 #
 # All the linear layers now get fewer and fewer bits, while the embedding stays as it is. One scale can serve the whole matrix (*per-tensor*
-# quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. At 16 bits per scale,
-# groups of 16 add one bit per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
+# quantization), one row (*per-channel*), or just 64 or 16 neighbors within a row (*group-wise*). Scales cost bits, too. At 16 bits per scale, groups
+# of 16 add one bit per weight, groups of 64 a quarter of a bit, and rows of 384 next to nothing.
 #
 # **Predict.** Try 8, 6, 5, 4, 3, and 2 bits. With one scale per matrix, which is the first to raise the loss by more than one bit per character?
 
@@ -141,25 +141,14 @@ rows = sum(layer.out_features for layer in linear.values())
 scale_bits = {"per matrix": 0, "per row": 16 * rows / in_linear, "per 64 weights": 16 / 64, "per 16 weights": 16 / 16}  # per weight
 lost = {name: {bits: found - whole for bits, found in row.items()} for name, row in curve.items()}
 figures.lines(
-    BITS, {f"scale {name}": {bits + scale_bits[name]: max(loss, 0.001) for bits, loss in row.items()} for name, row in lost.items()},
-    xlabel="bits per weight, with the scales", ylabel="increase in bits per character (at least 0.001)", log_y=True,
+    BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss >= 0.001} for name, row in lost.items()},
+    xlabel="bits per weight, with the scales", ylabel="increase in bits per character", log_y=True,
     title=f"With one scale per matrix, the loss rises by over one bit per character at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
-# The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. Below 5 bits, each bit you remove
-# multiplies the damage. (The vertical axis is logarithmic.)
-#
-# Which scales are worth their bits? For a given loss, the curve farthest to the left needs the least storage.
-
-# %%
-for name, bits in {"per matrix": 4, "per row": 4, "per 64 weights": 4, "per 16 weights": 3}.items():
-    if bits in BITS:
-        print(f"{bits} bits and a scale {name}: {bits + scale_bits[name]:.2f} bits per weight in all, {lost[name][bits]:.3f} more bits per character")
-
-# %% [markdown]
-# On this model, the curves for rows and for groups of 64 nearly coincide: a quarter of a bit spent on scales buys about as much as a quarter of a bit
-# spent on codes. At 3 to 5 bits, groups of 16 do worse than rows at the same storage.
+# The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. (Increases below 0.001 aren't
+# drawn.) Below 5 bits, each bit you remove multiplies the damage. For a given loss, the curve farthest to the left needs the least storage.
 #
 # Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
 
@@ -171,8 +160,8 @@ for bits in BITS:
 
 # %% [markdown]
 # At 8 bits nothing can change, since that's what the file holds. On our machine the text is the same at 6 and 5 bits, letter for letter. At 4 and 3
-# the model makes different choices, but they aren't clearly worse. At 2 it babbles. All of this holds for one model of ten million weights; others break
-# at other bit widths.
+# the model makes different choices, but they aren't clearly worse. At 2 it babbles. All of this holds for one model of ten million weights; others
+# break at other bit widths.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -216,8 +205,7 @@ by_row = bits_per_character(changed(spoiled, lambda w: rounded(w, 6, w.shape[1])
 print(f"6 bits, a scale per row: {by_row:.3f} bits per character{your_prediction(with_outlier)}")
 
 # %% [markdown]
-# The function is the same, but six bits are no longer enough. Why? Look at the codes of one layer, before the change and
-# after it.
+# The function is the same, but six bits are no longer enough. Why? Look at the codes of one layer, before the change and after it.
 
 # %%
 spoiled_w = spoiled.blocks[0].expand.weight.detach()  # (1536, 384)
@@ -266,8 +254,6 @@ holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Without the outlier, groups of 16 weren't worth their bits. With it, they rescue the model.
-#
 # Why not use a scale per column everywhere? If the inputs x are integers, too, the chip can add up products of integers, provided that the scale can
 # be applied once, after the sum. Take a 2 × 2 matrix with codes c. The first element of its output is
 #
@@ -284,9 +270,8 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 #
 # Can 2 bits do better than that? Three things can be changed without storing a bit more:
 #
-# - *The levels.* At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could give up the zero in the middle, and space
-#   four levels evenly. Or make them denser where there are more weights, near zero. *NF4*, QLoRA's format, takes its 16 levels from the quantiles of a
-#   normal distribution. `normal` builds it, along with its counterpart for 2 bits.
+# - *The levels.* At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could use four evenly spaced levels instead: −1, −⅓,
+#   ⅓, and 1, with no zero.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
 # - *Shrinkage.* Where rounding pulls the weights toward zero, a row's output comes out too small. Multiply the row's scales by a number that makes up for
@@ -300,14 +285,6 @@ at_best = None  # @param {type:"number"}
 # %%
 def uniform(count):
     return torch.linspace(-1, 1, count, device=device)
-
-
-def normal(bits):  # for 4 bits, this is NF4
-    half = 2 ** (bits - 1)
-    last = 1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2  # QLoRA's choice: the outermost quantile can't be at infinity
-    above = torch.special.ndtri(torch.linspace(0.5, last, half + 1, dtype=torch.float64))  # from 0 up
-    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(0)  # up to 0, with one level less
-    return (torch.cat([below[:-1], above]) / above[-1]).float().to(device)
 
 
 def encode(w, levels, factor=1):
@@ -335,7 +312,7 @@ def damage(change):  # the increase in bits per character, and its standard erro
 
 
 # %%
-levels = {"three uniform levels": uniform(3), "four uniform levels": uniform(4), "four normal quantiles": normal(2)}
+levels = {"three levels": uniform(3), "four levels": uniform(4)}
 scales = {"absmax": (1,), "searched": (0.4, 0.55, 0.7, 0.85, 1)}
 spent, errors = {name: {} for name in levels}, {name: {} for name in levels}
 for (name, values), (kind, factors) in itertools.product(levels.items(), scales.items()):
@@ -345,27 +322,27 @@ for (name, values), (kind, factors) in itertools.product(levels.items(), scales.
 for name, row in spent.items():
     print(name + ":", "; ".join(f"{way} +{more:.3f} ± {off:.3f}" for way, (more, off) in row.items()))
     print("    error of one layer's weights: " + ", ".join(f"{off:.0%} with {kind} scales" for kind, off in errors[name].items()))
-four_levels = whole + spent["four uniform levels"]["absmax scales"][0]
+four_levels = whole + spent["four levels"]["absmax scales"][0]
 clipped = nearest(w, uniform(4), scales["searched"])
 shrunk = ((clipped * w).sum() / w.square().sum()).item()  # 1: as large along w as w itself
 alone = damage(lambda w: shrunk * w)
-print(f"with four levels and searched scales, that layer has shrunk by {1 - shrunk:.0%}; weights that aren't rounded, but shrunk as much: +{alone[0]:.3f} ± {alone[1]:.3f}")
+print(f"with four levels and searched scales, that layer has shrunk by {1 - shrunk:.0%}; every layer shrunk as much, and not rounded: +{alone[0]:.3f} ± {alone[1]:.3f}")
 
 # %%
 # @title Draw what 2 bits cost { display-mode: "form" }
 worst, best = max(more for row in spent.values() for more, _ in row.values()), min(more for row in spent.values() for more, _ in row.values())
 figures.grouped_bars(
     {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits",
-    title=f"The same 2 bits per weight add {worst:.2f} or {best:.2f} bits per character, for {whole + best:.2f} in all{your_prediction(at_best)}",
+    title=f"The same {2 + 16 / 64:.2f} bits per weight, with the scales, add {worst:.2f} or {best:.2f} bits per character\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
 )
 
 # %% [markdown]
-# Look at the four uniform levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by
-# itself, does little. Together, they take away more than half of the damage.
+# Look at the four levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
+# little. Together, they take away more than half of the damage.
 #
-# Why? The searched scales clip, so the rounded weights are too small, all in the same direction. That alone costs something, as the last line above
-# the figure shows. And random errors partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a
-# better model.
+# Why? The squared error is smallest when the rounded weights are too small, by about the square of the error that remains, and they're all too small
+# in the same direction. Shrinking every weight that much, without rounding, does more than half as much harm as rounding to four levels. Random errors
+# partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
 #
 # Let the first of these models write, and then the best:
 
@@ -379,9 +356,18 @@ for name, change in pair.items():
     print(f"{name}: {written.removeprefix('ROMEO:').strip()!r}")
 
 # %% [markdown]
-# At 4 bits, does the choice of levels matter?
+# At 4 bits, does the choice of levels matter? *NF4*, QLoRA's format, has its levels closer together near zero, where most weights are: it takes them
+# from the quantiles of a normal distribution.
 
 # %%
+def normal(bits):  # for 4 bits, this is NF4
+    half = 2 ** (bits - 1)
+    last = 1 - (1 / (4 * half) + 1 / (4 * half - 2)) / 2  # QLoRA's choice: the outermost quantile can't be at infinity
+    above = torch.special.ndtri(torch.linspace(0.5, last, half + 1, dtype=torch.float64))  # from 0 up
+    below = -torch.special.ndtri(torch.linspace(0.5, last, half, dtype=torch.float64)).flip(0)  # up to 0, with one level less
+    return (torch.cat([below[:-1], above]) / above[-1]).float().to(device)
+
+
 at_four = {}
 for name, values in {"NF4": normal(4), "16 uniform levels": uniform(16), "15 uniform levels": uniform(15)}.items():
     at_four[name], off = damage(lambda w: nearest(w, values))
@@ -389,8 +375,8 @@ for name, values in {"NF4": normal(4), "16 uniform levels": uniform(16), "15 uni
 
 # %% [markdown]
 # NF4 has the smallest error, but here the losses can't tell it from uniform levels. On larger models, [QLoRA's
-# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and
-# [AWQ](https://arxiv.org/abs/2306.00978), which you'll meet in the names of models, choose codes and scales with the help of sample inputs.)
+# authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and [AWQ](https://arxiv.org/abs/2306.00978),
+# which you'll meet in the names of models, choose codes and scales with the help of sample inputs.)
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
@@ -412,22 +398,23 @@ theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
 print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# The levels aren't used equally often, although they're quantiles: each block is divided by its own largest weight, which usually lies farther out than
-# the quantile that NF4 puts at 1. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
+# The levels aren't used equally often, although they're quantiles: each block is divided by its own largest weight, which usually lies farther out
+# than the quantile that NF4 puts at 1. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per
+# weight.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-three, four, _ = ({way: more for way, (more, _) in row.items()} for row in spent.values())
+three, four = ({way: more for way, (more, _) in row.items()} for row in spent.values())
 plain, searched, both_remedies = four["absmax scales"], four["searched scales"], four["searched, rescaled"]
 holds(three["absmax scales"] - plain, 0.5, 5, "At 2 bits, the fourth level is worth more than half a bit per character.", fast=FAST)
-holds(errors["four uniform levels"]["searched"] / errors["four uniform levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
+holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
-holds(alone[0], 0.05, 1, "Shrinkage alone does harm.", fast=FAST)
+holds(alone[0] / plain, 0.5, 1.1, "Shrinkage alone does more than half as much harm as rounding to four levels.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
 
-# %% [markdown] tags=["minutes-11", "short-10"]
+# %% [markdown] tags=["minutes-12", "short-10"]
 # ## Is it faster?
 #
 # The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
@@ -478,9 +465,9 @@ holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer tha
 #
 # ### On a T4
 #
-# Many quantized language models store only their weights in 8 or 4 bits, and multiply in 16. That's *weight-only* quantization. What should it bring
-# on a T4? Take Qwen2.5-3B, whose linear layers hold 2.77 billion weights, and apply the same rule: moving the bytes or doing the arithmetic, whichever
-# takes longer.
+# Many quantized language models store only their weights in 8 or 4 bits, and multiply in 16. That's *weight-only* quantization. How fast should it be
+# on a T4? Take Qwen2.5-3B, whose linear layers hold 2.77 billion weights, and apply the same rule: moving the bytes or doing the arithmetic,
+# whichever takes longer. (Caches are left out.)
 
 # %%
 t4 = chip_rates.rates("T4")
@@ -498,11 +485,12 @@ last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
 fp16, nf4, int8 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4", "int8"))  # tokens/s, by number of sequences
 for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
-print(f"one user, at most: {1 / step(1, 16):.0f} tokens/s in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and fewer bits can't help")
+print(f"one user, by the roofline: {1 / step(1, 16):.0f} tokens/s in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and fewer bits can't help")
 
 # %% [markdown]
-# The authors of bitsandbytes, the library behind QLoRA, [measured it](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md)
-# on a T4 in 2024. In fp16, the model wrote 26 tokens per second for one user.
+# The authors of bitsandbytes, the library behind QLoRA, [measured
+# it](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md) on a T4 in 2024. In fp16, the model wrote 26 tokens
+# per second for one user.
 #
 # **Predict.** How many did it write in NF4?
 
@@ -511,42 +499,46 @@ nf4_tokens = None  # @param {type:"number"}
 
 # %%
 print(f"one user: {nf4[1]:.0f} tokens/s in NF4{your_prediction(nf4_tokens)}, {fp16[1]:.0f} in fp16")
-for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits (LLM.int8())": int8}.items():
+for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items():
     print(f"{name}: " + ", ".join(f"{1e3 * n / speed:.0f} ms per step for {n}" for n, speed in speeds.items()))
-awq = published_results.get("decode-mistral-t4-awq")
-print(f"AutoAWQ's 4 bits, Mistral 7B, one user: {awq.value:.0f} tokens/s ({awq.credit}); in fp16, its 7.24 billion weights would allow {memory / (2 * 7.24e9):.0f} at most")
+extra = 1 / nf4[1] - 1 / fp16[1]
+print(f"For one sequence, NF4 takes {1e3 * extra:.0f} ms longer than fp16: {1e6 * extra / (36 * 7):.0f} µs for each of 36 × 7 linear layers.")
+for chip in ("4090", "h100"):
+    sixteen, four = (published_results.get(f"decode-llama3-{chip}-{kind}") for kind in ("eager" if chip == "h100" else "bf16", "nf4"))
+    print(f"{four.chip}, Llama 3.1 8B: " + ", ".join(f"{four.points[n] / sixteen.points[n]:.2f} times as fast in NF4 as in bf16 for {n}" for n in four.x))
 
 # %%
 # @title Draw the T4's speed { display-mode: "form" }
 many = sorted([2 ** (k / 4) for k in range(41)] + [last])
 lines = {"fp16": [16], "NF4, fused": [4.5], "NF4, dequantized first": [16, dequantizing]}
-with figures.canvas(8.4, 3.8, title=f"On a T4, a 3-billion-weight model wrote {nf4[1] / fp16[1]:.2f} times as many tokens per second in NF4 as in fp16{your_prediction(nf4_tokens, ' tokens/s')}") as (figure, axes):
+with figures.canvas(8.4, 3.8, title=f"For one user, a T4 wrote {nf4[1]:.0f} tokens per second in NF4{your_prediction(nf4_tokens)}, and {fp16[1]:.0f} in fp16") as (figure, axes):
     for place, (name, how) in enumerate(lines.items()):
         axes.plot(many, [n / step(n, *how) for n in many], color=figures.COLORS[place], lw=1.4, ls="--", label=f"{name}, roofline")
-    for place, (name, speeds) in zip((0, 1, 3), {"fp16": fp16, "NF4": nf4, "LLM.int8()": int8}.items()):
+    for place, (name, speeds) in zip((0, 1, 3), {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items()):
         axes.plot([*speeds], [*speeds.values()], color=figures.COLORS[place], marker=figures.MARKERS[place], mfc="white", lw=1, label=f"{name}, published")
     axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="tokens per second, all sequences")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    picture = figures.finish(figure, f"Tokens per second against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences, all below their lines; NF4 lies below fp16, with {nf4[1]:.0f}, {nf4[8]:.0f}, and {nf4[32]:.0f} tokens per second.")
+    picture = figures.finish(figure, f"Tokens per second against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences below them; NF4 lies below fp16, with {nf4[1]:.0f}, {nf4[8]:.0f}, and {nf4[32]:.0f} tokens per second.")
 picture
 
 # %% [markdown]
-# All the measured speeds lie below their lines, and NF4, which could have been nearly three times as fast as fp16, was slower at every batch size.
-# The times say more:
+# NF4 could have been nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something about why:
 #
-# - In 8 bits, a step takes about as long for 32 sequences as for one, so arithmetic can't be the limit, and it's far slower than reading the bytes. What's
-#   left is the same in every step, such as the launches of lesson 10.
-# - In NF4, a step for eight sequences takes half as long again as a step for one. At the time, the library had a fused kernel for one row only, and
-#   dequantized first for more.
+# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the bytes.
+#   So neither arithmetic nor memory sets its pace. What's left is the same in every step, such as launches and Python (lesson 10).
+# - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
+#   for more.
+# - For one sequence, the kernel was fused, and yet each NF4 layer takes 87 µs longer than a 16-bit one. Whether the kernel or the calls around it are to
+#   blame, only a profile would show.
 #
-# It isn't the fault of the bits. AutoAWQ's kernel, also on a T4, wrote twice as fast for one user as 16-bit weights could be read. And since
-# [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, bitsandbytes fuses batches of 2 to 64 as well,
-# which its authors found up to four times as fast. Fewer bytes raise the limit; the library decides how close you get. If you have an NVIDIA GPU, time yours:
+# It isn't the fault of the four bits. The same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, for one user. And since
+# [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has new fused kernels, which its authors
+# found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the limit; the library decides how
+# close you get. If you have an NVIDIA GPU, time yours:
 
 # %%
-# @title 4 bits on your own GPU { display-mode: "form" }
 # needs: bitsandbytes
 from bitsandbytes.nn import Linear4bit
 
@@ -564,8 +556,7 @@ else:
     print("There's no NVIDIA GPU on this machine.")
 
 # %% [markdown]
-# A chatbot that writes for one user is at the far left of the figure, where bytes set the limit. Training is beyond its right edge, where 4 bits save
-# memory but cost time. That saving is what makes QLoRA possible on a T4.
+# Training is beyond the right edge of the figure: there, 4 bits save memory and cost time. That saving is what makes QLoRA possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -665,7 +656,7 @@ reference.record(
 # four_bits = BitsAndBytesConfig(
 #     load_in_4bit=True,
 #     bnb_4bit_quant_type="nf4",
-#     bnb_4bit_use_double_quant=True,  # quantize the scales, too
+#     bnb_4bit_use_double_quant=True,  # quantize the scales, too: it saves memory, and costs time
 #     bnb_4bit_compute_dtype=torch.float16,  # a T4's tensor cores don't support bfloat16
 # )
 # model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=four_bits, dtype=torch.float16, device_map="auto")

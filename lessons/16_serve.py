@@ -44,8 +44,8 @@ COUNT = COUNT or (15 if FAST else 120)  # characters of a sample
 # %% [markdown] tags=["minutes-5"]
 # ## One reader, no cache
 #
-# The course's model writes one character at a time. Given the text so far, up to 256 characters, it returns logits for the next character. You
-# sample a character from them, append it, and start again.
+# The course's model writes one character at a time. Given the text so far, up to 256 characters, it returns logits for the next character. You sample
+# a character from them, append it, and start again.
 
 # %%
 model = models.trained().to(device)
@@ -93,8 +93,8 @@ print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:
 # ## A key/value cache
 #
 # What does a new position need from the earlier ones? Layer norms and linear layers work on one position at a time. Only attention looks back: it
-# compares the new position's query with the *keys* of the earlier ones, and averages their *values* with the attention weights that result. Keep every
-# layer's keys and values in a *key/value cache* (KV cache), and only the new position has to go through the model.
+# compares the new position's query with the *keys* of the earlier ones, and averages their *values* with the attention weights that result. Keep
+# every layer's keys and values in a *key/value cache* (KV cache), and only the new position has to go through the model.
 #
 # ```
 # without a cache     0 1 2 3 4     all positions through the model, for the logits of 4
@@ -126,8 +126,8 @@ def forward(ids, positions, cache):  # ids and positions of the new characters: 
 
 # %% [markdown]
 # `forward` calls the model's own layers (`colab_lessons/models.py`) by name. It takes each user's positions separately, because users will soon be at
-# different points in their answers. The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run 255
-# characters through the model, then one more, and compare the resulting logits with those computed without a cache.
+# different points in their answers. The causal mask, `seen`, lets each position attend to itself and everything before it. To check the cache, run
+# 255 characters through the model, then one more, and compare the resulting logits with those computed without a cache.
 
 # %%
 last = max(CONTEXTS)
@@ -192,14 +192,14 @@ holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a read
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time grows little with the length of the
 # context. The step does about 1/256 of the work, yet it isn't 256 times as fast. The next two sections explain why.
 #
-# At 256 characters the cache is full, and this model's position embeddings end there. To write more, it would have to run its latest characters through
-# again, at new positions.
+# At 256 characters the cache is full, and this model's position embeddings end there.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Prefill and decode
 #
-# A request has two phases. During *prefill*, the whole prompt goes through the model in one pass, which fills the cache and gives the first character.
-# During *decode*, each later character takes a step of its own. Users notice both, as the *time to first token* and the *time per output token*.
+# A request has two phases. During *prefill*, the whole prompt goes through the model in one pass, which fills the cache and gives the first
+# character. During *decode*, each later character takes a step of its own. Users notice both, as the *time to first token* and the *time per output
+# token*.
 
 # %%
 prompt = text[None, : last - 1]
@@ -229,8 +229,9 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 # %% [markdown] tags=["minutes-9", "short-8"]
 # ## Many readers per step
 #
-# A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all of
-# them. The caches aren't shared: attention has to read each user's own. That gives a [prediction](https://jax-ml.github.io/scaling-book/inference/):
+# A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all
+# of them. The caches aren't shared: attention has to read each user's own. That gives a
+# [prediction](https://jax-ml.github.io/scaling-book/inference/):
 #
 # > step time = cache reads + matmuls
 #
@@ -274,25 +275,40 @@ figures.lines(
 )
 
 # %% [markdown]
-# Batching multiplies *throughput* (the output for all users together), and each user pays for it in *latency*.
+# Batching multiplies *throughput*, the output for all users together, and each user pays for it in *latency*.
 #
-# But no step is as fast as predicted. Are the matmuls to blame, or is it attention? Profile a few steps, and divide by the number of users.
+# But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps, and
+# divide by the number of users.
 
 # %%
-def parts_of(users, count=5):  # seconds per character that the matmuls and attention take
+def parts_of(users, count=5):  # seconds per character: matmuls and attention from a profile, the whole step as timed above
     step = decode_step(users, context)
     with profile(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(count):
             step()
-    spent = {event.key: event.self_cpu_time_total / 1e6 / count / users for event in found.key_averages()}  # without the operators it calls
+    spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
     matmul = sum(took for name, took in spent.items() if name.endswith("mm"))  # aten::mm and aten::addmm
-    return {"matmul": matmul, "attention": sum(took for name, took in spent.items() if "scaled_dot_product" in name)}
+    attention = sum(took for name, took in spent.items() if "scaled_dot_product" in name)
+    parts = {"matmul": matmul, "attention": attention, "everything else": steps[users] - matmul - attention}
+    return {name: took / users for name, took in parts.items()}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
 parts = {users: parts_of(users) for users in (1, few, many)}
 for users, spent in parts.items():
-    print(f"batch of {users:>2}: {steps[users] / sum(predicted(users).values()):.1f} times the predicted time. The matmuls reach {flops / spent['matmul'] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {weights / users / spent['matmul'] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {context * per_token / spent['attention'] / 1e9:.1f} GB/s")
+    rates = flops / spent["matmul"], weights / users / spent["matmul"], context * per_token / spent["attention"]
+    print(f"batch of {users:>2}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {rates[2] / 1e9:.1f} GB/s")
+print(f"For one user, a cached step does 1/{context} of the work. By the formula it could be {whole[last] / sum(predicted(1).values()):.0f} times as fast as without a cache; it's {gain:.0f} times as fast.")
+
+# %%
+# @title Plot what a character was predicted to take, and what it takes { display-mode: "form" }
+bars = {}
+for users, spent in parts.items():
+    who = f"{users} user{'s' * (users > 1)}"
+    bars[f"{who}, predicted"] = {name: took / users for name, took in predicted(users).items()} | {"everything else": 0.0}
+    bars[f"{who}, measured"] = spent
+longer = {users: sum(spent.values()) * users / sum(predicted(users).values()) for users, spent in parts.items()}
+figures.stacked_bars(bars, unit="s", title="Time per character: " + ", ".join(f"{factor:.1f}" for factor in longer.values()) + f" times the prediction, for {', '.join(map(str, parts))} users")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -301,20 +317,22 @@ holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the 
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
 holds(context * per_token / parts[many]["attention"] / bandwidth, 0.25, 0.8, "Attention reads the caches at well below the bandwidth.", fast=FAST)
+holds(parts[1]["everything else"] / steps[1], 0.12, 0.7, "For one user, a good part of the step is neither matmul nor attention.", fast=FAST)
 holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the matmuls read the weights at only part of the bandwidth.", fast=FAST)
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# Both are, and it depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large
-# one reached. With a few rows, they reach neither limit. Attention reads the caches at well below the measured bandwidth. So the formula gives a roofline
-# bound, and how close you come depends on the software.
+# It depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached,
+# and a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between the calls. With a few rows, the
+# matmuls reach neither limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the
+# formula gives a roofline bound, and how close you come depends on the software.
 #
-# **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the
-# caches are most of what it reads.
+# **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
+# of what it reads.
 #
 # ### On a GPU
 #
-# An H100's memory is far faster than a CPU's. How much faster is its step for one user?
+# An H100's memory is far faster than one CPU core's. How much faster is its step for one user?
 
 # %%
 # @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
@@ -335,19 +353,20 @@ h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].
 print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
 print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
 as_written, compiled = (published_results.get(f"decode-llama2-a100-{how}") for how in ("gptfast-eager", "gptfast"))
-print(f"Llama 2 7B on an A100, one user: {as_written.value} tokens/s as written, {compiled.points[16]} with CUDA graphs and a static cache ({as_written.credit}).")
+print(f"Llama 2 7B on an A100, one user: {as_written.value} tokens/s as written ({as_written.credit}), {compiled.points[16]} compiled, with a static cache ({compiled.credit}).")
 holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of the H100's step is memory traffic.", fast=FAST)
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: a cache, which
-# saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
+# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: a cache,
+# which saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
-# A *CUDA graph* records a step's launches once and replays them with a single call. When PyTorch's engineers [compiled Llama 2
-# 7B](https://pytorch.org/blog/accelerating-generative-ai-2/) that way, an A100 wrote four times as many tokens per second for one user. A graph needs
-# fixed shapes and addresses, which is what a *static cache* is for. Our `empty` allocates one, but `forward` slices it to the length of the longest text,
-# so the shapes change from step to step. To read that length, Python also waits for the GPU once per step.
+# A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses them and
+# also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per second out of an
+# A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our `empty` allocates one, but
+# `forward` slices it to the length of the longest text, so the shapes change from step to step. And `int(positions.max())` has to fetch a number from
+# the GPU, so Python waits for it in every step.
 
 # %% [markdown] tags=["minutes-8"]
 # ## Answers of different lengths
@@ -439,7 +458,7 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 # number of steps, though not quite as much, because the prefills stay. With equally long answers, all queued from the start, continuous batching
 # would gain nothing.
 #
-# Users of a server notice something else: the gap between one character and the next, the *inter-token latency*.
+# What users notice is the gap between one character and the next, the *inter-token latency*.
 
 # %%
 answers = served["continuous"][0]
@@ -472,16 +491,15 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after
-# another at the start. The limit you found earlier, at full context, lies between the two. This server has prefills to pay for as well, but its texts
-# are shorter.
+# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds. Your earlier estimate lies between the two. Don't
+# expect an exact match: prefills slow this server down, and shorter texts speed it up.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
-# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Suppose that its linear layers are quantized to 4
-# bits, with a 16-bit scale per group of 64 weights, while the embedding, the output layer, and the cache stay in 16 bits.
+# heads (*grouped-query attention*), so its cache is a quarter the size it would otherwise be. Suppose that its linear layers are quantized to 4 bits,
+# with a 16-bit scale per group of 64 weights, while the embedding, the output layer, and the cache stay in 16 bits.
 
 # %%
 layers, width, heads, kv_heads, head_dim, intermediate_size, vocabulary = 36, 4096, 32, 8, 128, 12_288, 151_936
@@ -492,8 +510,8 @@ stored = {bits: linear * (bits + 16 / 64 * (bits < 16)) / 8 + 2 * table for bits
 print(f"weights {stored[4] / 1e9:.1f} GB in 4 bits, cache {token:,} bytes per token, {4096 * token / 1e9:.2f} GB for a conversation of 4,096 tokens")
 
 # %% [markdown]
-# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that: 10% headroom, and the CUDA context. How many conversations of 4,096 tokens fit
-# alongside the weights?
+# **Predict.** A T4 has 15.6 GB. Set aside 1.7 GB of that: 10% headroom, and the CUDA context. How many conversations of 4,096 tokens fit alongside
+# the weights?
 
 # %%
 conversations = None  # @param {type:"integer"}
@@ -502,7 +520,7 @@ conversations = None  # @param {type:"integer"}
 t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
 fit = {bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, size in stored.items()}
 step = (stored[4] - table + fit[4] * 4096 * token) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
-print(f"{fit[4]} conversations fit; each gets about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations.")
+print(f"{fit[4]} conversations fit; each gets at most about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations.")
 print(f"A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
 
 # %%
@@ -513,8 +531,8 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# So on a T4, memory capacity runs out before speed does. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the cache
-# in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
+# So on a T4, memory capacity runs out before speed does. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
+# cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
 # measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that
@@ -549,9 +567,10 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# In every miss the estimate is too high. More than half of them are 4-bit weights, whose kernels were far from the roofline (lesson 12). Others have many
-# users, where servers also spend time on prefills. Our case has both: many users, and 4-bit weights on a T4. If the worst miss is typical of it, a T4's
-# users get text hardly faster than they read, and an L4's have to wait. So plan on half of what the table says, or less, and measure.
+# In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Others had 128
+# sequences or more, so prefills took time as well. The T4 above has 4-bit weights and several users, so expect a miss there, too. If the worst miss
+# is typical of it, its users get text hardly faster than they read, and an L4's have to wait. So plan on half of what the table says, or less, and
+# measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises

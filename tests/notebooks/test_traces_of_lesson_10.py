@@ -17,7 +17,7 @@ def planted(at, step):
     rows += [("cpu_op", "aten::item", at + 2 * place, 1, 1, {}) for place in range(20)]
     rows += [("cpu_op", "aten::copy_", at + 90, BLOCKED + 10, 1, {})]
     on_gpu = (
-        ("cudaLaunchKernel", at + 50, 5, "kernel", "k", at, STEP - GAP, {"stream": 7}),
+        ("cudaGraphLaunch", at + 50, 5, "kernel", "k", at, STEP - GAP, {"stream": 7}),
         ("cudaLaunchKernel", at + 60, 5, "kernel", "other", at + 300, 9, {"stream": 9}),
         ("cudaMemcpyAsync", at + 95, BLOCKED, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)",
          at + 590, 2, {"stream": 7, "bytes": 96}),
@@ -52,4 +52,5 @@ def test_the_planted_culprit_is_found(course, tmp_path, monkeypatch, capsys):
     assert names["of_items"] == pytest.approx(0.04)
     assert "0.5 ms  cudaMemcpyAsync" in text and "96 bytes" in text
     assert names["medians"]["A100"] == pytest.approx(0.24)
+    assert names["ended_by"] == {"cudaGraphLaunch": pytest.approx(0.3)}
     assert names["copy_ms"] == pytest.approx(0.1)
