@@ -131,7 +131,7 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
     _record_parts(lesson, fresh)
     text = dumps_relinked(course, fresh)
     digests = {
-        cell_key(cell): output_digests.digest(cell, course.repository.url)
+        cell_key(cell): output_digests.digest(cell, course.repository)
         for cell in _with_outputs(fresh)
     }
     path = _files.write(course.notebook(lesson), text)
@@ -146,7 +146,7 @@ def changed_outputs(course: Course, lesson: Lesson, notebook: NotebookNode) -> l
         index
         for index, cell in enumerate(notebook.cells)
         if (cell.get("outputs") or cell_key(cell) in known)
-        and known.get(cell_key(cell)) != output_digests.digest(cell, course.repository.url)
+        and known.get(cell_key(cell)) != output_digests.digest(cell, course.repository)
     ]
 
 

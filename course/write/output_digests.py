@@ -15,7 +15,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from colab_helpers import _files
-from course.config import Course, CourseError, Lesson
+from course.config import Course, CourseError, Lesson, Repository
 
 
 def path(course: Course) -> Path:
@@ -38,9 +38,9 @@ def load(course: Course, lesson: Lesson) -> dict[str, str]:
     return _read(course).get(lesson.slug, {})
 
 
-def digest(cell: NotebookNode, address: str) -> str:
-    """Return the digest of a cell's outputs. The course's own address does not count: forks have theirs."""
-    text = json.dumps(cell.outputs, sort_keys=True).replace(address, "")
+def digest(cell: NotebookNode, own: Repository) -> str:
+    """Return the digest of a cell's outputs. The course's own addresses don't count: forks have theirs."""
+    text = json.dumps(cell.outputs, sort_keys=True).replace(own.url, "").replace(own.site, "")
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
