@@ -98,10 +98,12 @@ goes_on = None  # @param ["tmux", "nohup, tmux", "nohup, setsid > log, tmux", "n
 for name in ("stop", "setsid error", *WAYS):
     Path(name).unlink(missing_ok=True)
 wire, end = os.openpty()
-shell = subprocess.Popen(
-    ["bash", "--norc", "-i"], stdin=end, stdout=end, stderr=end, start_new_session=True,
-    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # it's this shell's terminal
-)
+def own_terminal():  # in the shell's process
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # where this notebook ignores it, all that it starts would, too
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+shell = subprocess.Popen(["bash", "--norc", "-i"], stdin=end, stdout=end, stderr=end, start_new_session=True, preexec_fn=own_terminal)
 os.close(end)
 for command in WAYS.values():
     os.write(wire, f"{command}\n".encode())
