@@ -129,7 +129,7 @@ def test_no_process_outlives_the_notebook(tmp_path, number):
         assert set(Path("/dev/shm").glob("*")) <= shared
 
 
-def _until(holds, seconds=60):
+def _until(holds, seconds=180):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not happen in time"
