@@ -235,7 +235,7 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy waited along with everything else. A blocking call gets charged for *whatever it waits for*. What was that? Look at the calls that launched the work at the end of the long gaps.
+# Something held that work up, and the copy may have been waiting for the same thing. A blocking call gets charged for *whatever it waits for*. What was that? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
 # needs: a100_trace
@@ -250,7 +250,7 @@ for took, at, after in sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lam
     print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) So either the graphs first ran something that the profiler didn't record, and then the GPU wasn't idle at all; or they were waiting, say for another GPU. The trace can't tell.
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording. All kernels of a graph count as launched with it.) Two explanations fit. The graph may have begun with work that the profiler missed, and then the GPU wasn't idle at all. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it.
 #
 # Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
@@ -343,7 +343,7 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap before the backward pass, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap as the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
@@ -360,9 +360,9 @@ for name, key in changes.items():  # 60 steps each, timed without the profiler, 
 print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet the typical step is no shorter. (The typical times differ by less than the steps vary. At best, bf16 was faster.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast, yet at best the step got a fifth shorter. (The typical times vary too much to be ranked.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# The typical step got shorter only with `torch.compile`, which launches fewer kernels and runs less Python for each, and with the text on the GPU. (We didn't time `torch.compile` in float32.) With all four changes, a typical step takes 12.8 ms.
+# A fused AdamW made no measurable difference. The typical step got shorter only with `torch.compile`, which launches fewer kernels and runs less Python for each, and with the text on the GPU. (We didn't time `torch.compile` in float32.) With all four changes, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try.
 
@@ -553,7 +553,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off, since profiling takes time as well. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off: profiling takes time, and these tables were recorded one after another, while the timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.

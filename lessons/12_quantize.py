@@ -340,9 +340,9 @@ figures.grouped_bars(
 # Look at the four levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
 # little. Together, they take away more than half of the damage.
 #
-# Why? The squared error is smallest when the rounded weights are too small, by about the square of the error that remains, and they're all too small
-# in the same direction. Shrinking every weight that much, without rounding, does more than half as much harm as rounding to four levels. Random errors
-# partly cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
+# Why? The scales with the smallest squared error leave the weights too small, by about the square of that error, and in every row alike. Shrink every
+# weight by 11%, and round nothing: the loss still rises by 0.26 bits per character, against 0.45 for the searched scales. Random errors partly
+# cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
 #
 # Let the first of these models write, and then the best:
 
@@ -398,9 +398,8 @@ theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
 print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# The levels aren't used equally often, although they're quantiles: each block is divided by its own largest weight, which usually lies farther out
-# than the quantile that NF4 puts at 1. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per
-# weight.
+# NF4 assumes that a block's largest weight lies at 1.85 standard deviations. Among 64 weights it usually lies farther out, so the outer levels are
+# used less. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -524,19 +523,20 @@ with figures.canvas(8.4, 3.8, title=f"For one user, a T4 wrote {nf4[1]:.0f} toke
 picture
 
 # %% [markdown]
-# NF4 could have been nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something about why:
+# By the roofline, NF4 could be nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something
+# about why:
 #
 # - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the bytes.
-#   So neither arithmetic nor memory sets its pace. What's left is the same in every step, such as launches and Python (lesson 10).
+#   That points to a cost that's the same in every step, such as launches and Python (lesson 10).
 # - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
 #   for more.
 # - For one sequence, the kernel was fused, and yet each NF4 layer takes 87 µs longer than a 16-bit one. Whether the kernel or the calls around it are to
 #   blame, only a profile would show.
 #
-# It isn't the fault of the four bits. The same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, for one user. And since
-# [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has new fused kernels, which its authors
-# found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the limit; the library decides how
-# close you get. If you have an NVIDIA GPU, time yours:
+# It depends on the chip: with another model and one user, the same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, but
+# slower on an H100. And since [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has new fused
+# kernels, which its authors found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the limit;
+# the library decides how close you get. If you have an NVIDIA GPU, time yours:
 
 # %%
 # needs: bitsandbytes

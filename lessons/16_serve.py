@@ -226,7 +226,7 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 # Prefill reaches most of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
 # *memory-bound*, but it uses only part of the bandwidth.
 
-# %% [markdown] tags=["minutes-9", "short-8"]
+# %% [markdown] tags=["minutes-10", "short-8"]
 # ## Many readers per step
 #
 # A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all
@@ -281,15 +281,16 @@ figures.lines(
 # divide by the number of users.
 
 # %%
-def parts_of(users, count=5):  # seconds per character: matmuls and attention from a profile, the whole step as timed above
+def parts_of(users, count=5):  # seconds per character: matmuls and attention from a profile, and what is left of an unprofiled step
     step = decode_step(users, context)
+    whole_step = benchmark.measure(step, budget=SECONDS).median
     with profile(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(count):
             step()
     spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
     matmul = sum(took for name, took in spent.items() if name.endswith("mm"))  # aten::mm and aten::addmm
     attention = sum(took for name, took in spent.items() if "scaled_dot_product" in name)
-    parts = {"matmul": matmul, "attention": attention, "everything else": steps[users] - matmul - attention}
+    parts = {"matmul": matmul, "attention": attention, "everything else": max(0.0, whole_step - matmul - attention)}
     return {name: took / users for name, took in parts.items()}
 
 
@@ -322,10 +323,10 @@ holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the ma
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. With one row, the model's small matmuls read their weights at only part of the bandwidth that a single large one reached,
-# and a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between the calls. With a few rows, the
-# matmuls reach neither limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the
-# formula gives a roofline bound, and how close you come depends on the software.
+# It depends on the batch. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between
+# the calls. The matmuls are slow, too: with one row, these small ones read their weights at only part of the bandwidth that a single large one
+# reached, and with a few rows, they reach neither limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
+# are many users. So the formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
 # of what it reads.
@@ -491,8 +492,9 @@ holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds. Your earlier estimate lies between the two. Don't
-# expect an exact match: prefills slow this server down, and shorter texts speed it up.
+# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after
+# another at the start. Your earlier estimate lies between the two. Don't expect an exact match: prefills slow this server down, and shorter texts
+# speed it up.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -568,9 +570,9 @@ print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T
 
 # %% [markdown]
 # In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Others had 128
-# sequences or more, so prefills took time as well. The T4 above has 4-bit weights and several users, so expect a miss there, too. If the worst miss
-# is typical of it, its users get text hardly faster than they read, and an L4's have to wait. So plan on half of what the table says, or less, and
-# measure.
+# sequences or more, so prefills took time as well, and the smallest model was probably launch-bound. Our T4 is exactly such a case: 4-bit weights,
+# and several users. If it misses as badly as the worst one, its 12 users get text hardly faster than they read, and an L4's 24 have to wait. So plan
+# on half of what the table says, or less, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
