@@ -29,6 +29,7 @@ from colab_helpers.checkpoints.store import (
 SUFFIX = ".pt"
 #: The layout of a file's contents. A file with a different one is refused, never guessed at.
 FORMAT = 2
+_FIRST_SUFFIX = ".safetensors"  # of format 1
 _PLAIN = (bool, int, float, type(None))
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -151,6 +152,8 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
     """
     found = store.read(SUFFIX, _read)
     if found is None:
+        if old := store.files(_FIRST_SUFFIX):
+            raise _another_format(old[0].path, 1)
         return ResumeResult(0, None)
     file, (kinds, trained, state) = found
     _check(file.path, kinds, state, parts)

@@ -275,6 +275,12 @@ def test_another_format_is_refused_and_left_as_it_is(store, content):
     assert written.path.exists()
 
 
+def test_files_of_the_first_format_are_not_overlooked(store):
+    store.write(7, ".safetensors", lambda path: path.write_bytes(b"old"))
+    with pytest.raises(CheckpointError, match=r"has format 1, .* Resume with the version"):
+        checkpoints.resume(store, {"model": torch.nn.Linear(1, 1)})
+
+
 class Mine:
     """Something that only a pickle can hold."""
 
