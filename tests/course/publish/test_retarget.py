@@ -10,7 +10,7 @@ import pytest
 from course.check import notebook_lint
 from course.config import CourseError, load
 from course.publish import retarget
-from course.write import assemble, pages
+from course.write import assemble, output_digests, pages
 from tests import slow
 from tests.toy import publish_toy, stopped_after
 
@@ -43,6 +43,7 @@ def tree(course):
 
 def test_every_address_moves_and_outputs_stay(toy_course):
     path = with_recorded_outputs(toy_course)
+    digest = output_digests.digest(nbformat.read(path, 4).cells[1], toy_course.repository)
     changed = retarget.retarget(toy_course, "ada/gpu-course", "v2")
     assert sorted(p.name for p in changed) == [
         "01_toy.ipynb", "01_toy.json", "01_toy.md", "CITATION.cff", "README.md", "doctor.md",
@@ -56,6 +57,7 @@ def test_every_address_moves_and_outputs_stay(toy_course):
     assert moved.repository.archive == "https://github.com/ada/gpu-course/archive/v2.zip"
     assert notebook_lint.stale_problems(moved, moved.lessons[0]) == []
     assert '"execution_count": 1' in path.read_text("utf-8")
+    assert output_digests.digest(nbformat.read(path, 4).cells[1], moved.repository) == digest
     assert retarget.retarget(moved, "ada/gpu-course") == []
 
 
