@@ -120,6 +120,8 @@ def support(device: Device) -> dict[str, str]:
 
     >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
     'emulated'
+    >>> [support(Device("TPU", name, "PCI id"))["fp8"] for name in ("TPU v5e", "TPU 7x")]
+    ['no', 'native']
     """
     if device.kind == "GPU" and device.capability:
         have = tuple(int(part) for part in device.capability.split("."))

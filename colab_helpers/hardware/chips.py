@@ -24,9 +24,9 @@ class Chip:
 
     `memory` is the data sheet's, `memory_mib` what nvidia-smi shows; peaks are dense, without sparsity, and
     OP/s for int8 and int4. `capability` is such as "8.0"; `fp32_lanes` are CUDA cores, on a TPU multipliers.
-    `where` a Colab user meets it: "free", "paid", "history" or
-    "elsewhere". `links` holds the bytes/s that a chip can send to other "chips" and into the "network". A
-    device is this chip when its name has all words of `match`; it may have those of `also`.
+    `where` a Colab user meets it: "free", "paid", "history" or "elsewhere". `links` holds the bytes/s that a
+    chip can send to other "chips" and into the "network". A device is this chip when its name has all words
+    of `match`; it may have those of `also`.
     """
 
     key: str

@@ -98,7 +98,18 @@ class Allocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Free `block`: it merges with free neighbors and stays in the cache. ValueError if it is free."""
+        """Free `block`: it merges with free neighbors and stays in the cache.
+
+        Raises:
+            ValueError: It is free already.
+
+        >>> allocator = Allocator(2**34)
+        >>> block = allocator.allocate(100)
+        >>> allocator.free(block)
+        >>> allocator.free(block)
+        Traceback (most recent call last):
+        ValueError: This block of 2,097,152 bytes is free already.
+        """
         if block.free:
             raise ValueError(f"This block of {block.size:,} bytes is free already.")
         self.counts["allocated"].change(-block.size)

@@ -57,11 +57,6 @@ def test_gpus_by_compute_capability(capability, native):
     assert {name for name, how in found.items() if how == "native"} == native
 
 
-def test_only_the_newest_tpu_has_fp8():
-    tpus = (hardware.Device("TPU", f"TPU {name}", "") for name in ("v5e", "7x"))
-    assert [precision.support(tpu)["fp8"] for tpu in tpus] == ["no", "native"]
-
-
 def test_t4_says_yes_to_bf16_and_emulates_it():
     assert precision.support(gpu("7.5"))["bf16"] == "emulated"
 

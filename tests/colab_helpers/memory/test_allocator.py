@@ -74,14 +74,6 @@ def test_the_error_names_what_is_taken_allowed_and_free():
     assert numbers(allocator)["allocated"] == 900 * MIB
 
 
-def test_a_block_is_freed_once():
-    allocator = Allocator(2**34)
-    block = allocator.allocate(100)
-    allocator.free(block)
-    with pytest.raises(ValueError, match="free already"):
-        allocator.free(block)
-
-
 def test_history_tells_what_a_timeline_needs():
     allocator = Allocator(2**34)
     allocator.history = []

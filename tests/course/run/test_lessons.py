@@ -79,9 +79,8 @@ def test_a_kernel_that_was_stopped_is_not_told_as_a_fault(caplog, error, told):
         del task
         gc.collect()
 
-    other = threading.Thread(
-        target=lambda: asyncio.run(leave_it())
-    )  # a browser's tests have a loop here
+    # In a thread of its own: a browser's tests have a loop here.
+    other = threading.Thread(target=lambda: asyncio.run(leave_it()))
     other.start()
     other.join()
     assert ("never retrieved" in caplog.text) == told
