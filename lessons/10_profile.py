@@ -250,7 +250,7 @@ for took, at, after in sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lam
     print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording. All kernels of a graph count as launched with it.) Two explanations fit. The graph may have begun with work that the profiler missed, and then the GPU wasn't idle at all. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it.
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed, and then the GPU wasn't idle at all. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it.
 #
 # Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
