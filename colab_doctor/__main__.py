@@ -1,4 +1,4 @@
-"""The command `colab-doctor`: what this machine lacks, what an error means, what is gone from a notebook."""
+"""The command `colab-doctor`: what an error means, and what is gone from a notebook."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from pathlib import Path
 
 from colab_doctor.explain import explain_error
 from colab_doctor.notebook import explain_notebook
-from colab_doctor.notebook.files import read_file
+from colab_doctor.notebook.ipynb_reader import read_file
 from colab_helpers import __version__
-from colab_helpers._cli import run, standard_input
-from colab_helpers._files import CommandError
+from colab_helpers._cli_utils import CommandError, run, standard_input
 from colab_helpers.problem_schema import Finding
 
 _MARK = {"stop": "fails", "warn": "watch out", "note": "good to know"}
 _LEVEL = {"stop": "error", "warn": "warning", "note": "notice"}
 _EXAMPLES = """\
 examples:
-  colab-doctor                                  what this machine has, and what to fix
   colab-doctor --error "No CUDA GPUs are available"
   colab-doctor --notebook *.ipynb               what in them no longer runs on Colab
   colab-doctor --github --notebook *.ipynb      the same, as annotations for GitHub Actions
 
 exit code:
-  0  nothing to fix; the error is known; nothing in the notebooks fails
-  1  something to fix; the error is not known; something in a notebook fails, or misleads
+  0  the error is known; nothing in the notebooks fails
+  1  the error is not known; something in a notebook fails, or misleads
   2  the input cannot be read, or the output not written
 """
 
@@ -49,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--github", action="store_true", help="print annotations for GitHub")
-    ask = parser.add_mutually_exclusive_group()
+    ask = parser.add_mutually_exclusive_group(required=True)
     ask.add_argument("--notebook", type=Path, nargs="+", metavar="FILE", help="find removed APIs")
     ask.add_argument("--error", nargs="+", metavar="TEXT", help="explain it; - reads stdin")
     return parser
@@ -60,19 +58,13 @@ def _answer(options: argparse.Namespace) -> int:
         return print_notebook_report(
             options.notebook, as_json=options.json, for_github=options.github
         )
-    if options.error:
-        text = " ".join(options.error)
-        text = standard_input() if text == "-" else text
-        if not text.strip():
-            raise CommandError(
-                "No error text given. Paste the last line of the traceback, or all of it."
-            )
-        return print_explanation(text, options.json)
-    from colab_helpers import preflight
-
-    card = preflight.status_card()
-    print(json.dumps(card.to_dict(), indent=2, default=str) if options.json else card)
-    return 0 if card.fits else 1
+    text = " ".join(options.error)
+    text = standard_input() if text == "-" else text
+    if not text.strip():
+        raise CommandError(
+            "No error text given. Paste the last line of the traceback, or all of it."
+        )
+    return print_explanation(text, options.json)
 
 
 def print_explanation(text: str, as_json: bool = False) -> int:

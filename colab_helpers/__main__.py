@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from colab_helpers import __version__
-from colab_helpers._cli import run
-from colab_helpers._files import CommandError
+from colab_helpers._cli_utils import CommandError, positive_integer, run
 
 _PLAN_EXAMPLES = """\
 The function takes nothing and returns (model, forward, optimizer): forward(batch_size) makes a batch, runs
@@ -46,18 +45,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     plan.add_argument("job", metavar="FILE.py:function")
-    plan.add_argument("--batch-size", type=_whole_number, default=32, help="32 if left out")
-    plan.add_argument("--steps", type=_whole_number, default=1000, help="1000 if left out")
+    plan.add_argument("--batch-size", type=positive_integer, default=32, help="32 if left out")
+    plan.add_argument("--steps", type=positive_integer, default=1000, help="1000 if left out")
     plan.add_argument("--chips", nargs="+", default=[], metavar="KEY", help="such as T4 L4 A100-40")
     plan.add_argument("--deadline", type=_hours, metavar="HOURS", help="name the cheapest in time")
     plan.add_argument("--json", action="store_true", help="print JSON")
     return parser
-
-
-def _whole_number(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be a positive integer")
-    return int(text)
 
 
 def _hours(text: str) -> float:
@@ -81,16 +74,13 @@ def _card(as_json: bool) -> int:
 def _plan(options: argparse.Namespace) -> int:
     if find_spec("torch") is None:
         raise CommandError("Planning needs PyTorch, which is not installed here.")
-    from colab_helpers.plan import cli
+    from colab_helpers.plan import plan_command
 
-    try:
-        work, table = cli.plan_file(options.job, options.batch_size, options.chips)
-    except cli.PlanError as error:
-        raise CommandError(str(error)) from error
+    work, table = plan_command.plan_file(options.job, options.batch_size, options.chips)
     if options.json:
-        print(cli.to_json(work, table, options.steps, options.deadline))
+        print(plan_command.to_json(work, table, options.steps, options.deadline))
     else:
-        print(cli.format_plan(work, table, options.steps, options.deadline))
+        print(plan_command.format_plan(work, table, options.steps, options.deadline))
     return 0 if any(offer.fits for offer in table) else 1
 
 

@@ -13,7 +13,7 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     superseded_by   problems that are named instead where they are met too; ["*"]: any other
     in_log          problems that are the true cause where the log above the error shows them
     in_frames       patterns of the whole traceback, for where its message alone says nothing
-    facts           dated facts (dated_facts.toml) that the page quotes
+    facts           dated facts (platform_facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
     seen, review    when it was last checked, and when to check again
     on_lesson_card  false: not on a lesson's card

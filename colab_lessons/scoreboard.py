@@ -19,8 +19,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colab_helpers import _units, chip_rates
-from colab_helpers._output import bundle
+from colab_helpers import _units, chip_throughput
+from colab_helpers._rich_display import bundle
 
 if TYPE_CHECKING:
     from colab_helpers.figures.style import Picture
@@ -161,7 +161,7 @@ def _recorded(line: Mapping[str, Any]) -> float:
 
 def _expected(chip: str) -> tuple[float, float]:
     """Seconds for the job on a chip: at its matmul speed, and at the share of that which an H100 reaches."""
-    least = FLOPS / chip_rates.rates(chip)["fp32"].value
+    least = FLOPS / chip_throughput.rates(chip)["fp32"].value
     return least, least / _share_of_h100()
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import _files, checkpoints, hardware
+from colab_helpers import _atomic_files, checkpoints, hardware
 from colab_lessons import models, shakespeare
 
 #: Steps after which the record keeps a sample.
@@ -239,7 +239,9 @@ def main() -> None:
     }
     record = {**about, **asdict(recipe), **run.record}
     del record["recipe"]
-    print(_files.write(options.folder / "record.json", json.dumps(record, indent=1).encode()))
+    print(
+        _atomic_files.write(options.folder / "record.json", json.dumps(record, indent=1).encode())
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from colab_lessons import models, shakespeare, training
 
 SHIPPED = Path(__file__).parent / "trained" / "gpt-shakespeare.safetensors"
@@ -96,7 +96,7 @@ def main() -> None:
     record["seconds"] = [round(each, 3) for each in record["seconds"]]
     record["losses"] = [round(each, 4) for each in record["losses"]]
     lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items())
-    _files.write(kept, "{\n" + ",\n".join(lines) + "\n}\n")
+    _atomic_files.write(kept, "{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{SHIPPED}: {SHIPPED.stat().st_size / 1e6:.1f} MB\n{kept}")
 
 

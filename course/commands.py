@@ -17,7 +17,7 @@ from course.config import Course, CourseError, Lesson
 def build(course: Course, options: argparse.Namespace) -> int:
     """Write notebooks and generated pages; with --check, only say what is out of date."""
     from course.check import notebook_lint
-    from course.write import assemble, pages
+    from course.write import assemble, generated_sections
 
     if options.check:
         problems = [
@@ -25,20 +25,20 @@ def build(course: Course, options: argparse.Namespace) -> int:
         ]
         problems += [
             f"{path.name}: its generated part is out of date. Run `make build`."
-            for path, text in pages.render(course).items()
+            for path, text in generated_sections.render(course).items()
             if path.read_text("utf-8") != text
         ]
         problems += [
             f"{path.name}: links to another fork. Run `make build`."
-            for path in pages.recorded_outputs(course)
+            for path in generated_sections.recorded_outputs(course)
             if path.read_text("utf-8") != assemble.move_links(course, path.read_text("utf-8"))
         ]
         print(*problems or ["Up to date."], sep="\n")
         return 1 if problems else 0
     texts = {course.notebook(lesson): assemble.render(course, lesson) for lesson in course.lessons}
-    for path in pages.recorded_outputs(course):
+    for path in generated_sections.recorded_outputs(course):
         texts[path] = assemble.move_links(course, path.read_text("utf-8"))
-    for path in [*assemble.write_all(texts), *pages.write(course)]:
+    for path in [*assemble.write_all(texts), *generated_sections.write(course)]:
         print(path.relative_to(course.root))
     return 0
 
@@ -96,14 +96,14 @@ def run(course: Course, options: argparse.Namespace) -> int:
 def notebooks(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and store each that ran to its end."""
     from course.run import execute, lessons
-    from course.write import assemble, pages
+    from course.write import assemble, generated_sections
 
     lessons.refuse_fast(options.parameter, "`make notebooks`")
     lessons.require(options.require)
 
     def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
         path = assemble.store_outputs(course, lesson, outcome.notebook)
-        pages.write_timing(course, outcome.name, outcome.seconds)
+        generated_sections.write_timing(course, outcome.name, outcome.seconds)
         print(f"\r{path.relative_to(course.root)}")
 
     folder = course.root / "build" / "notebooks"
@@ -113,16 +113,16 @@ def notebooks(course: Course, options: argparse.Namespace) -> int:
     )
     for lesson in course.lessons:  # a new lesson changes how its neighbors lead on
         assemble.write(course, lesson)
-    pages.write_picture(course.root / "docs" / "images" / "job.png")
-    pages.write(course)
+    generated_sections.write_picture(course.root / "docs" / "images" / "job.png")
+    generated_sections.write(course)
     return _exit_code(batch.ok, batch.stopped)
 
 
 def reference(course: Course, options: argparse.Namespace) -> int:
     """Run lessons at full size and keep their records, or those that another machine made."""
-    from colab_lessons import reference
+    from colab_lessons import measurements
     from course.run import execute, imported_records, lessons
-    from course.write import pages
+    from course.write import generated_sections
 
     if options.source:
         return _store_records(imported_records.records(options.source))
@@ -132,24 +132,24 @@ def reference(course: Course, options: argparse.Namespace) -> int:
     def keep(lesson: Lesson, outcome: execute.Outcome) -> None:
         for data in execute.records(outcome.notebook):
             if data.get("kind") == "record":
-                print(f"\r{reference.write(reference.Record.from_dict(data, outcome.name))}")
+                print(f"\r{measurements.write(measurements.Record.from_dict(data, outcome.name))}")
 
     folder = course.root / "build" / "reference"
     chosen = course.select(options.lessons)
     batch = lessons.run_lessons(course, chosen, folder, options.parameter, keep, require_quiet=True)
-    pages.write(course)
+    generated_sections.write(course)
     return _exit_code(batch.ok, batch.stopped)
 
 
 def _store_records(records: Iterable[tuple[str, dict]]) -> int:
     """Keep the records of another machine; say which are refused, and why."""
-    from colab_lessons import reference
+    from colab_lessons import measurements
 
     refused = 0
     for name, data in records:
         try:
-            print(reference.write(reference.Record.from_dict(data, name)))
-        except reference.RecordError as error:
+            print(measurements.write(measurements.Record.from_dict(data, name)))
+        except measurements.RecordError as error:
             print(f"{name} is refused: {error}")
             refused += 1
     return 1 if refused else 0
@@ -165,9 +165,11 @@ def site(course: Course, options: argparse.Namespace) -> int:
     from course.site import building
 
     html = building.build(course, options.folder or course.root / "build" / "site", options.python)
-    pages = len(list(html.rglob("*.html")))
+    generated_sections = len(list(html.rglob("*.html")))
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
-    print(f"{html}: {pages} pages, {size:.0f} MB. To look at it: python -m http.server -d {html}")
+    print(
+        f"{html}: {generated_sections} pages, {size:.0f} MB. To look at it: python -m http.server -d {html}"
+    )
     return 0
 
 
@@ -194,12 +196,12 @@ def address(course: Course, options: argparse.Namespace) -> int:
 
 def release(course: Course, options: argparse.Namespace) -> int:
     """Write a release into the tree, check it, or build its wheel."""
-    from colab_helpers import _files
+    from colab_helpers import _atomic_files
     from course.publish import release
 
     if options.wheel:
         wheel = release.build_wheel(course.root)
-        print(_files.write(options.wheel / wheel.name, wheel.content), wheel.sha256)
+        print(_atomic_files.write(options.wheel / wheel.name, wheel.content), wheel.sha256)
         return 0
     if options.check:
         found = release.problems(course, options.tag)
@@ -218,30 +220,28 @@ def release(course: Course, options: argparse.Namespace) -> int:
 
 def conditions(course: Course, options: argparse.Namespace) -> int:
     """Run lessons under every condition and print the grid."""
-    from course.check import environment_matrix
+    from course.check import conditions
 
     names = [name.strip() for name in options.only.split(",") if name.strip()]
-    unknown = set(names) - set(environment_matrix.CONDITIONS)
+    unknown = set(names) - set(conditions.CONDITIONS)
     if unknown:
-        there = ", ".join(environment_matrix.CONDITIONS)
+        there = ", ".join(conditions.CONDITIONS)
         raise CourseError(f"No condition {', '.join(unknown)}. There are: {there}.")
     results = []
-    chosen = names or list(environment_matrix.CONDITIONS)
-    for result in environment_matrix.check_all(
-        course.select(options.lessons), chosen, options.jobs
-    ):
+    chosen = names or list(conditions.CONDITIONS)
+    for result in conditions.check_all(course.select(options.lessons), chosen, options.jobs):
         print(f"{result.lesson}, {result.condition}: {result.status}, {result.seconds:.0f} s")
         results.append(result)
-    print(f"\n{environment_matrix.as_grid(results)}")
+    print(f"\n{conditions.as_grid(results)}")
     return 1 if any(result.status == "FAILED" for result in results) else 0
 
 
 def replica(course: Course, options: argparse.Namespace) -> int:
     """Run lessons with what a Colab image ships."""
-    from colab_helpers import colab_images
+    from colab_helpers import runtime_images
     from course.run import replica_lessons
 
-    known = colab_images.images()
+    known = runtime_images.images()
     if options.image not in known:
         raise CourseError(f"No image {options.image}. There are: {', '.join(known)}.")
     image, folder = known[options.image], course.root / "build" / "replica" / options.image
@@ -294,12 +294,12 @@ def drift(course: Course, options: argparse.Namespace) -> int:
 def facts(course: Course, options: argparse.Namespace) -> int:
     """List facts, problems and published measurements by age."""
     import colab_doctor
-    from colab_helpers import dated_facts, problem_schema, published_results
+    from colab_helpers import platform_facts, problem_schema, published_results
 
     today = options.today or date.today()
-    stated: list[dated_facts.Fact | problem_schema.Problem | published_results.PublishedResult] = [
-        *dated_facts.all_facts()
-    ]
+    stated: list[
+        platform_facts.Fact | problem_schema.Problem | published_results.PublishedResult
+    ] = [*platform_facts.all_facts()]
     stated += [*colab_doctor.known_problems().values(), *published_results.all_rows().values()]
     known = sorted(stated, key=lambda fact: fact.seen)
     for fact in known:

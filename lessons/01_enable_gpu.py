@@ -22,9 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import chip_rates, hardware, published_results
+from colab_helpers import chip_throughput, hardware, published_results
 
-from colab_lessons import browser_gpu, crossover, exercises, figures, models, reference, scoreboard, shakespeare, training
+from colab_lessons import browser_gpu_report, crossover, exercises, figures, measurements, models, scoreboard, shakespeare, training
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
@@ -234,7 +234,7 @@ print(*(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in ma
 
 # %%
 # @title Compare with an H100 and a T4 { display-mode: "form" }
-t4, sheet = chip_rates.rates("T4"), hardware.catalog()["T4"]
+t4, sheet = chip_throughput.rates("T4"), hardware.catalog()["T4"]
 recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
 h100_matmul = 2 * 2048**3 / recorded["matmul"]["2048"]
 print(f"an H100, our run: {h100_matmul / 1e9:,.0f} GFLOP/s at n = 2,048")
@@ -249,7 +249,7 @@ print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
-browser = browser_gpu.read(mine)
+browser = browser_gpu_report.read(mine)
 
 # %% [markdown]
 # A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, PyTorch has to *launch* a kernel, and you
@@ -537,8 +537,8 @@ print(f"On this job, an H100 is {job['one CPU core'] / h100:.0f} times as fast a
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "01_enable_gpu", FAST, device=hardware.list_devices().cpu if device.type == "cpu" else hardware.list_devices().main,
     predicted={
         "minutes_on_one_core": guess(minutes_on_one_core, job["one CPU core"] / 60, "min"),

@@ -8,9 +8,9 @@ import time
 
 import torch
 
-from colab_helpers import chip_rates, dated_facts, hardware, published_results
+from colab_helpers import chip_throughput, platform_facts, hardware, published_results
 
-from colab_lessons import browser_gpu, exercises, figures, reference
+from colab_lessons import browser_gpu_report, exercises, figures, measurements
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -140,12 +140,12 @@ for k in CHAINS:
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
-browser = browser_gpu.read(mine)
+browser = browser_gpu_report.read(mine)
 
 # %%
 # @title Draw the roof { display-mode: "form" }
 ratio, chip = min(taken[8]) / min(taken[1]), "one CPU core" if device.type == "cpu" else "your GPU"
-t4 = chip_rates.rates("T4")
+t4 = chip_throughput.rates("T4")
 figures.roofline(
     {chip: (peak, bandwidth)} | ({"your browser's GPU": (browser.flops, browser.copy)} if browser else {}), dashed={} if device.type == "cuda" else {"a T4, expected": (t4["fp32"].value, t4["memory"].value)},
     points=points, names={f"{SIZE}² matmul": (SIZE / 6, peak)},
@@ -249,7 +249,7 @@ print(f"[{waits.credit}]")
 # %%
 # @title Draw the chips { display-mode: "form" }
 formats = {"T4": "fp16", "L4": "bf16", "A100-40": "bf16", "H100": "bf16", "v5e": "bf16"}
-rates, sheets = {key: chip_rates.rates(key) for key in formats}, hardware.catalog()
+rates, sheets = {key: chip_throughput.rates(key) for key in formats}, hardware.catalog()
 names = {key: key.replace("-40", ", 40 GB") for key in formats}
 figures.roofline(
     {names[key]: (rates[key][f].value, rates[key]["memory"].value) for key, f in formats.items()},
@@ -277,7 +277,7 @@ figures.roofline(
 mib_shown = None  # @param {type:"integer"}
 
 # %%
-recorded = dated_facts.console_output("nvidia-smi-t4")
+recorded = platform_facts.console_output("nvidia-smi-t4")
 smi = shutil.which("nvidia-smi")
 done = subprocess.run([smi], capture_output=True, text=True, timeout=30) if smi else None
 own = done is not None and done.returncode == 0
@@ -343,7 +343,7 @@ exercises.check("02.limits", limit)
 # A user asks for help, and pastes this.
 
 # %% tags=["nbval-check-output"]
-print(dated_facts.console_output("nvidia-smi-stranger"))
+print(platform_facts.console_output("nvidia-smi-stranger"))
 
 # %% [markdown]
 # How many MiB are not in use? Which process (its PID) holds memory? Is the CUDA 13.0 toolkit installed there: `"yes"`, `"no"` or `"cannot tell"`?
@@ -406,8 +406,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
 inventory = hardware.list_devices()
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "02_check_hardware", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main,
     predicted={
         "eight_take": guess(eight_take, ratio, "×"),
@@ -421,7 +421,7 @@ reference.record(
     added=value(100 * added / peak, "%", "of the matmul's speed reached by an addition"),
     eight=value(ratio, "×", "time of eight multiply-adds per element, one being 1"),
     stairs=value(fastest, "×", "speed of the CPU's fastest sum, its longest being 1"),
-    roof=reference.series([i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"),
+    roof=measurements.series([i for i, _ in points], [rate for _, rate in points], "FLOP/s", "chains over FLOP per byte"),
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -16,10 +16,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from colab_helpers import benchmark, hardware, published_results
 
-from colab_lessons import exercises, figures, models, reference, replay
+from colab_lessons import exercises, figures, measurements, models, recorded_outputs
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
-replay.watch("03_pytorch_on_gpu")  # where a package is missing, a recorded output appears
+recorded_outputs.watch("03_pytorch_on_gpu")  # where a package is missing, a recorded output appears
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -292,7 +292,7 @@ def first(spans, batches=2):
 
 
 starved = waiting(feeds["JPEG files"])
-figures.activity(
+figures.activity_timeline(
     {"JPEG files": {"": first(feeds["JPEG files"])}, "ready": {"": first(feeds["batches ready on the device"])}},
     title=f"The network waits {starved:.0%} of the time{your_prediction(percent_waiting, '%')}",
 )
@@ -555,7 +555,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Put predictions beside results { display-mode: "form" }
 with_jax = "reads" in globals()  # else its two experiments were replayed
 off, costs = (done / returned, reads[0.9]) if with_jax else (None, None)
-guess = reference.Prediction
+guess = measurements.Prediction
 predicted = {
     "factor": guess(factor, off, "×"),
     "reading_costs": guess(reading_costs, costs, "×"),
@@ -565,18 +565,18 @@ predicted = {
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-inventory, value = hardware.list_devices(), reference.Value
+inventory, value = hardware.list_devices(), measurements.Value
 queue = {
     "wrong_clock": value(off, "×", "time of the work, that of a clock that doesn't wait being 1"),
     "reading": value(costs, "×", "time of a loop that reads its loss in every step, with a disk of 0.9 steps, one that doesn't being 1"),
 } if with_jax else {}
-reference.record(
+measurements.record(
     "03_pytorch_on_gpu", FAST, device=inventory.cpu if device.type == "cpu" else inventory.main, predicted=predicted, **queue,
     starved=value(100 * starved, "%", "of the time a network waits for JPEG files"),
     fed=value(gain, "×", "photos per second decoded once, JPEG files being 1"),
     ladder=value(climb, "×", "speed on the ladder's last rung, its first being 1"),
     peak=value(peak, "FLOP/s", "best speed of a large matmul in fp32"),
-    tokens=reference.series(range(len(rates)), rates, "tokens/s", "the ladder, rung by rung"),
+    tokens=measurements.series(range(len(rates)), rates, "tokens/s", "the ladder, rung by rung"),
 )
 
 # %% [markdown] tags=["minutes-0"]

@@ -8,12 +8,12 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from colab_helpers import benchmark, chip_rates, dated_facts, hardware, runtime
+from colab_helpers import benchmark, chip_throughput, platform_facts, hardware, runtime
 
-from colab_lessons import exercises, figures, reference, replay
+from colab_lessons import exercises, figures, measurements, recorded_outputs
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
-replay.watch("04_tensorflow_on_gpu")  # where TensorFlow is missing, a recorded output appears
+recorded_outputs.watch("04_tensorflow_on_gpu")  # where TensorFlow is missing, a recorded output appears
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -48,7 +48,7 @@ gpus or "TensorFlow sees no GPU"
 # Colab the second may happen to you.
 
 # %% tags=["nbval-check-output"]
-dated_facts.quote("tensorflow-cuda")
+platform_facts.quote("tensorflow-cuda")
 
 # %% [markdown]
 # You can choose a device yourself with `tf.device`. The next cell asks for an eighth GPU.
@@ -169,7 +169,7 @@ arithmetic = {batch_size: 6 * parameters * batch_size / speed for batch_size in 
 # needs: tensorflow
 rows = {f"{way}, {n} images, measured": one.best for n, ways in times.items() for way, one in ways.items()}
 rows |= {f"arithmetic alone, at a large matmul's speed, {n} images": taken for n, taken in arithmetic.items()}
-rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_rates.rates("T4")["fp32"].value for n in times}
+rows |= {} if gpus else {f"the same on a T4, {n} images": 6 * parameters * n / chip_throughput.rates("T4")["fp32"].value for n in times}
 gains = {n: ways["eager"].best / ways["graph"].best for n, ways in times.items()}
 figures.dot_plot(
     {name: rows[name] for name in sorted(rows, key=lambda name: "1024" in name)}, unit="s", xlabel="time for one training step",
@@ -355,7 +355,7 @@ def steady(spans, steps):  # after the start of the pipeline, and the clock from
 
 
 starved, fed = training("one by one"), training("decoded once")
-figures.activity(
+figures.activity_timeline(
     {name: {"": steady(spans, 4)} for name, spans in watched.items()},
     title=f"Training is {starved:.0%} of fit's time one by one, {fed:.0%} decoded once",
 )
@@ -506,7 +506,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
 predicted, measured = {}, {}
 if "gain" in globals():
     predicted = {
@@ -525,7 +525,7 @@ if "gain" in globals():
         "loss_wrong": value(factor, "×", "size of a gradient whose losses are divided by a device's own rows"),
         "gradient_gap": value(gap, "", "largest gap between the gradients of four devices and of one"),
     }
-reference.record(
+measurements.record(
     "04_tensorflow_on_gpu", FAST, device=inventory.main if "gpus" in globals() and gpus else inventory.cpu, predicted=predicted, **measured
 )
 

@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 
 from colab_helpers import benchmark, simulated_devices, hardware, published_results, runtime
 
-from colab_lessons import data, exercises, figures, reference, replay
+from colab_lessons import data, exercises, figures, measurements, recorded_outputs
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
-replay.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
+recorded_outputs.watch("05_tpu_strategy")  # where JAX or a TPU's compiler is missing, a recorded output appears
 sheet = hardware.catalog()["v5e"]
 simulated_devices.simulate_jax(8)  # eight devices on the CPU, for later; it must be said before JAX starts
 
@@ -546,7 +546,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Put predictions beside results { display-mode: "form" }
-guess, seen = reference.Prediction, globals()
+guess, seen = measurements.Prediction, globals()
 predicted = {
     "tokens_wanted": guess(tokens_wanted, wanted),
     "percent_working": guess(percent_working, share_of_work(1000)[1], "%"),
@@ -560,7 +560,7 @@ if "answer" in seen:
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, inventory = reference.Value, hardware.list_devices()
+value, inventory = measurements.Value, hardware.list_devices()
 measured = {} if "longer" not in seen else {
     "recompiling": value(longer.value, "×", "time of a step of a new length, a known one being 1"),
     "jit_call": value(call, "s", "one call of a small matmul"),
@@ -572,7 +572,7 @@ measured = {} if "longer" not in seen else {
 measured |= {"tokens_v5e": value(most, "", "tokens fit on a v5e, says its compiler, of those tried")} if "most" in seen else {}
 measured |= {"sharded": value(sharded, "B", "on each of eight chips, weights sharded, says the compiler")} if "answer" in seen else {}
 on_chip = "chip" in seen and chip.platform != "cpu"
-reference.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else inventory.cpu, predicted=predicted, **measured)
+measurements.record("05_tpu_strategy", FAST, device=inventory.main if on_chip else inventory.cpu, predicted=predicted, **measured)
 
 # %% [markdown] tags=["minutes-0"]
 # ## Keep this, and what comes next

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from colab_helpers import benchmark, hardware, memory, precision, published_results
 
-from colab_lessons import exercises, figures, memory_by_category, llama, models, conv_networks, reference
+from colab_lessons import conv_networks, exercises, figures, llama_lora, measurements, memory_by_category, models
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -511,7 +511,7 @@ fits_on_t4 = None  # @param ["none", "4 bits with checkpointing", "both with 4 b
 # %%
 def seven_billion(bits, recompute, tokens=1304):
     with torch.device("meta"):
-        large = llama.Llama(llama.LlamaConfig(bits=bits, activation_checkpointing=recompute, n_layer=LLAMA_LAYERS))
+        large = llama_lora.Llama(llama_lora.LlamaConfig(bits=bits, activation_checkpointing=recompute, n_layer=LLAMA_LAYERS))
     adapters = torch.optim.AdamW(p for p in large.parameters() if p.requires_grad)
 
     def forward(rows):
@@ -643,8 +643,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "06_memory_management", FAST, device=chip,
     predicted={
         "bytes_per_parameter": guess(bytes_per_parameter, per_parameter),

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from colab_helpers import benchmark, hardware, memory, precision, published_results
 
-from colab_lessons import data, exercises, figures, models, reference
+from colab_lessons import data, exercises, figures, measurements, models
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -544,9 +544,9 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
+value, guess = measurements.Value, measurements.Prediction
 few, many = BATCHES[0], BATCHES[-1]
-reference.record(
+measurements.record(
     "07_mixed_precision", FAST, device=chip,
     predicted={
         "fp16_on_t4": guess(fp16_on_t4, factor, "×"),

@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from colab_helpers import benchmark, chip_rates, dated_facts, hardware, memory, plan, published_results
+from colab_helpers import benchmark, chip_throughput, platform_facts, hardware, memory, plan, published_results
 from colab_helpers.plan import estimate_accuracy
 
-from colab_lessons import exercises, figures, models, reference
+from colab_lessons import exercises, figures, measurements, models
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -265,10 +265,10 @@ if card:
 
 # %%
 for key in ("T4", "L4", "A100-40", "G4"):
-    rates = chip_rates.rates(key)
+    rates = chip_throughput.rates(key)
     print(f"{key:>7}: {rates['fp16'].value / 1e12:4.0f} TFLOP/s in fp16, {rates['memory'].value / 1e9:5,.0f} GB/s")
 flop = 6 * model.parameter_count * 16 * GPT2.block_size
-envelope = flop / chip_rates.rates("T4")["fp16"].value
+envelope = flop / chip_throughput.rates("T4")["fp16"].value
 print(f"{flop / 1e12:.1f} TFLOP per step: {envelope:.2f} s on a T4, if it does nothing but multiply")
 
 # %% [markdown]
@@ -288,7 +288,7 @@ def seconds_of(call, rates):  # to multiply, and to move its bytes
     return call.count * multiply, call.count * call.bytes_accessed / rates["memory"].value
 
 
-t4 = chip_rates.rates("T4")
+t4 = chip_throughput.rates("T4")
 for call in sorted(work.operations, key=lambda call: -max(seconds_of(call, t4)))[:5]:
     multiply, move = seconds_of(call, t4)
     name = call.name.replace("_flash_attention_for_cpu", "_attention")  # the traced kernel is a CPU's
@@ -308,7 +308,7 @@ multiplying = None  # @param {type:"slider", min:0, max:100, step:5}
 def seconds_on(chip, work):
     spent = {"multiplying": 0.0, "moving bytes": 0.0}
     for call in work.operations:
-        multiply, move = seconds_of(call, chip_rates.rates(chip))
+        multiply, move = seconds_of(call, chip_throughput.rates(chip))
         spent["multiplying" if multiply > move else "moving bytes"] += max(multiply, move)
     return spent
 
@@ -339,7 +339,7 @@ for name, (native, flash, dtype, how) in list(ways.items())[1:]:
     step = plan.trace_step(network, loss_with(network, half=False), 8, trained)
     multiplied = sum(p.numel() for p in network.parameters()) - network.tokens.weight.numel()  # an embedding multiplies nothing
     seconds[name] = {
-        "envelope": 6 * multiplied * 8 * GPT2.block_size / chip_rates.rates("A100-40")["bf16"].value,
+        "envelope": 6 * multiplied * 8 * GPT2.block_size / chip_throughput.rates("A100-40")["bf16"].value,
         "our sum": sum(seconds_on("A100-40", step).values()),
         "measured on an A100": 8 * GPT2.block_size / speed.points[THEIRS[name]],
     }
@@ -362,7 +362,7 @@ figures.grouped_bars(
 names = ["FlashAttention", "torch.compile", "vocabulary of 50,304", "larger batch"]
 for place, name in enumerate(names[1:]):
     print(f"{name}: {speed.points[name] / speed.points[names[place]] - 1:+.0%} tokens per second")
-fastest = chip_rates.rates("A100-40")["bf16"].value / (6 * multiplied * max(speed.y))
+fastest = chip_throughput.rates("A100-40")["bf16"].value / (6 * multiplied * max(speed.y))
 print(f"after all of them a step takes {fastest:.1f} times as long as the envelope")
 
 # %% [markdown]
@@ -385,7 +385,7 @@ factors = [run.factor for run in runs]
 # next cell prints what Colab's GPUs cost, as far as their rate is known. TPUs can be cheaper still, but then this loop must be ported (lesson 05).
 
 # %%
-menu = dated_facts.machine_table()
+menu = platform_facts.machine_table()
 price = menu.dollars_per_unit
 offers = {offer.chip.key: offer for offer in plan.estimates(work) if offer.chip.kind == "GPU" and offer.units_per_hour}
 for offer in offers.values():
@@ -461,7 +461,7 @@ years = None  # @param {type:"number"}
 
 # %%
 LLAMA, TOKENS = 6.74e9, 2e12  # tokens from Meta's paper, parameters from the published weights
-by_envelope = 6 * LLAMA * TOKENS / chip_rates.rates("A100-80")["bf16"].value / 3600  # hours
+by_envelope = 6 * LLAMA * TOKENS / chip_throughput.rates("A100-80")["bf16"].value / 3600  # hours
 meta = published_results.get("llama-2-7b-hours")
 real_years = meta.value / 24 / 365
 dollars = meta.value * price * offers["A100-80"].units_per_hour
@@ -578,8 +578,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "08_plan", FAST, device=hardware.list_devices().main if card else hardware.list_devices().cpu,
     predicted={
         "gigabytes": guess(gigabytes, peak / 1e9, "GB"),

@@ -20,9 +20,9 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, checkpoints, dated_facts, hardware
+from colab_helpers import benchmark, checkpoints, platform_facts, hardware
 
-from colab_lessons import exercises, figures, reference
+from colab_lessons import exercises, figures, measurements
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -517,7 +517,7 @@ for name, each in bins.items():
 # The last line matters, because Drive has a cache of its own.
 
 # %%
-dated_facts.quote("drive-bin", "drive-cache")
+platform_facts.quote("drive-bin", "drive-cache")
 
 # %% [markdown]
 # We tried all of this on plain folders, not on a real Drive. Google says that old versions of an overwritten file don't count, unless you keep them
@@ -695,8 +695,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "09_survive", FAST, device=hardware.list_devices().cpu if not torch.accelerator.is_available() else hardware.list_devices().main,
     predicted={
         "will_differ": guess(will_differ, differ),

@@ -16,9 +16,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from colab_helpers import benchmark, chip_rates, hardware, published_results
+from colab_helpers import benchmark, chip_throughput, hardware, published_results
 
-from colab_lessons import crossover, exercises, figures, ranks, reference, replay
+from colab_lessons import crossover, exercises, figures, measurements, rank_processes, recorded_outputs
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
 # %% tags=["parameters"]
@@ -32,7 +32,7 @@ REPEATS = None
 
 # %% tags=["sizes"]
 # @title The lesson's own sizes, small ones with FAST { display-mode: "form" }
-FAST = FAST and not ranks.why_unavailable()  # recorded results have the full size
+FAST = FAST and not rank_processes.why_unavailable()  # recorded results have the full size
 BATCHES = BATCHES or [2**k for k in range(1, 8 if FAST else 12)]  # batch sizes, each twice the one before
 WIDTH = WIDTH or (256 if FAST else 1024)  # of the network that two workers train
 BYTES = BYTES or [4**k for k in range(1, 11 if FAST else 14)]  # of a message
@@ -40,7 +40,7 @@ MESSAGES = MESSAGES or (300 if FAST else 500)  # small tensors whose gradients a
 REPEATS = REPEATS or (3 if FAST else 8)  # of each timed piece of work
 
 # %%
-replay.watch("11_many_devices")  # where processes can't talk to each other, recorded results appear
+recorded_outputs.watch("11_many_devices")  # where processes can't talk to each other, recorded results appear
 gpus = torch.cuda.device_count() if torch.cuda.is_available() and dist.is_nccl_available() else 0
 where = f"{gpus} GPUs" if gpus > 1 else "processes on the CPU, one thread each"
 print(f"The workers of this lesson: {where}")
@@ -92,7 +92,7 @@ def train(rank, device, talk=True):
 
 
 # %% [markdown]
-# `torchrun` starts a file several times and gives each process a number, the *rank*. `ranks.run` does the same with a function of this notebook.
+# `torchrun` starts a file several times and gives each process a number, the *rank*. `rank_processes.run` does the same with a function of this notebook.
 # Each process first calls `dist.init_process_group`, so that all can communicate, and then `train`. When the notebook ends, so do they.
 #
 # **Predict.** Two workers share each batch. From what batch size on are they faster than one alone?
@@ -101,8 +101,8 @@ def train(rank, device, talk=True):
 wins_from = None  # @param {type:"integer"}
 
 # %%
-alone = ranks.run(train, n=1)[0]
-together = ranks.run(train, n=2)[0]
+alone = rank_processes.run(train, n=1)[0]
+together = rank_processes.run(train, n=2)[0]
 speedup = [one / two for one, two in zip(alone, together)]
 win = next((batch for batch, gain in zip(BATCHES, speedup) if gain > 1), BATCHES[-1])
 found = f"Two workers beat one from a batch of {win}" if max(speedup) > 1 else "Two workers never beat one here"
@@ -139,7 +139,7 @@ def talk(rank, device):
 
 
 # %%
-took = ranks.run(talk)[0]
+took = rank_processes.run(talk)[0]
 latency, per_byte = took[0], (took[-1] - took[-2]) / (BYTES[-1] - BYTES[-2])
 print(f"{1e6 * latency:.0f} µs for the smallest message, and {1e-9 / per_byte:.1f} GB/s for large ones")
 
@@ -179,7 +179,7 @@ def reduce(rank, device):
 
 
 # %%
-one_by_one, in_a_bucket = ranks.run(reduce)[0]
+one_by_one, in_a_bucket = rank_processes.run(reduce)[0]
 bucket_gain = one_by_one / in_a_bucket
 each = one_by_one / MESSAGES
 print(f"{MESSAGES} calls {1e3 * one_by_one:.0f} ms, that's {1e6 * each:.0f} µs each. One bucket: {1e3 * in_a_bucket:.2f} ms. The calls took {bucket_gain:.0f} times as long{your_prediction(times_longer, '×')}")
@@ -239,12 +239,12 @@ def watch(rank, device):
 
 
 # %%
-_, by_hand, by_library = ranks.run(ring)[0]
-ring_gap = ranks.run(ring, n=4)[0][0]
+_, by_hand, by_library = rank_processes.run(ring)[0]
+ring_gap = rank_processes.run(ring, n=4)[0][0]
 gradient = 3 * WIDTH * (WIDTH + 1) * 4  # bytes
 print(f"{gradient / 1e6:.1f} MB: by hand {1e3 * by_hand:.1f} ms, the library {1e3 * by_library:.1f} ms, and sending alone, one way, takes {1e3 * (2 * latency + gradient * per_byte):.1f} ms")
 print(f"with four workers, the largest difference between the two sums is {ring_gap:.1g}")
-seen = ranks.run(watch, n=4)
+seen = rank_processes.run(watch, n=4)
 
 # %%
 # @title Draw the ring { display-mode: "form" }
@@ -286,7 +286,7 @@ def train_silently(rank, device):
 
 
 # %%
-silent = ranks.run(train_silently, n=2)[0]
+silent = rank_processes.run(train_silently, n=2)[0]
 predicted = [half + by_library for half in silent]
 misses = sorted(abs(p / t - 1) for p, t in zip(predicted, together))
 crossings = {"predicted": crossover.crossover(BATCHES, alone, predicted), "measured": crossover.crossover(BATCHES, alone, together)}
@@ -315,7 +315,7 @@ figures.lines(
 # those speeds to eight H100s. The NVLink figure is above what a link carries, because the switches add on the way.
 
 # %%
-rate = chip_rates.rates("H100")["bf16"].value  # FLOP/s
+rate = chip_throughput.rates("H100")["bf16"].value  # FLOP/s
 links = {"NVLink": "allreduce-nvlink", "PCIe 5": "allreduce-pcie5", "100 Gb/s Ethernet, TCP": "allreduce-ethernet"}
 tokens = [2**k for k in range(8, 19)]  # per GPU and step
 efficiency, half_at = {}, {}
@@ -372,7 +372,7 @@ def compare(rank, device):
 
 
 # %%
-gaps = ranks.run(compare)[0]
+gaps = rank_processes.run(compare)[0]
 
 # %%
 # @title Draw the gaps { display-mode: "form" }
@@ -430,8 +430,8 @@ def go_on(rank, device, folder):  # one process, without fully_shard
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
-    sharded = ranks.run(shard, folder=folder)
-    alone_again = ranks.run(go_on, n=1, folder=folder)[0]
+    sharded = rank_processes.run(shard, folder=folder)
+    alone_again = rank_processes.run(go_on, n=1, folder=folder)[0]
 for rank, (held, whole, adam, result) in enumerate(sharded):
     print(f"rank {rank} holds {held:,} of {whole:,} parameters and {adam:,} of {2 * whole:,} of Adam's moments; after one more step the network answers {result:.6f}")
 print(f"one process that loads what both have saved, and takes the step: {alone_again:.6f}")
@@ -477,7 +477,7 @@ def uneven(rank, device):
 # %%
 for case in killed, uneven:
     print(f"{case.__name__}:{your_prediction(one_fewer) if case is uneven else ''}")
-    for rank, end in enumerate(ranks.run(case, timeout=WAIT, check=False)):
+    for rank, end in enumerate(rank_processes.run(case, timeout=WAIT, check=False)):
         print(f"   rank {rank}: {end}")
 
 # %% [markdown]
@@ -626,8 +626,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
-reference.record(
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
+measurements.record(
     "11_many_devices", FAST, device=inventory.main if gpus > 1 else inventory.cpu,
     predicted={
         "wins_from": guess(wins_from, win),

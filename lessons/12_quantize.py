@@ -21,9 +21,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, chip_rates, hardware, published_results
+from colab_helpers import benchmark, chip_throughput, hardware, published_results
 
-from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, training, weights
+from colab_lessons import exercises, figures, measurements, models, recorded_outputs, scoreboard, shakespeare, training, weights
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
@@ -32,7 +32,7 @@ CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
 BITS = BITS or ((4, 2) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
-replay.watch("12_quantize")  # where a package is missing, a recorded output appears
+recorded_outputs.watch("12_quantize")  # where a package is missing, a recorded output appears
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-2"]
@@ -468,7 +468,7 @@ holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer tha
 # whichever takes longer. (Caches are left out.)
 
 # %%
-t4 = chip_rates.rates("T4")
+t4 = chip_throughput.rates("T4")
 memory, multiply = t4["memory"].value, t4["fp16"].value
 linear_weights, table = 2.77e9, 0.31e9  # the table, embedding and output layer in one, stays in 16 bits
 
@@ -622,8 +622,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
-reference.record(
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
+measurements.record(
     "12_quantize", FAST, device=inventory.main,
     predicted={
         "breaks_at": guess(breaks_at, broke),

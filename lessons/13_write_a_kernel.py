@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from colab_helpers import benchmark, chip_rates, hardware, memory, published_results
+from colab_helpers import benchmark, chip_throughput, hardware, memory, published_results
 
-from colab_lessons import browser_gpu, exercises, figures, kernels, reference, replay, scoreboard
+from colab_lessons import browser_gpu_report, cuda_simulator, exercises, figures, measurements, recorded_outputs, scoreboard
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -30,11 +30,11 @@ TOKENS = TOKENS or (256 if FAST else 2048)  # that attend to each other
 
 # %%
 # @title Look where we are { display-mode: "form" }
-replay.watch("13_write_a_kernel")  # cells that need what is missing show recorded results
+recorded_outputs.watch("13_write_a_kernel")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu = device.type == "cuda"
 compiles = gpu and torch.backends.cuda.is_built()
-kernels.find_triton(interpret=not compiles)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
+cuda_simulator.find_triton(interpret=not compiles)  # without a GPU, Triton's kernels run in its interpreter, on the CPU
 place = device if compiles else torch.device("cpu")
 
 # %% [markdown] tags=["minutes-5"]
@@ -45,7 +45,7 @@ place = device if compiles else torch.device("cpu")
 # its number.
 #
 # To begin with, double ten numbers in blocks of four. `cuda.jit` makes a kernel of the function, and square brackets say how many blocks and
-# threads start. It runs in numba's simulator, which needs no GPU. `kernels.watch` wraps the arrays, so that they note who reads and writes what.
+# threads start. It runs in numba's simulator, which needs no GPU. `cuda_simulator.watch` wraps the arrays, so that they note who reads and writes what.
 
 # %%
 # needs: numba
@@ -60,7 +60,7 @@ def double(x, out):
 
 # %%
 # needs: numba
-x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
+x, out = cuda_simulator.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
 double[3, 4](x, out)  # 3 blocks of 4 threads
 print(out.array)
 for access in out.outside:
@@ -87,7 +87,7 @@ def double(x, out):
 
 # %%
 # needs: numba
-x, out = kernels.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
+x, out = cuda_simulator.watch(np.arange(10, dtype=np.float32), np.zeros(10, np.float32))
 double[3, 4](x, out)
 print(len(out.outside), "writes outside")
 
@@ -120,7 +120,7 @@ def read_a_column(a, out):
 
 # %%
 # needs: numba
-row, column, out = kernels.watch(np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), np.zeros(32, np.float32))
+row, column, out = cuda_simulator.watch(np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), np.zeros(32, np.float32))
 read_a_row[1, 32](row, out)
 read_a_column[1, 32](column, out)
 needed = {}
@@ -147,7 +147,7 @@ figures.sectors({"a row": row, "a column": column}, title=f"32 numbers each, but
 # %%
 # @title Your own GPU, if you like { display-mode: "form" }
 mine = ""  # @param {type:"string"}
-browser = browser_gpu.read(mine)
+browser = browser_gpu_report.read(mine)
 
 # %%
 # @title Draw both ways { display-mode: "form" }
@@ -287,7 +287,7 @@ def tiled(a, b, c):
 # needs: numba
 def run(kernel, n):
     a, b = np.random.default_rng(0).random((2, n, n), dtype=np.float32)
-    a, b, c = kernels.watch(a, b, np.zeros((n, n), np.float32))
+    a, b, c = cuda_simulator.watch(a, b, np.zeros((n, n), np.float32))
     kernel[(n // TILE, n // TILE), (TILE, TILE)](a, b, c)
     assert np.allclose(c.array, a.array @ b.array, atol=1e-3)
     return a, b
@@ -312,7 +312,7 @@ fewer_bytes = None  # @param {type:"number"}
 
 # %%
 # needs: numba
-moved = {name: kernels.traffic(pair) for name, pair in asked.items()}
+moved = {name: cuda_simulator.traffic(pair) for name, pair in asked.items()}
 per_step = {name: count / SIZE**3 for name, count in moved.items()}  # bytes for each of n³ multiplications
 fewer = per_step["across"] / per_step["tiled"]
 for name, count in moved.items():
@@ -351,7 +351,7 @@ for name, speed in zip(("across", "along", "tiled"), boehm.y):
 # @title On your GPU: the same three kernels, compiled and timed { display-mode: "form" }
 if gpu and "cuda" in globals():
     try:
-        for name, duration in kernels.time_on_gpu([across, along, tiled], size=4096, tile=32).items():
+        for name, duration in cuda_simulator.time_on_gpu([across, along, tiled], size=4096, tile=32).items():
             print(f"{name:>7}: {2e-9 * 4096**3 / duration:,.0f} GFLOP/s on your GPU")
     except RuntimeError as error:
         print(f"numba couldn't compile for this GPU: {error}")
@@ -428,7 +428,7 @@ for chip, capability in {"T4": 75, "A100": 80}.items():
 uses = [chip for chip, words in found.items() if words["mma.sync"]]
 answer = {2: "both", 0: "neither"}.get(len(uses), f"only the {uses[0]}" if uses else "")
 print(f"tensor cores: {answer}{f' (you said {tensor_cores})' if tensor_cores else ''}")
-t4 = chip_rates.rates("T4")  # as others measured it
+t4 = chip_throughput.rates("T4")  # as others measured it
 print(f"PyTorch's own products on a T4, measured by others: {t4['fp16'].value / 1e12:.0f} TFLOP/s with fp16, {t4['fp32'].value / 1e12:.0f} with fp32")
 
 # %% [markdown]
@@ -545,7 +545,7 @@ exercises.check("13.guard", add_one)
 # %%
 # @title Draw what your threads wrote { display-mode: "form" }
 # needs: numba
-_, out = kernels.launch(add_one, (2, 2), (4, 4), np.zeros((5, 6), np.float32), np.zeros((5, 6), np.float32))
+_, out = cuda_simulator.launch(add_one, (2, 2), (4, 4), np.zeros((5, 6), np.float32), np.zeros((5, 6), np.float32))
 figures.writers(out, title="Puzzle 1: which thread (x, y) wrote each number")
 
 # %% [markdown]
@@ -584,7 +584,7 @@ exercises.check("13.transpose", transpose)
 # @title Draw what your first warp writes { display-mode: "form" }
 # needs: numba
 ways = {"slow_transpose": slow_transpose, "your transpose": transpose}
-written = {name: kernels.launch(way, 1, (32, 32), np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32))[1] for name, way in ways.items()}
+written = {name: cuda_simulator.launch(way, 1, (32, 32), np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32))[1] for name, way in ways.items()}
 figures.sectors(written, book="writes", title="Puzzle 2: one warp's first write")
 
 # %% [markdown]
@@ -653,7 +653,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
 values = {
     "table_gap": value(table_gap, "", "attention without its table against PyTorch's"),
     "less_memory": value(smaller, "×", "peak of attention with its table against without"),
@@ -676,7 +676,7 @@ if "per_step" in globals():
 if "uses" in globals():
     values |= {f"mma_{chip.lower()}": value(len(words["mma.sync"]), "", f"tensor core instructions for {chip}") for chip, words in found.items()}
     guesses["tensor_cores"] = guess(tensor_cores, answer)
-reference.record("13_write_a_kernel", FAST, device=inventory.main, predicted=guesses, **values)
+measurements.record("13_write_a_kernel", FAST, device=inventory.main, predicted=guesses, **values)
 
 # %% [markdown] tags=["minutes-0"]
 # ## Keep this, and what comes next

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from colab_helpers import chip_rates, hardware, memory, plan
+from colab_helpers import chip_throughput, hardware, memory, plan
 
-from colab_lessons import data, exercises, figures, reference, replay
+from colab_lessons import data, exercises, figures, measurements, recorded_outputs
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -37,7 +37,7 @@ SEEDS = SEEDS or (1 if FAST else 3)  # adapters that are trained
 LAYERS = LAYERS or (1 if FAST else 0)  # of the models that are rehearsed; 0: all that they have
 
 # %%
-replay.watch("15_fine_tune")  # cells that need what is missing show recorded results
+recorded_outputs.watch("15_fine_tune")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 torch.set_num_threads(1)  # two threads on a busy core would wait for each other
 os.chdir(tempfile.mkdtemp(prefix="lesson15-"))  # for the files that we make
@@ -565,7 +565,7 @@ try:
     scaler.step(torch.optim.SGD(layer.parameters()))
 except ValueError as error:
     print("an adapter in fp16:", error)
-rates = chip_rates.rates("T4")
+rates = chip_throughput.rates("T4")
 slower = rates["fp16"].value / rates["bf16"].value
 print(f"bf16 on a T4: {rates['bf16'].value / 1e12:.1f} TFLOP/s, {slower:.0f} times slower than fp16")
 
@@ -662,7 +662,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
 values, guesses = {"bf16_slower": value(slower, "×", "bf16 against fp16 on a T4, as measured by others")}, {}
 if "peaks" in globals():
     guesses |= {"plus_left": guess(plus_left, plus_whole, "%"), "unplugged": guess(unplugged, answer)}
@@ -689,7 +689,7 @@ if "stops" in globals():
         "library_unplugged": value(adds, "%", "additions right, their adapter unplugged"),
         "stops": value(stops, "%", "answers that stop when the end token was masked"),
     }
-reference.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses, **values)
+measurements.record("15_fine_tune", FAST, device=inventory.main, predicted=guesses, **values)
 
 # %% [markdown] tags=["minutes-0"]
 # ## Keep this, and what comes next

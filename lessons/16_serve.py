@@ -25,9 +25,9 @@ import torch
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from colab_helpers import benchmark, chip_rates, hardware, plan, published_results
+from colab_helpers import benchmark, chip_throughput, hardware, plan, published_results
 
-from colab_lessons import crossover, exercises, figures, models, reference, scoreboard, shakespeare
+from colab_lessons import crossover, exercises, figures, measurements, models, scoreboard, shakespeare
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 
@@ -350,7 +350,7 @@ ran = {"an H100, our run": scoreboard.job_record("nvidia-h100")["decode"]["secon
 ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.accelerator.is_available() else {}
 for name, took in ran.items():
     print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
-h100, h100_memory = ran["an H100, our run"], chip_rates.rates("H100")["memory"].value
+h100, h100_memory = ran["an H100, our run"], chip_throughput.rates("H100")["memory"].value
 print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
 print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
 as_written, compiled = (published_results.get(f"decode-llama2-a100-{how}") for how in ("gptfast-eager", "gptfast"))
@@ -443,7 +443,7 @@ print(repr(shakespeare.decode(text[starts[0] : starts[0] + 32])), "→", repr(sh
 # %%
 # @title Plot when each slot was in use { display-mode: "form" }
 lanes = {f"{name}, slot {slot + 1}": {"": [(start, end, f"{name} batching") for s, start, _, end in log if s == slot]} for name, (_, log, _) in served.items() for slot in range(SLOTS)}
-figures.activity(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}")
+figures.activity_timeline(lanes, title=f"Continuous batching is {served_gains:.1f} times as fast as static batching{your_prediction(continuous_gains, '×')}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -550,7 +550,7 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
         users = plan.serve(name, chip, context=4096, bits=bits).max_users
         low, high = plan.serve(name, chip, context=4096, users=users, bits=bits).tokens_per_second
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
-    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_rates.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
+    print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
 # bandwidth and capacity, and very little on the model. What a smaller model buys you is more users.
@@ -668,8 +668,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess = reference.Value, reference.Prediction
-reference.record(
+value, guess = measurements.Value, measurements.Prediction
+measurements.record(
     "16_serve", FAST, device=hardware.list_devices().cpu,
     predicted={
         "cache_gains": guess(cache_gains, gain, "×"),

@@ -98,7 +98,7 @@ def test_the_tree_stays_small():
 
 
 def test_what_is_recorded_stays_small():
-    folders = (ROOT / "colab_lessons/reference", ROOT / "tests/colab_doctor")
+    folders = (ROOT / "colab_lessons/measurements", ROOT / "tests/colab_doctor")
     size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*.json"))
     assert size <= 1000 * MAX_RECORDED_KB
 

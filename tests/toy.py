@@ -20,7 +20,7 @@ LESSON = """\
 # %%
 import os
 
-from colab_lessons import exercises, figures, reference
+from colab_lessons import exercises, figures, measurements
 
 # %% tags=["parameters"]
 FAST = os.environ.get("FAST", "").lower() in ("1", "true", "yes")  # small sizes
@@ -53,7 +53,7 @@ exercises.check("02.at_least", mib)
 
 # %%
 # @title Keep it as a record { display-mode: "form" }
-reference.record("01_toy", FAST, total=reference.Value(total, "", "the total"))
+measurements.record("01_toy", FAST, total=measurements.Value(total, "", "the total"))
 """
 
 TABLE = """\
@@ -153,7 +153,7 @@ def publish_toy(course: Course) -> Path:
 @contextlib.contextmanager
 def stopped_after(writes: int, module) -> Iterator[None]:
     """Ctrl-C comes when a module has written so many files, and goes no further than this block."""
-    write, done = module._files.write, []
+    write, done = module._atomic_files.write, []
 
     def stopping(path, content):
         if len(done) == writes:
@@ -162,7 +162,7 @@ def stopped_after(writes: int, module) -> Iterator[None]:
         return write(path, content)
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(module._files, "write", stopping)
+        patched.setattr(module._atomic_files, "write", stopping)
         yield
 
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from colab_doctor.notebook.imports import NAMESPACES
+from colab_doctor.notebook.missing_imports import NAMESPACES
 from colab_helpers._import_names import canonicalize_name, distribution_name
 
 #: Packages of which each release is built for one of PyTorch.

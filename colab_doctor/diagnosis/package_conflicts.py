@@ -21,7 +21,7 @@ from colab_doctor.diagnosis.installed_packages import (
     unmet_requirements,
     update,
 )
-from colab_helpers import _host_state
+from colab_helpers import _environment_probes
 
 _SIZES = re.compile(r"numpy\.dtype size changed.{0,80}Expected (96|88) from C header, got (88|96)")
 _PARTS = re.compile(r"numpy\.core\.(?:multiarray|umath) failed to import|_ARRAY_API not found")
@@ -69,7 +69,7 @@ def _is_another(loaded: str, there: Package) -> bool:
 
 def _is_new(there: Package) -> bool:
     """Whether a distribution was installed after this process started; no where that is unknown."""
-    running = _host_state.process_uptime()
+    running = _environment_probes.process_uptime()
     try:
         files = metadata.distribution(there.name).files or []
         records = [str(file.locate()) for file in files if file.name in ("RECORD", "METADATA")]

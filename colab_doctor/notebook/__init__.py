@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from colab_doctor.notebook import cells, imports, removed_apis
+from colab_doctor.notebook import cells, missing_imports, removed_apis
 from colab_doctor.problem_table import known_problems
 from colab_helpers._import_names import distribution_name
 from colab_helpers.problem_schema import Finding
@@ -73,7 +73,7 @@ def _absent(
 ) -> Iterator[Finding]:
     """Imports that fail on the machine which the notebook asks for; not those `named` as gone already."""
     runtime = "tpu" if _asks_for_tpu(notebook) else "gpu"
-    for module, cell, line in imports.missing(read, runtime):
+    for module, cell, line in missing_imports.missing(read, runtime):
         if (cell, line) in named:
             continue
         place = f"Cell {cell}, line {line}: import {module}"

@@ -14,7 +14,7 @@ from typing import Any
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import Use, aliases, assignments, own_names, uses
 from colab_helpers._import_names import canonicalize_name
-from colab_helpers.colab_images import is_older
+from colab_helpers.runtime_images import is_older
 
 #: Fields of a row that name something, and those that have patterns.
 BY_NAME = ("names", "below", "calls", "methods", "hooks", "keywords", "keywords_below", "variables")

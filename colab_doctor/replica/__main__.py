@@ -8,12 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from colab_doctor.notebook import cells, imports
-from colab_doctor.notebook.files import read_file
+from colab_doctor.notebook import cells, missing_imports
+from colab_doctor.notebook.ipynb_reader import read_file
 from colab_doctor.replica import environment, notebook_run
-from colab_helpers import colab_images
-from colab_helpers._cli import run
-from colab_helpers._files import CommandError
+from colab_helpers import runtime_images
+from colab_helpers._cli_utils import CommandError, run
 
 _EXAMPLES = """\
 examples:
@@ -46,21 +45,20 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="run")
     one = commands.add_parser("run", help="run notebooks")
     one.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
-    one.add_argument("--image", default="latest", choices=colab_images.images(), help="Colab image")
+    images = runtime_images.images()
+    one.add_argument("--image", default="latest", choices=images, help="Colab image")
     one.add_argument("--list", type=Path, help="its package list, instead of Colab's public one")
     one.add_argument("--python", default="", help="a Python of the image's version")
     one.add_argument("--folder", type=Path, default=_FOLDER, help=f"cache folder: {_FOLDER}")
     one.add_argument("--seconds", type=int, default=600, help="what a cell may take: 600")
-    one.add_argument(
-        "--with-files", action="store_true", help="also copy the files beside each notebook"
-    )
+    one.add_argument("--with-files", action="store_true", help="copy the files beside notebooks")
     return parser
 
 
 def _run_all(options: argparse.Namespace) -> int:
     read = (cells.cells(read_file(path)) for path in options.notebooks)
-    imported = set().union(*map(imports.distributions, read))
-    image = colab_images.images()[options.image]
+    imported = set().union(*map(missing_imports.distributions, read))
+    image = runtime_images.images()[options.image]
     listed = environment.parse_list(_list(image, options.list))
     folder = options.folder.expanduser() / image.name
     interpreter = options.python or f"python{image.python.rpartition('.')[0]}"
@@ -88,20 +86,20 @@ def _run_all(options: argparse.Namespace) -> int:
     return 0 if green else 1
 
 
-def _list(image: colab_images.Image, path: Path | None) -> str:
+def _list(image: runtime_images.Image, path: Path | None) -> str:
     if path is not None:
         return path.read_text("utf-8")
-    if image.name != colab_images.LATEST:
+    if image.name != runtime_images.LATEST:
         raise CommandError(
             f"Colab publishes the list of its latest image. For {image.name}, give one with --list: "
             f"{image.source} says where it was."
         )
     try:
-        return colab_images.fetch_list("cpu")
+        return runtime_images.fetch_list("cpu")
     except OSError as error:
         raise CommandError(
             f"Colab's package list can't be fetched ({error}). Download "
-            f"{colab_images.list_address('cpu')}, and give it with --list."
+            f"{runtime_images.list_address('cpu')}, and give it with --list."
         ) from error
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_helpers import _files, colab_images
-from colab_helpers._files import CommandError
+from colab_helpers import _atomic_files, runtime_images
+from colab_helpers._cli_utils import CommandError
 from colab_helpers._import_names import canonicalize_name
 
 COLABTOOLS = (
@@ -46,7 +46,7 @@ class ReplicaError(CommandError):
 class Replica:
     """An environment that stands for Colab's. `kernel_problem` says why Colab's own kernel is not in it."""
 
-    image: colab_images.Image
+    image: runtime_images.Image
     folder: Path
     kernel_problem: str = ""
 
@@ -59,7 +59,7 @@ class Replica:
     def environment(self) -> dict[str, str]:
         """What a kernel in it finds in its environment."""
         return {
-            **colab_images.environment(),
+            **runtime_images.environment(),
             "JUPYTER_PATH": str(self.folder / "share" / "jupyter"),
             "PYTHONPATH": "",  # nothing of the machine's own must be found
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -83,7 +83,7 @@ def pinned(versions: Mapping[str, str]) -> list[str]:
 
 
 def create(
-    image: colab_images.Image,
+    image: runtime_images.Image,
     folder: Path,
     interpreter: str,
     wanted: list[str],
@@ -103,7 +103,7 @@ def create(
         if made.returncode:
             raise ReplicaError(f"{interpreter} -m venv failed: {made.stdout}{made.stderr}")
         install(folder, wanted)
-        _files.write(marker, json.dumps(wanted))
+        _atomic_files.write(marker, json.dumps(wanted))
     replica = Replica(image, folder, _add_colabtools(image, folder, colabtools))
     write_kernel(replica)
     return replica
@@ -158,10 +158,10 @@ def write_kernel(replica: Replica) -> None:
         argv.append(f"--IPKernelApp.kernel_class={KERNEL_CLASS}")
     spec = {"argv": argv, "display_name": f"Colab {replica.image.name}", "language": "python"}
     path = replica.folder / "share" / "jupyter" / "kernels" / KERNEL / "kernel.json"
-    _files.write(path, json.dumps(spec, indent=1))
+    _atomic_files.write(path, json.dumps(spec, indent=1))
 
 
-def _check_version(interpreter: str, image: colab_images.Image) -> None:
+def _check_version(interpreter: str, image: runtime_images.Image) -> None:
     wanted = image.python.rpartition(".")[0]
     program = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
@@ -177,7 +177,7 @@ def _check_version(interpreter: str, image: colab_images.Image) -> None:
         )
 
 
-def _add_colabtools(image: colab_images.Image, folder: Path, source: str) -> str:
+def _add_colabtools(image: runtime_images.Image, folder: Path, source: str) -> str:
     """Install Colab's own package where it is missing; return "", or why it cannot be used."""
     program = [str(folder / "bin" / "python"), "-c", "import google.colab._kernel"]
     if subprocess.run(program, capture_output=True).returncode == 0:

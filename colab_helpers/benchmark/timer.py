@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from colab_helpers import _units
-from colab_helpers._output import error_text
+from colab_helpers._rich_display import error_text
 from colab_helpers.benchmark.synchronization import synchronize
 
 BLOCK_SECONDS = 1e-3  # a block of calls this long makes the clock's own steps negligible

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 
 #: Number of files kept per suffix: one is whole while the other is overwritten.
 SLOTS = 2
@@ -103,7 +103,7 @@ class Copier:
                 os.fsync(file.fileno())
             slot.replace(target)
             self._rejected.discard(target)
-            _files.flush_folder(self._folder)
+            _atomic_files.flush_folder(self._folder)
 
     def _slot(self, target: Path, suffix: str) -> Path:
         """The file to overwrite, under a name that says that it is not whole."""

@@ -22,7 +22,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TypeVar
 
-from colab_helpers import _files, _units, runtime
+from colab_helpers import _atomic_files, _units, runtime
 from colab_helpers.checkpoints.drive_copies import Copier
 
 _NAME = re.compile(r"step-(\d{9,})-(\d+)-([0-9a-f]{16})(\.[.\w]+)")
@@ -251,14 +251,16 @@ class Store:
     def _write(
         self, folder: Path, step: int, suffix: str, writer: Callable[[Path], object]
     ) -> Path:
-        with _files.private_folder(folder) as part:  # writers have unfinished files of their own
+        with _atomic_files.private_folder(
+            folder
+        ) as part:  # writers have unfinished files of their own
             file = part / f"state{suffix}"
             writer(file)
             with file.open("rb+") as handle:
                 os.fsync(handle.fileno())
             target = folder / f"step-{step:09d}-{file.stat().st_size}-{_digest(file)}{suffix}"
             file.replace(target)
-            _files.flush_folder(folder)
+            _atomic_files.flush_folder(folder)
         self._rejected.discard(target)
         with contextlib.suppress(OSError):  # the new one is safe: one too many does no harm
             self._prune(folder, target, suffix)

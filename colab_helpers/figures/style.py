@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, LogFormatter, NullLocator, ScalarFormatter
 from PIL import Image
 
-from colab_helpers import _files, _units
+from colab_helpers import _atomic_files, _units
 from colab_helpers.published_results import PublishedResult
 
 #: Okabe and Ito's colors, which color-blind readers can tell apart (jfly.uni-koeln.de/color).
@@ -87,7 +87,7 @@ class Picture:
 
         `path` is replaced atomically. Raises OSError where it cannot be written.
         """
-        _files.write(path, self.png)
+        _atomic_files.write(path, self.png)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from colab_helpers import chip_rates, dated_facts, published_results
+from colab_helpers import chip_throughput, platform_facts, published_results
 from colab_helpers.formulas.training import HEADROOM
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
@@ -123,7 +123,7 @@ class ServingEstimate:
         """US dollars per million tokens on Colab's machine, least and most; None if unknown."""
         if self.units_per_hour is None:
             return None
-        per_second = self.units_per_hour * dated_facts.machine_table().dollars_per_unit / 3600
+        per_second = self.units_per_hour * platform_facts.machine_table().dollars_per_unit / 3600
         slow, fast = self.tokens_per_second
         return 1e6 * per_second / fast, 1e6 * per_second / slow
 
@@ -172,8 +172,8 @@ def serve(
         raise ValueError(
             f"A context of {context:,} tokens: this model takes {sizes.max_context:,}."
         )
-    rates, sheet = chip_rates.rates(chip), catalog()[chip]
-    machine = dated_facts.machine_table().by_chip.get(chip)
+    rates, sheet = chip_throughput.rates(chip), catalog()[chip]
+    machine = platform_facts.machine_table().by_chip.get(chip)
     output = sizes.vocab_size * sizes.hidden_size  # weights of output layer or embedding
     linear = WEIGHT_BYTES[bits] * sizes.linear_weights
     weights = linear + (1 if sizes.tied else 2) * 2 * output
@@ -298,7 +298,7 @@ def _flops(sizes: ServedModel, context: int) -> int:
     return 2 * sizes.linear_weights + 4 * sizes.layers * sizes.heads * sizes.head_dim * context
 
 
-def _seconds(rates: chip_rates.Rates, moved: float, flops: float) -> tuple[float, float]:
+def _seconds(rates: chip_throughput.Rates, moved: float, flops: float) -> tuple[float, float]:
     formats = [name for name in ("fp16", "bf16") if name in rates] or ["fp32"]
     half = max((rates[name] for name in formats), key=lambda rate: rate.value)
     memory = rates["memory"]
@@ -306,7 +306,7 @@ def _seconds(rates: chip_rates.Rates, moved: float, flops: float) -> tuple[float
 
 
 def _with_launches(
-    step: tuple[float, float], sizes: ServedModel, launch: chip_rates.Rate, eager: bool
+    step: tuple[float, float], sizes: ServedModel, launch: chip_throughput.Rate, eager: bool
 ) -> tuple[float, float]:
     """Add what launches take: with a CUDA graph little, and in eager mode possibly most of the time."""
     fused, written_out = (count * sizes.layers for count in KERNELS_PER_LAYER)

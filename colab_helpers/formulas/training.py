@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from colab_helpers import chip_rates, dated_facts
+from colab_helpers import chip_throughput, platform_facts
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
 #: Number format -> bytes of (a weight, gradient or residual value; a value that a matmul returns).
@@ -190,7 +190,7 @@ class Fit:
         step_bytes: What the step needs at its peak.
         capacity_bytes: What the chip has for it.
         largest_batch: The largest batch size that leaves a tenth of the memory.
-        seconds: Lower bound per step: its FLOP alone, at the chip's rate in `chip_rates`.
+        seconds: Lower bound per step: its FLOP alone, at the chip's rate in `chip_throughput`.
         units_per_hour: Colab's compute units per hour; None if unknown.
         free: Whether the free tier has it.
         note: What differs on this machine.
@@ -221,11 +221,11 @@ def fits(model: Transformer) -> list[Fit]:
     >>> [fit.verdict for fit in fits(gpt2) if fit.chip.key in ("T4", "A100-40")]
     ['does not fit', 'fits']
     """
-    menu = dated_facts.machine_table().by_chip
+    menu = platform_facts.machine_table().by_chip
     return [_fit(model, machine, catalog()[chip]) for chip, machine in menu.items()]
 
 
-def _fit(model: Transformer, machine: dated_facts.Machine, chip: Chip) -> Fit:
+def _fit(model: Transformer, machine: platform_facts.Machine, chip: Chip) -> Fit:
     return Fit(
         menu_name=machine.menu_name,
         chip=chip,
@@ -297,7 +297,7 @@ def _format_on(model: Transformer, chip: Chip) -> str:
 
 
 def _speed(model: Transformer, chip: Chip) -> float:
-    return chip_rates.rates(chip.key)[_format_on(model, chip)].value
+    return chip_throughput.rates(chip.key)[_format_on(model, chip)].value
 
 
 def _note(model: Transformer, chip: Chip) -> str:

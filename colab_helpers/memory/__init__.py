@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from colab_helpers.memory.allocator import Allocator
 from colab_helpers.memory.footprint import Footprint, footprint
-from colab_helpers.memory.memory_tracker import MemoryTracker, TraceError, tensor_bytes
-from colab_helpers.memory.tracking import track
+from colab_helpers.memory.tracker_base import MemoryTracker, TraceError, tensor_bytes
+from colab_helpers.memory.tracking_context import track
 
 __all__ = [
     "Allocator",

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from colab_helpers.memory.memory_tracker import MemoryTracker, tensor_bytes, tensors_in
+from colab_helpers.memory.tracker_base import MemoryTracker, tensor_bytes, tensors_in
 
 _HISTORY = 100_000  # events of CUDA's allocator to keep for a timeline
 

@@ -15,8 +15,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.utils._pytree import tree_iter, tree_map
 
-from colab_helpers.memory.memory_tracker import TraceError
 from colab_helpers.memory.storage_tracker import written_arguments
+from colab_helpers.memory.tracker_base import TraceError
 
 READ = torch.ops.aten._local_scalar_dense.default
 EQUAL = torch.ops.aten.equal.default

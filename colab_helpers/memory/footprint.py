@@ -18,9 +18,9 @@ from torch import nn
 from torch.func import functional_call
 
 from colab_helpers import _units
-from colab_helpers.memory.memory_tracker import TraceError, tensor_bytes
-from colab_helpers.memory.object_snapshot import ReachableState, containers, holders
+from colab_helpers.memory.state_rollback import ReachableState, containers, holders
 from colab_helpers.memory.storage_tracker import StorageTracker, count_storages
+from colab_helpers.memory.tracker_base import TraceError, tensor_bytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,7 +158,7 @@ def _trace(
         FakeTensorMode,
     )
 
-    from colab_helpers.memory.fake_tensors import (
+    from colab_helpers.memory.fake_tensor_corrections import (
         ExternalTensorMode,
         FakeTensorCorrectionMode,
         formatted_like_numbers,

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from colab_helpers import _units
-from colab_helpers.memory.memory_tracker import MemoryTracker, tensors_in
+from colab_helpers.memory.tracker_base import MemoryTracker, tensors_in
 
 
 @contextmanager

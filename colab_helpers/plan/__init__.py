@@ -11,8 +11,8 @@ from __future__ import annotations
 from colab_helpers.formulas.serving import checks as serving_checks
 from colab_helpers.formulas.serving import serve
 from colab_helpers.hardware.memory_overheads import overheads
-from colab_helpers.plan.cli import format_plan
 from colab_helpers.plan.estimates import Estimate, cheapest, estimates, roofline_seconds, seconds_on
+from colab_helpers.plan.plan_command import format_plan
 from colab_helpers.plan.step_trace import StepTrace, TracedOp, trace_step
 
 __all__ = [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from colab_helpers import chip_rates, dated_facts
+from colab_helpers import chip_throughput, platform_facts
 from colab_helpers.hardware import Chip, catalog
 from colab_helpers.hardware.memory_overheads import overheads
 from colab_helpers.memory.allocator import Allocator, OutOfMemoryError
@@ -76,7 +76,7 @@ def estimates(work: StepTrace, chips: Sequence[str] = ()) -> list[Estimate]:
     >>> [estimate.fits for estimate in estimates(work, ["T4", "v5e"])]
     [True, True]
     """
-    menu = dated_facts.machine_table().by_chip
+    menu = platform_facts.machine_table().by_chip
     table = []
     for key in [chips] if isinstance(chips, str) else chips or menu:
         if key not in catalog():
@@ -111,7 +111,7 @@ def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
     halves = sum(one.count * one.flops for one in work.operations if one.format in ("fp16", "bf16"))
     quick, slow = estimate_accuracy.measured_over_roofline(chip.key, half=halves > work.flops / 2)
     sure = sum(roofline_seconds(work, chip).values())
-    rates = chip_rates.rates(chip.key)
+    rates = chip_throughput.rates(chip.key)
     if "launch" not in rates:  # a TPU's compiler makes one program of the step
         return quick * sure, slow * sure
     launch = rates["launch"]
@@ -119,14 +119,14 @@ def seconds_on(work: StepTrace, chip: Chip) -> tuple[float, float]:
 
 
 def roofline_seconds(work: StepTrace, chip: Chip) -> dict[str, float]:
-    """Return the seconds per step by family of operations, each at its rate in `chip_rates`.
+    """Return the seconds per step by family of operations, each at its rate in `chip_throughput`.
 
     Each operation takes the longer of its compute and its memory time. The largest family comes first.
     Source of the idea: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. A format that `chip`
     lacks counts as fp32 on a GPU, and as the chip's own on a TPU. `work` is a traced step. Raises ValueError
     for fp64 where the chip has none.
     """
-    rates = chip_rates.rates(chip.key)
+    rates = chip_throughput.rates(chip.key)
     table: dict[str, float] = {}
     for one in work.operations:
         table[one.family] = table.get(one.family, 0.0) + one.count * _at_least(one, rates)
@@ -176,7 +176,7 @@ def _reserved(work: StepTrace, card: Allocator, workspaces: Iterable[int]) -> in
     return work.replay(card)
 
 
-def _at_least(operation: TracedOp, rates: chip_rates.Rates) -> float:
+def _at_least(operation: TracedOp, rates: chip_throughput.Rates) -> float:
     wanted = _format_on(operation.format, rates)
     if wanted == "fp32" and operation.family == "convolutions" and "tf32" in rates:
         wanted = "tf32"  # as cuDNN convolves unless it is told not to
@@ -185,7 +185,7 @@ def _at_least(operation: TracedOp, rates: chip_rates.Rates) -> float:
     )
 
 
-def _format_on(number_format: str, rates: chip_rates.Rates) -> str:
+def _format_on(number_format: str, rates: chip_throughput.Rates) -> str:
     """The format in which the chip computes: a TPU in its own, a GPU in fp32 what it lacks."""
     if number_format in rates:
         return number_format
@@ -204,7 +204,7 @@ def _note(work: StepTrace, chip: Chip) -> str:
     lacking = _lacking(work, chip)
     if "fp64" in lacking:
         return "no fp64 here: use float32"
-    emulated = [name for name in lacking if name in chip_rates.rates(chip.key)]
+    emulated = [name for name in lacking if name in chip_throughput.rates(chip.key)]
     missing = [name for name in lacking if name not in emulated]
     if chip.kind != "GPU":
         return f"in {chip.best_format}; its compiler decides what fits"

@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_flatten
 from colab_helpers import _units
 from colab_helpers.memory.allocator import Allocator, Block
 from colab_helpers.memory.footprint import Footprint, footprint, quiet
-from colab_helpers.memory.memory_tracker import tensors_in
 from colab_helpers.memory.storage_tracker import Change, StorageTracker, written_arguments
+from colab_helpers.memory.tracker_base import tensors_in
 
 #: Names of number formats, as data sheets have them.
 _FORMATS = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
-from colab_helpers import __version__, _host_state, colab_images, hardware, runtime
-from colab_helpers._output import error_text
-from colab_helpers.preflight.card import StatusCard
+from colab_helpers import __version__, _environment_probes, hardware, runtime, runtime_images
+from colab_helpers._rich_display import error_text
+from colab_helpers.preflight.card_rendering import StatusCard
 from colab_helpers.preflight.checks import CHECKS, Check
 from colab_helpers.preflight.state import Requirements, State, problems_by_id
 from colab_helpers.problem_schema import Finding
@@ -43,7 +43,7 @@ def collect_state(required: Requirements | None = None) -> State:
         inventory=hardware.list_devices(seen),
         required=required or Requirements(),
         evidence=seen,
-        symptoms=_host_state.collect(seen.packages),
+        symptoms=_environment_probes.collect(seen.packages),
         loaded=_loaded(seen.packages),
     )
 
@@ -88,7 +88,7 @@ def status_card(
     'package-missing'
     """
     version, _, origin = helper.partition(" of ")
-    if colab_images.is_older(__version__, version):
+    if runtime_images.is_older(__version__, version):
         raise OldHelperError(
             f"The helper here is {__version__}, and this lesson needs {version}. Run %pip uninstall -y "
             "colab-helpers, restart the session, then run this cell again."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from colab_helpers import hardware, problem_schema
 from colab_helpers import runtime as _runtime
-from colab_helpers._host_state import Symptoms
+from colab_helpers._environment_probes import Symptoms
 
 
 @dataclass(frozen=True)

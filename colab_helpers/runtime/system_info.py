@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colab_helpers import _host_state
+from colab_helpers import _environment_probes
 
 #: Environment variables that detection reads. Nothing else of the environment is kept.
 WATCHED_VARIABLES = """
@@ -40,7 +40,7 @@ WATCHED_PACKAGES = """
 """.split()
 
 #: Where Colab mounts Google Drive.
-DRIVE = _host_state.DRIVE
+DRIVE = _environment_probes.DRIVE
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _cores() -> int:
 def _disk() -> tuple[int, int]:
     """Total and free bytes of the working directory's disk; 0 if a dropped mount does not answer."""
     try:
-        usage = shutil.disk_usage(_host_state.working_folder())
+        usage = shutil.disk_usage(_environment_probes.working_folder())
     except OSError:
         return 0, 0
     return usage.total, usage.free

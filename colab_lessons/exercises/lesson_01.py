@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from colab_lessons.exercises import Wrong, close, exercise, filled, number, require_speedup
+from colab_lessons.exercises.judging import Wrong, close, exercise, filled, number, require_speedup
 
 _SETUP, _WORK = 0.05, 0.01  # seconds
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, choices, close, exercise, filled, number, require_speedup
+from colab_lessons.exercises.judging import (
+    Wrong,
+    choices,
+    close,
+    exercise,
+    filled,
+    number,
+    require_speedup,
+)
 
 
 @exercise(

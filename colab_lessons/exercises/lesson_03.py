@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from colab_lessons.exercises import (
+from colab_lessons.exercises.judging import (
     Wrong,
     close,
     exercise,

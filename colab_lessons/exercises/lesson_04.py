@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from colab_lessons.exercises import (
+from colab_lessons.exercises.judging import (
     Wrong,
     close,
     exercise,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number, right_lines
+from colab_lessons.exercises.judging import (
+    Wrong,
+    close,
+    exercise,
+    field,
+    filled,
+    number,
+    right_lines,
+)
 
 
 @exercise(

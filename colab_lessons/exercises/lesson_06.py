@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 
 @exercise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from colab_lessons.exercises import Wrong, choices, exercise, filled, in_order, shown
+from colab_lessons.exercises.judging import Wrong, choices, exercise, filled, in_order, shown
 
 CURES = {"3e-3": "no scaler", "1e-9": "scaler", "1e-14": "bf16"}
 _STEPS = ("backward", "unscale", "clip", "step", "update")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from colab_lessons.exercises import Wrong, choices, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, choices, exercise, field, filled, number
 
 _ROOM = 14e9  # bytes
 

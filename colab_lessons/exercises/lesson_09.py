@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, choices, exercise, filled, number
+from colab_lessons.exercises.judging import Wrong, choices, exercise, filled, number
 
 
 @exercise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 
 @exercise(
@@ -54,11 +54,11 @@ def factor(answer: Callable) -> str:
 )
 def gather(answer: Callable) -> str:
     """An all-gather by the learner's function, run by three processes."""
-    from colab_lessons import ranks
+    from colab_lessons import rank_processes
 
     if not callable(answer):
         raise Wrong("A function is wanted.")
-    if ranks.why_unavailable():
+    if rank_processes.why_unavailable():
         raise Wrong("It can't be checked here: processes cannot talk to each other.")
 
     def try_it(rank: int, device: Any) -> list[float]:
@@ -71,9 +71,9 @@ def gather(answer: Callable) -> str:
         answer(parts, rank, n)
         return [float(part.mean()) for part in parts]
 
-    ended = ranks.run(try_it, n=3, timeout=10, check=False)
+    ended = rank_processes.run(try_it, n=3, timeout=10, check=False)
     for rank, held in enumerate(ended):
-        if isinstance(held, ranks.RankError):
+        if isinstance(held, rank_processes.RankError):
             raise Wrong(f"Rank {rank} ended with: {held}")
     if ended == [[10.0, -1.0, -1.0], [-1.0, 11.0, -1.0], [-1.0, -1.0, 12.0]]:
         raise Wrong("Nobody has received anything.")

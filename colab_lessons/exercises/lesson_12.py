@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 _WITH_16_BITS, _WITH_4_BITS = 16.2, 6.066  # GB
 

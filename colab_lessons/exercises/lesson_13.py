@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from colab_lessons import kernels
-from colab_lessons.exercises import Wrong, exercise, filled
+from colab_lessons import cuda_simulator
+from colab_lessons.exercises.judging import Wrong, exercise, filled
 
 _RUNS = 3  # a race may be right once
 _SIZE = 20  # not a multiple of the tile of 8
@@ -107,8 +107,8 @@ def tiles(answer: Callable) -> str:
 
 def _launched(kernel: Callable, blocks: Any, threads: Any, *arrays: np.ndarray) -> Any:
     try:
-        return kernels.launch(kernel, blocks, threads, *arrays)
-    except kernels.BarrierError as reason:
+        return cuda_simulator.launch(kernel, blocks, threads, *arrays)
+    except cuda_simulator.BarrierError as reason:
         raise Wrong(str(reason)) from None
 
 

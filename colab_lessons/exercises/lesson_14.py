@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 _LIMIT = 0.5  # seconds that a started command may run
 _PATIENCE = 8.0  # seconds until a judge gives up

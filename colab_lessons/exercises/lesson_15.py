@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from colab_lessons import data
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 _ADAPTER = 16 * (4096 + 12288)
 _LAYER = 4096 * 12288

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colab_lessons.exercises import Wrong, close, exercise, field, filled, number, shown
+from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number, shown
 
 _ALL_HEADS, _FEW_HEADS = 4096 * 524_288 / 1e9, 4096 * 131_072 / 1e9  # GB
 

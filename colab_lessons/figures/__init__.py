@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from colab_helpers.figures import COLORS, MARKERS, Picture, bars, canvas, finish, lines
-from colab_lessons.figures.activity import activity
-from colab_lessons.figures.device_rows import device_rows
+from colab_lessons.figures.activity_timeline import activity_timeline
 from colab_lessons.figures.grouped_bars import grouped_bars
 from colab_lessons.figures.killed_run import killed_run
-from colab_lessons.figures.loglog import dot_plot, loglog
+from colab_lessons.figures.loglog_plots import dot_plot, loglog
 from colab_lessons.figures.memory_access import sectors, writers
 from colab_lessons.figures.number_formats import bit_layout
 from colab_lessons.figures.panel_grid import panels
@@ -18,16 +17,16 @@ from colab_lessons.figures.roofline import roofline
 from colab_lessons.figures.stacked_area import stacked_area
 from colab_lessons.figures.stacked_bars import stacked_bars
 from colab_lessons.figures.systolic_and_ring import ring, systolic
+from colab_lessons.figures.trace_timeline import trace_timeline
 
 __all__ = [
     "COLORS",
     "MARKERS",
     "Picture",
-    "activity",
+    "activity_timeline",
     "bars",
     "bit_layout",
     "canvas",
-    "device_rows",
     "dot_plot",
     "finish",
     "grouped_bars",
@@ -44,5 +43,6 @@ __all__ = [
     "stacked_area",
     "stacked_bars",
     "systolic",
+    "trace_timeline",
     "writers",
 ]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from colab_helpers.figures.style import COLORS, INK, Picture, canvas, finish
-from colab_lessons.kernels import SECTOR_BYTES, WatchedArray, group_by_warp
+from colab_lessons.cuda_simulator import SECTOR_BYTES, WatchedArray, group_by_warp
 
 _WRONG = "#c0392b"
 _SHOWN = 32  # rows and columns of a large matrix

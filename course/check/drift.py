@@ -1,7 +1,7 @@
 """Colab's package lists against those tested, and the lessons that feel a change.
 
 Compares a runtime's present package list (what `pip freeze` prints there) with the versions that the
-course was tested against, in `colab_helpers/colab_images.toml`. A lesson is at risk when something it
+course was tested against, in `colab_helpers/runtime_images.toml`. A lesson is at risk when something it
 imports is gone, moved by a major version, or fell below what the course needs.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from colab_helpers import colab_images
+from colab_helpers import runtime_images
 from colab_helpers._import_names import canonicalize_name, distribution_name
 from course.config import Course, CourseError
 
@@ -46,7 +46,7 @@ class Change:
 
 def tested_versions(runtime: str) -> dict[str, str]:
     """Return the versions that the course was tested against, by normalized name."""
-    table = colab_images.images()[colab_images.LATEST].runtimes
+    table = runtime_images.images()[runtime_images.LATEST].runtimes
     if runtime not in table:
         raise CourseError(f"No runtime {runtime}. There are: {', '.join(table)}.")
     return {canonicalize_name(name): version for name, version in table[runtime].items()}
@@ -66,10 +66,10 @@ def detect_runtime(versions: Mapping[str, str]) -> str:
 def download(runtime: str) -> str:
     """Return Colab's present list of a runtime. Raises `NoListError` in words without a network."""
     try:
-        return colab_images.fetch_list(runtime)
+        return runtime_images.fetch_list(runtime)
     except OSError as error:
         raise NoListError(
-            f"Colab's list could not be read ({error}). Save {colab_images.list_address(runtime)} and run "
+            f"Colab's list could not be read ({error}). Save {runtime_images.list_address(runtime)} and run "
             "`make drift FREEZE=that-file`."
         ) from error
 

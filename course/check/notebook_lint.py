@@ -15,10 +15,10 @@ import statistics
 from nbformat import NotebookNode
 
 from colab_doctor.notebook import cells, removed_apis
-from colab_lessons import claims, replay
+from colab_lessons import claims, recorded_outputs
 from course.config import Course, CourseError, Lesson
 from course.run import execute
-from course.write import assemble, lesson_parts, pages
+from course.write import assemble, generated_sections, lesson_outline
 
 MAX_MINUTES_OFF = 4  # what course.toml says from what the formula does
 MAX_CELL_LINES = 30  # a code cell
@@ -41,7 +41,7 @@ MISLEADING = {
 _NOT_TO_BE_STORED = {
     r"(INFO|WARNING):(tensorflow|absl)|oneDNN custom|InitializeLog|cuda_executor": "a framework's log",
     rf"(?m)^{claims.MARK}": "a sentence that this run contradicts",
-    rf"^{replay.NOT_RUN}": "a replayed output, made where a package is missing,",
+    rf"^{recorded_outputs.NOT_RUN}": "a replayed output, made where a package is missing,",
 }
 #: What only a program in an output has; Colab would run it in the reader's page.
 _SCRIPT_MARKERS = ("<script", "javascript", "<iframe", " onerror=", " onload=")
@@ -108,8 +108,12 @@ def code_problems(notebook: NotebookNode) -> list[str]:
         for place in removed_apis.find(cells.cells(notebook))
     ]
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    if any(map(replay.needs, sources)) and not any("replay.watch(" in source for source in sources):
-        problems.append("cells need packages, and no replay.watch() stands in for missing ones.")
+    if any(map(recorded_outputs.needs, sources)) and not any(
+        "recorded_outputs.watch(" in source for source in sources
+    ):
+        problems.append(
+            "cells need packages, and no recorded_outputs.watch() stands in for missing ones."
+        )
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or "set-up" in assemble.tags_of(cell):
             continue
@@ -306,18 +310,18 @@ def _is_folded(cell: NotebookNode) -> bool:
 def minutes_problems(course: Course, lesson: Lesson) -> list[str]:
     """Check that a lesson's parts have minutes that add up, and that teachers' notes find theirs."""
     try:
-        divided = lesson_parts.split_into_parts(lesson, assemble.build(course, lesson))
+        divided = lesson_outline.split_into_parts(lesson, assemble.build(course, lesson))
     except CourseError as error:
         return [str(error)]
     titles = {part.title for part in divided}
-    run = pages.read_timings(course).get(lesson.slug)
-    needed = lesson_parts.estimate(divided, run.seconds if run else 0.0)
+    run = generated_sections.read_timings(course).get(lesson.slug)
+    needed = lesson_outline.estimate(divided, run.seconds if run else 0.0)
     far = abs(lesson.minutes - needed) > MAX_MINUTES_OFF
-    lost = {note.part for note in lesson_parts.notes(course, lesson)} - titles
+    lost = {note.part for note in lesson_outline.notes(course, lesson)} - titles
     return [
-        *lesson_parts.problems(lesson, divided),
+        *lesson_outline.problems(lesson, divided),
         *([f"course.toml says {lesson.minutes} minutes, the formula {needed:.0f}."] if far else []),
-        *lesson_parts.unmatched_questions(course, lesson),
+        *lesson_outline.unmatched_questions(course, lesson),
         *(
             f"docs/teaching/{lesson.slug}.md: the lesson has no part '{part}'."
             for part in sorted(lost)

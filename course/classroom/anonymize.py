@@ -13,10 +13,10 @@ from dataclasses import replace
 from nbformat import NotebookNode
 
 from colab_helpers import hardware
-from colab_lessons import reference
+from colab_lessons import measurements
+from colab_lessons.measurements import Record
 from colab_lessons.predictions import Prediction
-from colab_lessons.reference import Record
-from colab_lessons.run_history import ExerciseResult, Run
+from colab_lessons.session_log import ExerciseResult, Run
 from course.classroom import questions
 from course.classroom.submissions import CellError, Submission, mask
 
@@ -44,7 +44,7 @@ def anonymize(
     meanings = {
         value.meaning
         for slug in built
-        for own in reference.load(slug)
+        for own in measurements.load(slug)
         for value in own.values.values()
     }
     said = Counter(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from nbformat import NotebookNode
 
 from colab_helpers import hardware
+from colab_lessons.measurements import Value
 from colab_lessons.predictions import Prediction
-from colab_lessons.reference import Value
 from course.classroom import questions
 from course.classroom.anonymize import anonymize
 from course.classroom.questions import Question

@@ -73,7 +73,7 @@ def handouts(course: Course, options: argparse.Namespace) -> int:
 
 def class_report(course: Course, options: argparse.Namespace) -> int:
     """Read what students handed in, and write the page."""
-    from colab_helpers import _files
+    from colab_helpers import _atomic_files
     from course.classroom import class_page, class_summary, submissions
 
     if not options.folder.is_dir():
@@ -85,7 +85,9 @@ def class_report(course: Course, options: argparse.Namespace) -> int:
         raise CourseError(f"There is no notebook (*.ipynb) in {options.folder} or below.")
     work = class_summary.summarize(course, received)
     target = options.out or course.root / "build" / "class"
-    page = _files.write(target / "class.html", class_page.page(work, received, options.names))
+    page = _atomic_files.write(
+        target / "class.html", class_page.page(work, received, options.names)
+    )
     counted = len(received) - len(work.left_out)
     print(f"{counted} of {len(received)} notebooks count\n{page}")
     return 0

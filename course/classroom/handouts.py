@@ -15,12 +15,12 @@ from urllib.parse import quote
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from colab_lessons import exercises
 from course.classroom import nbgrader_export, questions, template
 from course.config import COLAB, Course, CourseError, Lesson
 from course.publish import source_zip
-from course.write import assemble, lesson_parts
+from course.write import assemble, lesson_outline
 
 _SHEET = template("predictions.html")
 _NOT_TODAY = "Not for today: these cells are folded. They run, and need no reading."
@@ -76,18 +76,20 @@ def write(course: Course, lessons: Sequence[Lesson], place: Location, folder: Pa
             if left := leaked_lines(course, lesson, text):
                 raise CourseError(f"{lesson.slug}: a handout still holds a solution: {left[0]!r}.")
             path = folder / "students" / f"{name(lesson, short)}.ipynb"
-            bundled.append(_files.write(path, text))
+            bundled.append(_atomic_files.write(path, text))
         sheet = prediction_sheet(course, lesson)
         solved = assemble.dumps(for_teachers(course, lesson))
         source = nbgrader_export.assignment(course, lesson)
         assignment = assemble.dumps(relink(course, lessons, source, place))
         graded = folder / "nbgrader" / "source" / lesson.slug
-        bundled.append(_files.write(folder / "students" / f"{lesson.slug}-predictions.html", sheet))
+        bundled.append(
+            _atomic_files.write(folder / "students" / f"{lesson.slug}-predictions.html", sheet)
+        )
         written += [
-            _files.write(folder / "teacher" / f"{lesson.slug}-solved.ipynb", solved),
-            _files.write(graded / f"{lesson.slug}.ipynb", assignment),
+            _atomic_files.write(folder / "teacher" / f"{lesson.slug}-solved.ipynb", solved),
+            _atomic_files.write(graded / f"{lesson.slug}.ipynb", assignment),
         ]
-    config = _files.write(folder / "nbgrader" / "nbgrader_config.py", nbgrader_export.CONFIG)
+    config = _atomic_files.write(folder / "nbgrader" / "nbgrader_config.py", nbgrader_export.CONFIG)
     contents = {file.name: file.read_bytes() for file in bundled}
     packed = source_zip.zip_files(folder / "students.zip", contents)
     return [*bundled, *written, config, packed]
@@ -95,13 +97,13 @@ def write(course: Course, lessons: Sequence[Lesson], place: Location, folder: Pa
 
 def has_short_version(lesson: Lesson) -> bool:
     """Whether a class of 45 minutes leaves parts of the lesson out."""
-    return lesson.minutes > lesson_parts.SHORT_MINUTES
+    return lesson.minutes > lesson_outline.SHORT_MINUTES
 
 
 def name(lesson: Lesson, short: bool = False) -> str:
     """Return the file's name without its ending; `short` is the handout for 45 minutes, if any."""
     return (
-        f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"
+        f"{lesson.slug}-{lesson_outline.SHORT_MINUTES}"
         if short and has_short_version(lesson)
         else lesson.slug
     )
@@ -187,7 +189,7 @@ def relink(
 def _clear(course: Course, folder: Path) -> None:
     """Delete what an earlier call wrote here: its links may point at another place."""
     for lesson in course.lessons:
-        for name in (lesson.slug, f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"):
+        for name in (lesson.slug, f"{lesson.slug}-{lesson_outline.SHORT_MINUTES}"):
             (folder / "students" / f"{name}.ipynb").unlink(missing_ok=True)
         (folder / "students" / f"{lesson.slug}-predictions.html").unlink(missing_ok=True)
         (folder / "teacher" / f"{lesson.slug}-solved.ipynb").unlink(missing_ok=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_helpers import _files, chip_rates, dated_facts
+from colab_helpers import _atomic_files, chip_throughput, platform_facts
+from colab_lessons.measurements import Value
 from colab_lessons.predictions import Prediction
-from colab_lessons.reference import Value
 from course.classroom import class_summary, submissions, template
 from course.classroom.untrusted_notebook import Notebook, parse, text_of
 from course.config import Course
@@ -40,7 +40,7 @@ def write(course: Course, folder: Path, target: Path) -> tuple[Path, int]:
     work = class_summary.summarize(course, list(newest.values()))
     found = [_result(folder, lesson) for lesson in work.lessons]
     page = template("results.html").render(results=found, chips=list(_chips(found)), said=_said)
-    return _files.write(target, page) if found else target, len(found)
+    return _atomic_files.write(target, page) if found else target, len(found)
 
 
 def _result(folder: Path, work: class_summary.LessonWork) -> Result:
@@ -76,8 +76,8 @@ def _chips(results: Sequence[Result]) -> Iterator[tuple[str, dict[str, str], str
         }
         if values:
             yield device, {key: str(value) for key, value in values.items()}, "yours"
-    for chip in dated_facts.machine_table().by_chip:
-        rates = chip_rates.rates(chip)
+    for chip in platform_facts.machine_table().by_chip:
+        rates = chip_throughput.rates(chip)
         known = {
             key: str(Value(rates[rate].value, unit, ""))
             for key, (rate, unit) in _RATES.items()

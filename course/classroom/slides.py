@@ -16,11 +16,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 from pygments.formatters import HtmlFormatter
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course import npm
-from course.classroom import TEMPLATES, slide_cells, template
+from course.classroom import TEMPLATES, slide_content, template
 from course.config import Course, CourseError, Lesson
-from course.write import assemble, lesson_parts
+from course.write import assemble, lesson_outline
 
 #: Of reveal.js, what a deck needs: https://revealjs.com, MIT.
 _REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "dist/plugin/notes.js", "LICENSE")
@@ -38,28 +38,28 @@ def write(
     """
     ran = assemble.read(course.notebook(lesson)) if executed is None else executed
     notebook = _with_outputs(assemble.build(course, lesson), ran)
-    whole = [part for part in lesson_parts.split_into_parts(lesson, notebook) if part.minutes]
+    whole = [part for part in lesson_outline.split_into_parts(lesson, notebook) if part.minutes]
     decks = {lesson.slug: whole}
-    if sum(part.minutes for part in whole) > lesson_parts.SHORT_MINUTES:
-        decks[f"{lesson.slug}-{lesson_parts.SHORT_MINUTES}"] = lesson_parts.cut(whole)
+    if sum(part.minutes for part in whole) > lesson_outline.SHORT_MINUTES:
+        decks[f"{lesson.slug}-{lesson_outline.SHORT_MINUTES}"] = lesson_outline.cut(whole)
     written = []
     for name, chosen in decks.items():
         text = page(course, lesson, prepared(course, lesson, notebook, chosen))
         minutes = sum(part.minutes for part in chosen)
-        written.append((_files.write(folder / f"{name}.html", text), minutes))
+        written.append((_atomic_files.write(folder / f"{name}.html", text), minutes))
     return written
 
 
 def prepared(
-    course: Course, lesson: Lesson, notebook: NotebookNode, chosen: Iterable[lesson_parts.Part]
+    course: Course, lesson: Lesson, notebook: NotebookNode, chosen: Iterable[lesson_outline.Part]
 ) -> NotebookNode:
     """Return a notebook of slides: the title, and of the parts that were chosen what a class sees."""
     chosen = list(chosen)
     cells = list(_title(course, lesson, sum(part.minutes for part in chosen)))
-    notes = lesson_parts.notes(course, lesson)
+    notes = lesson_outline.notes(course, lesson)
     for part in chosen:
         asked = [note for note in notes if note.part == part.title]
-        cells += slide_cells.slides_of_part(part, asked)
+        cells += slide_content.slides_of_part(part, asked)
     return new_notebook(cells=cells, metadata=notebook.metadata)
 
 
@@ -106,10 +106,10 @@ def _with_outputs(fresh: NotebookNode, executed: NotebookNode) -> NotebookNode:
 
 def _title(course: Course, lesson: Lesson, minutes: int) -> Iterator[NotebookNode]:
     aims = "\n".join(f"- {objective}" for objective in lesson.objectives)
-    yield slide_cells.text(
+    yield slide_content.text(
         f"# {lesson.number:02d} · {lesson.title}\n\n{lesson.hook}\n\nAfter this lesson you can:\n\n{aims}\n\n"
         f"{minutes} minutes · [Open it in Colab]({course.colab_url(lesson)})",
         "slide",
     )
-    heard = template("expected.html").render(answers=lesson_parts.wrong_answers(course, lesson))
-    yield slide_cells.text(f"Space turns, F fills the screen.\n\n{heard}", "notes")
+    heard = template("expected.html").render(answers=lesson_outline.wrong_answers(course, lesson))
+    yield slide_content.text(f"Space turns, F fills the screen.\n\n{heard}", "notes")

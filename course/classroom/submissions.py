@@ -21,9 +21,9 @@ from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 import colab_doctor
+from colab_lessons.measurements import Record
 from colab_lessons.predictions import Prediction
-from colab_lessons.reference import Record
-from colab_lessons.run_history import ExerciseResult
+from colab_lessons.session_log import ExerciseResult
 from course.classroom import questions
 from course.classroom.untrusted_notebook import (
     STATUS,

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colab_helpers._output import RECORD_MIME
-from colab_lessons.reference import Record, RecordError
+from colab_helpers._rich_display import RECORD_MIME
+from colab_lessons.measurements import Record, RecordError
 
 STATUS = ("open", "wrong", "right")
 _MAX_CELLS, _MAX_VALUES, _MAX_TEXT = 5000, 300, 120

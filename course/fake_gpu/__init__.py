@@ -52,8 +52,10 @@ def install(key: str) -> None:
         "colab_helpers.runtime.system_info": lambda module: nvml_patches.patch_probe(
             module, machine
         ),
-        "colab_helpers._host_state": lambda module: nvml_patches.patch_symptoms(module, machine),
-        "colab_lessons.exercises": _disable_timing,
+        "colab_helpers._environment_probes": lambda module: nvml_patches.patch_symptoms(
+            module, machine
+        ),
+        "colab_lessons.exercises.judging": _disable_timing,
     }
     if machine.is_nvidia:
         answers["pynvml"] = lambda module: nvml_patches.patch_nvml(module, machine)
@@ -61,14 +63,14 @@ def install(key: str) -> None:
     after_import(answers)
 
 
-def _disable_timing(exercises: ModuleType) -> None:
+def _disable_timing(judging: ModuleType) -> None:
     """Tasks that ask for speed are run and not timed: the fake GPU's own work would be timed."""
 
     def require_speedup(slow: Callable[[], Any], quick: Callable[[], Any], advice: str) -> str:
         slow(), quick()
         return "not timed, since a fake GPU shows no speed"
 
-    exercises.require_speedup = require_speedup  # type: ignore[attr-defined]
+    judging.require_speedup = require_speedup  # type: ignore[attr-defined]
 
 
 def _install_torch(machine: Machine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.fake_gpu.machines import MIB, Machine, machines
 
 _IDLE_MIB = 3  # what an empty card shows
@@ -81,7 +81,7 @@ def write_nvidia_smi(folder: Path, machine: Machine) -> Path:
         f"#!{sys.executable}\nimport sys\nfrom course.fake_gpu import nvml_patches\n"
         f"nvml_patches.nvidia_smi({machine.key!r}, sys.argv[1:])\n"
     )
-    path = _files.write(folder / "nvidia-smi", program)
+    path = _atomic_files.write(folder / "nvidia-smi", program)
     path.chmod(0o755)
     return path
 

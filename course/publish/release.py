@@ -21,10 +21,10 @@ from unittest import mock
 
 from packaging.version import Version
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.config import Course, CourseError, Release
 from course.publish import retarget, source_zip
-from course.write import assemble, pages
+from course.write import assemble, generated_sections
 
 #: What one wheel holds: all that a notebook may import.
 PACKAGES = ("colab_helpers", "colab_doctor", "colab_lessons")
@@ -86,10 +86,10 @@ def prepare(course: Course, version: str) -> list[Path]:
     own = course.root / "colab_helpers" / "__init__.py"
     texts = {own: _with_version(own.read_text("utf-8"), version)}
     texts |= retarget.notebooks(released)
-    texts |= pages.render(released)
+    texts |= generated_sections.render(released)
     project = course.root / "pyproject.toml"
     texts[project] = _with_release(project.read_text("utf-8"), release)
-    _files.write(course.root / "dist" / wheel.name, wheel.content)
+    _atomic_files.write(course.root / "dist" / wheel.name, wheel.content)
     return assemble.write_all(texts)
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from course.config import Course, CourseError
-from course.write import assemble, pages
+from course.write import assemble, generated_sections
 
 _OWNER, _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?", r"[A-Za-z0-9._-]+"
 #: What git takes as the name of a branch, less what a shell or a quoted text could misread.
@@ -79,9 +79,9 @@ def _texts(course: Course, url: str, branch: str) -> dict[Path, str]:
     there = dataclasses.replace(old, url=url, branch=branch, release=release)
     moved = dataclasses.replace(course, repository=there)
     texts = notebooks(moved)
-    for path in pages.recorded_outputs(moved):
+    for path in generated_sections.recorded_outputs(moved):
         texts[path] = assemble.move_links(moved, path.read_text("utf-8"))
-    texts |= pages.render(moved)
+    texts |= generated_sections.render(moved)
     for path in (course.root / "docs").rglob("*.md"):
         texts[path] = (texts.get(path) or path.read_text("utf-8")).replace(old.site, there.site)
     own = re.sub(

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.config import Course, CourseError, Lesson
 from course.write import assemble
 
@@ -57,7 +57,7 @@ def write_notebook(course: Course, lesson: Lesson, address: str, path: Path) -> 
     if course.repository.helper not in set_up.source:
         raise CourseError(f"The setup cell does not name {course.repository.helper}.")
     set_up.source = set_up.source.replace(course.repository.helper, address)
-    _files.write(path, assemble.dumps(notebook))
+    _atomic_files.write(path, assemble.dumps(notebook))
 
 
 def _tracked(root: Path, new: bool) -> list[Path]:

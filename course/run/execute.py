@@ -30,9 +30,9 @@ from nbformat import NotebookNode
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
-from colab_helpers import _files
-from colab_helpers._output import RECORD_MIME
-from colab_lessons import replay
+from colab_helpers import _atomic_files
+from colab_helpers._rich_display import RECORD_MIME
+from colab_lessons import recorded_outputs
 
 CELL_TIMEOUT = 600  # seconds a cell
 START_TIMEOUT = 120  # seconds until a kernel answers
@@ -106,7 +106,7 @@ def run(
         target.parent.mkdir(parents=True, exist_ok=True)
         problem = _unknown_parameters(source, settings)
         if problem:
-            _files.write(target, source.read_text("utf-8"))
+            _atomic_files.write(target, source.read_text("utf-8"))
         else:
             problem = _run_watched(source, target, settings, watch)
     except OSError as error:
@@ -173,7 +173,7 @@ def describe_cell(notebook: NotebookNode, index: int) -> str:
     if "injected-parameters" in notebook.cells[index].metadata.get("tags", []):
         return "the cell with this run's parameters"
     lines = notebook.cells[index].source.strip().splitlines()
-    first = [line for line in lines if not replay.needs(line)] or [""]
+    first = [line for line in lines if not recorded_outputs.needs(line)] or [""]
     injected = sum(
         "injected-parameters" in c.metadata.get("tags", []) for c in notebook.cells[:index]
     )
@@ -205,7 +205,7 @@ class _Watch:
     def save(self, target: Path) -> None:
         """Keep what was put out until the run ended."""
         if self.manager is not None:
-            _files.write(target, nbformat.writes(self.manager.nb))
+            _atomic_files.write(target, nbformat.writes(self.manager.nb))
 
 
 class _LocalKernelManager(AsyncKernelManager):

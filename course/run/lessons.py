@@ -16,9 +16,9 @@ from importlib import metadata
 from pathlib import Path
 
 import colab_helpers
-from colab_helpers import _files, _host_state, runtime
-from colab_lessons import ranks, replay
-from colab_lessons.reference import RecordError
+from colab_helpers import _atomic_files, _environment_probes, runtime
+from colab_lessons import rank_processes, recorded_outputs
+from colab_lessons.measurements import RecordError
 from course.config import Course, CourseError, Lesson
 from course.run import execute, machine_noise
 from course.write import assemble
@@ -52,7 +52,7 @@ def run_lessons(
     `parameters` are NAME=VALUE. With `require_quiet` a lesson is run again where the machine was disturbed
     meanwhile, and not kept where it never was quiet. Raises `CourseError` where nothing can be run.
     """
-    kept = {ranks.RECORD_FOLDER_VARIABLE: str(replay.FOLDER)} if keep else {}
+    kept = {rank_processes.RECORD_FOLDER_VARIABLE: str(recorded_outputs.FOLDER)} if keep else {}
     settings = execute.Settings(parameters=dict(map(_parameter, parameters)), environment=kept)
     check_environment(course)
     _check_folder(folder)
@@ -113,7 +113,7 @@ def missing_gpu_build(lesson: Lesson) -> str:
     """Say why a lesson cannot measure on an NVIDIA GPU here; "" where its framework is built for one."""
     installed = {str(d.name).lower() for d in metadata.distributions() if d.name}
     if lesson.framework == "torch":
-        built = _host_state.torch_cuda()
+        built = _environment_probes.torch_cuda()
         return "" if built else "PyTorch here is a build without CUDA"
     if lesson.framework == "tensorflow":
         if "tensorflow" in installed:
@@ -146,7 +146,7 @@ def _run(
 ) -> execute.Outcome:
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / target.name
-        _files.write(source, assemble.dumps(assemble.build(course, lesson)))
+        _atomic_files.write(source, assemble.dumps(assemble.build(course, lesson)))
         return execute.run(source, target, settings, _progress(lesson))
 
 
@@ -174,7 +174,7 @@ def _run_until_quiet(
 
 def _check_folder(folder: Path) -> None:
     try:
-        _files.write(folder / ".probe", "").unlink()
+        _atomic_files.write(folder / ".probe", "").unlink()
     except OSError as error:
         raise CourseError(
             f"{folder} cannot be written ({error.strerror}): nothing could be kept of a run."

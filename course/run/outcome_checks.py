@@ -30,7 +30,7 @@ def run_problems(outcome: execute.Outcome) -> list[str]:
     records = execute.records(notebook)
     if sum(record["kind"] == "record" for record in records) != 1:
         problems.append(
-            f"{outcome.name}: no record of its measurements; end with reference.record(…)."
+            f"{outcome.name}: no record of its measurements; end with measurements.record(…)."
         )
     return problems + exercise_problems(notebook)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colab_doctor.replica import environment
-from colab_helpers import colab_images
+from colab_helpers import runtime_images
 from course.config import Course, CourseError, Lesson
 from course.publish import source_zip
 from course.run import execute, outcome_checks
@@ -30,13 +30,13 @@ class Result:
     problems: tuple[str, ...]
 
 
-def requirements(image: colab_images.Image) -> list[str]:
+def requirements(image: runtime_images.Image) -> list[str]:
     """Return what lessons need, and a kernel, in an image's versions."""
     return environment.pinned({**image.runtimes["cpu"], **image.kernel})
 
 
 def create(
-    image: colab_images.Image, folder: Path, interpreter: str, colabtools: str = ""
+    image: runtime_images.Image, folder: Path, interpreter: str, colabtools: str = ""
 ) -> environment.Replica:
     """Build the replica in `folder`, or take the one that stands there. Raises `CourseError`."""
     source = colabtools or environment.COLABTOOLS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from colab_helpers import _files, preflight
-from colab_lessons.reference import Record, RecordError
+from colab_helpers import _atomic_files, preflight
+from colab_lessons.measurements import Record, RecordError
 from course.config import Course, CourseError
 from course.run import execute
 
@@ -28,7 +28,7 @@ def write(course: Course, outcomes: Sequence[execute.Outcome], path: Path) -> Pa
         lessons=[_lesson(outcome) for outcome in outcomes],
     )
     try:
-        return _files.write(path, page)
+        return _atomic_files.write(path, page)
     except OSError as error:
         raise CourseError(f"The report {path} could not be written: {error.strerror}.") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course import npm
 from course.config import Course
 from course.publish import source_zip
@@ -29,7 +29,7 @@ def provide(course: Course, site: Path, cache: Path) -> None:
     place = site / "_static" / "pyodide"
     place.mkdir(parents=True, exist_ok=True)
     for name, content in npm.files(npm.PYODIDE, _FILES, cache).items():
-        _files.write(place / name, content)
+        _atomic_files.write(place / name, content)
     _pack(course, site / "_static" / "colab_helpers.zip")
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import jupytext
 
 import colab_doctor
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course import npm
 from course.classroom import handouts
 from course.config import Course, CourseError
-from course.site import browser_python, gpu_page, lesson_pages, problems, staging
+from course.site import browser_python, gpu_page_data, lesson_pages, problems, staging
 
 #: A page without its pictures; the whole site. In bytes.
 MAX_PAGE_BYTES, MAX_SITE_BYTES = 10**6, 40 * 10**6
@@ -41,16 +41,16 @@ def build(course: Course, folder: Path, with_python: bool = True) -> Path:
     for page in (html / "_static").glob("*.html"):
         page.unlink()  # the theme's own building blocks, which are no pages
     for page in html.rglob("*.html"):
-        _files.write(page, _MISNAMED.sub(r"\1", page.read_text("utf-8")))
+        _atomic_files.write(page, _MISNAMED.sub(r"\1", page.read_text("utf-8")))
     for lesson in course.lessons:  # for machines to read: words and code, no pictures as numbers
         text = jupytext.writes(lesson_pages.page(course, lesson), fmt="md")
-        _files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
+        _atomic_files.write(html / "_sources" / "lessons" / f"{lesson.slug}.ipynb.txt", text)
     (html / "llms-full.txt").unlink(missing_ok=True)  # it would have the pictures
     _add_handouts(course, html / "handouts", folder / "class")
-    _files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
-    _files.write(html / "problems.json", problems.as_json(course.repository.site))
-    _files.write(html / "_static" / "addresses.json", _addresses())
-    _files.write(html / "_static" / "gpu.json", gpu_page.rivals())
+    _atomic_files.write(html / ".nojekyll", "")  # or GitHub leaves out folders such as _static
+    _atomic_files.write(html / "problems.json", problems.as_json(course.repository.site))
+    _atomic_files.write(html / "_static" / "addresses.json", _addresses())
+    _atomic_files.write(html / "_static" / "gpu.json", gpu_page_data.rivals())
     if with_python:
         browser_python.provide(course, html, npm.cache(course))
     if heavy := size_problems(html):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import chip_rates, dated_facts, published_results
+from colab_helpers import chip_throughput, platform_facts, published_results
 from colab_helpers.hardware import Chip, catalog
 from course.write.tables import table
 
@@ -27,7 +27,7 @@ def page() -> str:
         "",
         "## What Colab has of them, and what it costs",
         "",
-        f"As users saw it; Google does not publish it: {dated_facts.machine_table().origin.source}.",
+        f"As users saw it; Google does not publish it: {platform_facts.machine_table().origin.source}.",
         "*Units* are the compute units that Colab sells. What is on the free menu costs none without a",
         "subscription.",
         "",
@@ -69,7 +69,7 @@ def _sheet(chip: Chip) -> tuple[str, ...]:
 
 
 def _machines() -> str:
-    menu = dated_facts.machine_table()
+    menu = platform_facts.machine_table()
     head = ("machine", "chip", "vCPU", "RAM", "on the menu", "units per hour", "US$ per hour")
     rows = (
         (
@@ -89,12 +89,14 @@ def _machines() -> str:
 
 
 def _reached() -> str:
-    """What each chip of Colab's menu does in practice, from `chip_rates`."""
+    """What each chip of Colab's menu does in practice, from `chip_throughput`."""
     head = ("chip", *_REACHED, "memory", "balance, fp32", "balance, best", "rests on")
-    return table(head, (_row(chip_rates.rates(key)) for key in dated_facts.machine_table().by_chip))
+    return table(
+        head, (_row(chip_throughput.rates(key)) for key in platform_facts.machine_table().by_chip)
+    )
 
 
-def _row(rates: chip_rates.Rates) -> tuple[str, ...]:
+def _row(rates: chip_throughput.Rates) -> tuple[str, ...]:
     formats = [name for name in _REACHED if name in rates]
     best = max(formats, key=lambda name: rates[name].value)
     rows = {row.partition(":")[0] for name in (*formats, "memory") for row in rates[name].rows}
@@ -111,7 +113,7 @@ def _row(rates: chip_rates.Rates) -> tuple[str, ...]:
     )
 
 
-def _rate(rates: chip_rates.Rates, name: str, unit: float) -> str:
+def _rate(rates: chip_throughput.Rates, name: str, unit: float) -> str:
     if name not in rates:
         return "–"
     value = rates[name].value / unit

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from colab_lessons import reference
+from colab_lessons import measurements
 from course.config import Course, CourseError, Lesson
 
 TERMS = Path(__file__).with_suffix(".toml")
@@ -54,7 +54,7 @@ def page(course: Course) -> str:
 
 def _number(lesson: Lesson, term: Term) -> str:
     """The term's number in words, from the newest full run of its lesson."""
-    records = [one for one in reference.load(lesson.slug) if term.value in one.values]
+    records = [one for one in measurements.load(lesson.slug) if term.value in one.values]
     if not records:
         raise CourseError(
             f"glossary.toml, {term.name}: no record of {lesson.slug} has {term.value}."

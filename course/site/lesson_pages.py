@@ -7,7 +7,7 @@ import re
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from colab_helpers._output import RECORD_MIME
+from colab_helpers._rich_display import RECORD_MIME
 from course.config import Course, Lesson
 from course.write import assemble
 from course.write.tables import table

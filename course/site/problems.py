@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 import colab_doctor
-from colab_helpers import dated_facts
+from colab_helpers import platform_facts
 from colab_helpers.problem_schema import Problem
 from course.write.tables import table
 
@@ -48,7 +48,7 @@ def _page(topic: str, rows: list[Problem]) -> str:
 
 def _lines(problem: Problem) -> list[str]:
     """What a page says of a problem below its title, as lines of Markdown."""
-    quoted = dated_facts.quote(*problem.facts).facts
+    quoted = platform_facts.quote(*problem.facts).facts
     here = "On Colab" if problem.elsewhere else "Fix"
     cases = [
         f"- {case.meaning} **Fix:** {case.fix}{_sources(case.sources)}" for case in problem.cases

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from colab_lessons import scoreboard
 from course.classroom import handouts
 from course.config import Course, CourseError
@@ -26,7 +26,7 @@ def stage(course: Course, folder: Path) -> Path:
     """Write everything that Sphinx reads into `folder`, made anew, and return it."""
     shutil.rmtree(folder, ignore_errors=True)
     for page, text in {**_site_only_pages(course), **_generated_pages(course)}.items():
-        _files.write(folder / page, text)
+        _atomic_files.write(folder / page, text)
     for page, file in _pages(course).items():
         text = (course.root / file).read_text("utf-8")
         if page in _SECTIONS:
@@ -34,14 +34,14 @@ def stage(course: Course, folder: Path) -> Path:
         # A badge's picture would be fetched from elsewhere.
         text = _BADGE.sub(r"[Open in Colab](\1){.start}", text)
         below = _appended(course).get(page, "")
-        _files.write(folder / page, relink(course, page, file, text) + below)
+        _atomic_files.write(folder / page, relink(course, page, file, text) + below)
     for lesson in course.lessons:
         notebook = lesson_pages.page(course, lesson)
-        _files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
+        _atomic_files.write(folder / "lessons" / f"{lesson.slug}.ipynb", assemble.dumps(notebook))
     shutil.copytree(course.root / "docs" / "images", folder / "images")
     for name, inches in {"wide": (7.6, 3.4), "phone": (4.2, 3.6)}.items():
-        _files.write(folder / "images" / f"job-{name}.png", scoreboard.picture(inches).png)
-    _files.write(folder / "images" / "scoreboard.png", scoreboard.picture(through="99").png)
+        _atomic_files.write(folder / "images" / f"job-{name}.png", scoreboard.picture(inches).png)
+    _atomic_files.write(folder / "images" / "scoreboard.png", scoreboard.picture(through="99").png)
     return folder
 
 

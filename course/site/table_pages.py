@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from colab_helpers import _units, dated_facts, published_results
-from colab_lessons import reference, scoreboard
+from colab_helpers import _units, platform_facts, published_results
+from colab_lessons import measurements, scoreboard
 from course.config import Course
 from course.write.tables import table
 
@@ -45,13 +45,13 @@ def facts_page() -> str:
         "",
         "Platforms change under a course. Each sentence stands once.",
     ]
-    for fact in dated_facts.all_facts():
+    for fact in platform_facts.all_facts():
         if fact.id == "machines":
             continue
         lines += [
             "",
             f"(fact-{fact.id})=",
-            f"- {fact.text} [{fact.source}]({fact.url}); {dated_facts.CONFIDENCE[fact.confidence]}, "
+            f"- {fact.text} [{fact.source}]({fact.url}); {platform_facts.CONFIDENCE[fact.confidence]}, "
             f"seen {fact.seen}, to be looked at again by {fact.review}.",
         ]
     return "\n".join([*lines, "", "The machines of Colab's menu: [chips](chips.md).", ""])
@@ -98,7 +98,7 @@ def machines_page(course: Course) -> str:
             _versions(record),
         )
         for lesson in course.lessons
-        for record in reference.load(lesson.slug)
+        for record in measurements.load(lesson.slug)
     ]
     lines = [
         "# Reference machines",
@@ -128,7 +128,7 @@ def _quantity(number: float, unit: str) -> str:
     return _units.format_duration(number) if unit == "s" else f"{number:,.4g} {unit}"
 
 
-def _versions(record: reference.Record) -> str:
+def _versions(record: measurements.Record) -> str:
     return ", ".join(f"{name} {version}" for name, version in record.versions.items() if version)
 
 

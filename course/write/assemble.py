@@ -22,9 +22,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from colab_helpers import _files, hardware
-from colab_helpers._output import RECORD_MIME
-from colab_lessons import replay
+from colab_helpers import _atomic_files, hardware
+from colab_helpers._rich_display import RECORD_MIME
+from colab_lessons import recorded_outputs
 from course.config import Course, CourseError, Lesson
 from course.write import output_digests, slide_types
 
@@ -61,7 +61,7 @@ def source_cells(text: str) -> tuple[NotebookNode, ...]:
 
 def write(course: Course, lesson: Lesson) -> Path:
     """Build the learner's notebook into notebooks/, keeping outputs of cells that did not change."""
-    return _files.write(course.notebook(lesson), render(course, lesson))
+    return _atomic_files.write(course.notebook(lesson), render(course, lesson))
 
 
 def write_all(texts: Mapping[Path, str]) -> list[Path]:
@@ -69,7 +69,7 @@ def write_all(texts: Mapping[Path, str]) -> list[Path]:
     changed = [
         path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
     ]
-    return [_files.write(path, texts[path]) for path in changed]
+    return [_atomic_files.write(path, texts[path]) for path in changed]
 
 
 def render(course: Course, lesson: Lesson) -> str:
@@ -134,7 +134,7 @@ def store_outputs(course: Course, lesson: Lesson, executed: NotebookNode) -> Pat
         cell_key(cell): output_digests.digest(cell, course.repository)
         for cell in _with_outputs(fresh)
     }
-    path = _files.write(course.notebook(lesson), text)
+    path = _atomic_files.write(course.notebook(lesson), text)
     output_digests.save(course, lesson, digests)  # last: it vouches for what is there
     return path
 
@@ -294,10 +294,10 @@ def _record_parts(lesson: Lesson, notebook: NotebookNode) -> None:
     A machine that lacks something itself has replayed, and must not overwrite what was recorded.
     """
     code = [(cell.source, cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
-    complete = not any(replay.missing(source) for source, _ in code)
-    if complete and any(replay.needs(source) for source, _ in code):
+    complete = not any(recorded_outputs.missing(source) for source, _ in code)
+    if complete and any(recorded_outputs.needs(source) for source, _ in code):
         device = hardware.list_devices().main.short_name
-        replay.record_outputs(lesson.slug, device, date.today().isoformat(), code)
+        recorded_outputs.record_outputs(lesson.slug, device, date.today().isoformat(), code)
 
 
 def cell_key(cell: NotebookNode) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.config import Course, CourseError
 
 #: What is filled in, by `str.format`: a row, a text, judges, a teacher's page.
@@ -39,7 +39,7 @@ def create(course: Course, number: str, name: str, title: str) -> list[Path]:
     quoted = title.replace("\\", "\\\\").replace('"', '\\"')
     row = _filled("row.toml", words | {"title": quoted})
     texts[table] = f"{table.read_text('utf-8').rstrip()}\n{row}"
-    return [_files.write(path, text) for path, text in texts.items()]
+    return [_atomic_files.write(path, text) for path, text in texts.items()]
 
 
 def _filled(name: str, words: dict) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.config import Course, CourseError, Lesson, Repository
 
 
@@ -30,7 +30,7 @@ def save(course: Course, lesson: Lesson, digests: dict[str, str]) -> None:
     except CourseError:  # in conflict, say: this run makes its own part anew
         earlier = {}
     text = json.dumps({**earlier, lesson.slug: digests}, indent=1, sort_keys=True)
-    _files.write(path(course), text + "\n")
+    _atomic_files.write(path(course), text + "\n")
 
 
 def load(course: Course, lesson: Lesson) -> dict[str, str]:

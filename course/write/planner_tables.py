@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, chip_rates, plan, published_results
+from colab_helpers import _units, chip_throughput, plan, published_results
 from colab_helpers.plan import estimate_accuracy
 from course.write.tables import table
 
@@ -79,7 +79,7 @@ def checks_table() -> str:
             f"{check.ratio:.2f}",
             f"[{check.row.credit}]({check.row.url})",
         )
-        for check in chip_rates.checks()
+        for check in chip_throughput.checks()
     )
     return table(head, rows)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import colab_doctor
-from colab_helpers import _host_state
+from colab_helpers import _environment_probes
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def session(tmp_path, monkeypatch):
             f"{name}/__init__.py,,\n{name}-{version}.dist-info/METADATA,,\n"
         )
         if old:
-            before = time.time() - _host_state.process_uptime() - 3600
+            before = time.time() - _environment_probes.process_uptime() - 3600
             os.utime(about / "METADATA", (before, before))
         importlib.invalidate_caches()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colab_doctor.diagnosis import Failure, diagnose, installed_packages
-from colab_helpers import _host_state
+from colab_helpers import _environment_probes
 from tests.colab_doctor.conftest import explain_cell
 
 
@@ -42,7 +42,7 @@ def test_without_anything_that_reads_requirements(session, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not _host_state.process_uptime(), reason="when this process started is unknown here"
+    not _environment_probes.process_uptime(), reason="when this process started is unknown here"
 )
 def test_a_package_that_was_replaced_under_the_session(session, tmp_path):
     session("provider", "__version__ = '1.0'")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import colab_doctor
-from colab_helpers import dated_facts, preflight, problem_schema
+from colab_helpers import platform_facts, preflight, problem_schema
 
 ROOT = Path(__file__).parents[2]
 PROBLEMS = colab_doctor.known_problems()
@@ -21,7 +21,7 @@ def test_every_problem_of_a_topic_is_whole(topic):
         assert row.title and row.meaning and row.fix and row.sources, row.id
         assert row.severity in ("stop", "warn", "note")
         assert row.seen < row.review and len(row.title) <= 80
-        assert dated_facts.quote(*row.facts).facts or not row.facts
+        assert platform_facts.quote(*row.facts).facts or not row.facts
         for source in (*row.sources, *(one for case in row.cases for one in case.sources)):
             assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+|https://\S+/\S*", source), (row.id, source)
 

@@ -10,11 +10,11 @@ from packaging.requirements import Requirement
 
 from colab_doctor.replica import __main__ as command
 from colab_doctor.replica import environment, notebook_run
-from colab_helpers import colab_images
+from colab_helpers import runtime_images
 from course.__main__ import main
 from course.run import replica_lessons
 
-IMAGES = colab_images.images()
+IMAGES = runtime_images.images()
 #: What lessons import and a runtime does not bring; they do without.
 NOT_THERE = {"cpu": {"nvidia-ml-py"}, "gpu": set(), "tpu": {"nvidia-ml-py", "tensorflow"}}
 each_image = pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
@@ -147,6 +147,6 @@ def test_the_command_refuses_in_words_what_it_cant_use(tmp_path, capsys, monkeyp
     good = written(tmp_path / "good.ipynb", "1")
     assert command.main(["run", str(good), "--image", "2026.04"]) == 2
     assert "give one with --list" in capsys.readouterr().err
-    monkeypatch.setattr(colab_images, "list_address", lambda _: "http://127.0.0.1:9/list.txt")
+    monkeypatch.setattr(runtime_images, "list_address", lambda _: "http://127.0.0.1:9/list.txt")
     assert command.main(["run", str(good)]) == 2
     assert "can't be fetched" in capsys.readouterr().err

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 import colab_doctor
-from colab_helpers import dated_facts, hardware, preflight, runtime
+from colab_helpers import hardware, platform_facts, preflight, runtime
 from colab_helpers.problem_schema import Finding
-from colab_lessons import exercises, reference
+from colab_lessons import exercises, measurements
 
 HOSTILE = """<script>alert(1)</script>'><img src=x onerror="alert(2)">"<b>&amp;`<i>`"""
 TAGS = {
@@ -63,12 +63,12 @@ def state():
 
 
 def fact():
-    return dated_facts.Fact("id", "x", "x", "x", date(2026, 1, 1), date(2026, 2, 1), "H")
+    return platform_facts.Fact("id", "x", "x", "x", date(2026, 1, 1), date(2026, 2, 1), "H")
 
 
 def record():
-    values = {HOSTILE: reference.Value(1.0, HOSTILE, HOSTILE)}
-    return reference.Record(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, values=values)
+    values = {HOSTILE: measurements.Value(1.0, HOSTILE, HOSTILE)}
+    return measurements.Record(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, values=values)
 
 
 SHOWN = {
@@ -80,14 +80,14 @@ SHOWN = {
         Finding("little-disk", "stop", HOSTILE, HOSTILE, HOSTILE),
         diagnoses=(colab_doctor.Diagnosis("little-disk", HOSTILE, HOSTILE),),
     )._repr_mimebundle_()["text/html"],
-    "facts": lambda: dated_facts.Quotes(
+    "facts": lambda: platform_facts.Quotes(
         (dataclasses.replace(with_hostile_text(fact()), confidence="H"),)
     )._repr_html_(),
     "verdict": lambda: exercises.Verdict(HOSTILE, "wrong", HOSTILE)._repr_mimebundle_()[
         "text/html"
     ],
     "record": lambda: record()._repr_mimebundle_()["text/html"],
-    "records side by side": lambda: reference._as_html(record(), [record()]),
+    "records side by side": lambda: measurements._as_html(record(), [record()]),
 }
 
 

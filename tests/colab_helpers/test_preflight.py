@@ -8,7 +8,7 @@ import pytest
 import colab_doctor
 from colab_helpers import hardware, preflight, problem_schema, runtime
 from colab_helpers.__main__ import main
-from colab_helpers._host_state import Symptoms
+from colab_helpers._environment_probes import Symptoms
 
 GIB = 2**30
 MIB = 2**20

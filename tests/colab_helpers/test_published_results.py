@@ -89,10 +89,10 @@ def test_hollow_marks_are_hollow():
 
 
 def test_measurements_of_others_never_enter_a_record():
-    from colab_lessons import reference
+    from colab_lessons import measurements
 
     row = published_results.get("copy-t4")
     with pytest.raises((TypeError, AttributeError, ValueError)):
-        reference.Record.from_dict(dataclasses.asdict(row))
-    record = reference.record("02_check_hardware", True, copied=row)
+        measurements.Record.from_dict(dataclasses.asdict(row))
+    record = measurements.record("02_check_hardware", True, copied=row)
     assert record.values == {} and record.series == {}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from colab_helpers import chip_rates, hardware
+from colab_helpers import chip_throughput, hardware
 from colab_helpers.formulas import serving
 
 LLAMA = {
@@ -115,7 +115,9 @@ def test_prices_follow_the_speed():
 
 
 def test_published_speeds_were_not_used_and_most_are_in_range():
-    used = {row.partition(":")[0] for rate in chip_rates._data()["rate"] for row in rate["rows"]}
+    used = {
+        row.partition(":")[0] for rate in chip_throughput._data()["rate"] for row in rate["rows"]
+    }
     assert not used & {one.row.id for one in serving.checks()}
     off = [abs(one.error_ratio - 1) for one in serving.checks()]
     assert len(off) >= 8 and sum(value < 0.1 for value in off) >= 0.7 * len(off)

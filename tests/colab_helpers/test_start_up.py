@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS_OF_THE_STANDARD_LIBRARY = (
-    "benchmark dated_facts formulas.serving formulas.training hardware preflight runtime"
+    "benchmark platform_facts formulas.serving formulas.training hardware preflight runtime"
 )
 IMPORT = f"""
 import sys
@@ -20,7 +20,7 @@ print(*sorted({{name.split('.')[0] for name in set(sys.modules) - before}}))
 {"; ".join(f"import colab_helpers.{room}" for room in ROOMS_OF_THE_STANDARD_LIBRARY.split())}
 from colab_helpers import preflight
 import colab_doctor
-from colab_lessons import exercises, reference, replay
+from colab_lessons import exercises, measurements, recorded_outputs
 names = {{name.split('.')[0] for name in set(sys.modules) - before}}
 print(*sorted(names - set(sys.stdlib_module_names) - {{'colab_helpers', 'colab_doctor', 'colab_lessons'}}))
 print(preflight.status_card())

@@ -660,7 +660,7 @@ CASES = {
 def all_exercises():
     for module in pkgutil.iter_modules(exercises.__path__, f"{exercises.__name__}."):
         importlib.import_module(module.name)
-    return sorted(exercises._registry)
+    return sorted(exercises.judging._registry)
 
 
 def test_every_exercise_has_cases():

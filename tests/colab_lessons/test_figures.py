@@ -257,11 +257,11 @@ def test_numbers_beside_bars_stand_inside_however_long_the_names(axes_of, draw):
 
 def test_device_rows_show_even_the_shortest_event(axes_of):
     rows = {"kernels": [(0.0, 0.01), (0.05, 1e-9)], "copies": []}
-    [axes] = axes_of(figures.device_rows, rows, 0.1, title="T")
+    [axes] = axes_of(figures.trace_timeline, rows, 0.1, title="T")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["kernels", "copies"]
     widths = [path.get_extents().width for path in axes.collections[0].get_paths()]
     assert min(widths) > 1e-5 and max(widths) == pytest.approx(0.01)
-    assert "kernels: 2 events" in figures.device_rows(rows, 0.1, title="T").alt
+    assert "kernels: 2 events" in figures.trace_timeline(rows, 0.1, title="T").alt
 
 
 @pytest.mark.filterwarnings("error")

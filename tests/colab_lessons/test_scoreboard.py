@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colab_helpers import chip_rates
+from colab_helpers import chip_throughput
 from colab_lessons import models, scoreboard
 
 FOLDER = Path(scoreboard.__file__).parent
@@ -30,7 +30,7 @@ def test_a_line_is_what_its_record_says(at):
         assert row.low == row.high == pytest.approx(total * line.get("times", 1))
         assert "measured" in row.source and "2026" in row.source
     else:
-        best = scoreboard.FLOPS / chip_rates.rates(line["expected"])["fp32"].value
+        best = scoreboard.FLOPS / chip_throughput.rates(line["expected"])["fp32"].value
         assert row.low == pytest.approx(best) and 1.5 * best < row.high < 4 * best
         assert "estimated" in row.source
 

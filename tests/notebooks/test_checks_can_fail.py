@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course.check import notebook_lint, stored_outputs
+from course.check import notebook_lint, output_regression
 from course.run import outcome_checks
 from course.write import assemble
 from tests.toy import edit_lesson, publish_toy, run_toy
@@ -24,7 +24,7 @@ def test_sound_toy_passes_everything(toy_course, quiet_shape):
     assert problems_of(toy_course) == []
     outcome = run_toy(toy_course, solved=True)
     assert outcome_checks.run_problems(outcome) == []
-    assert stored_outputs.compare_stored_outputs("toy", stored, outcome.notebook) == []
+    assert output_regression.compare_stored_outputs("toy", stored, outcome.notebook) == []
 
 
 @pytest.mark.parametrize(("count", "fits"), [(19, False), (20, True), (61, True), (62, False)])
@@ -44,13 +44,13 @@ def test_stored_output_that_changed(toy_course):
     ran = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in stored.cells])
     [cell] = [c for c in stored.cells if c.source.startswith("total = ")]
     cell.outputs[0].data["text/plain"] = "46"
-    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
+    [problem] = output_regression.compare_stored_outputs("toy", stored, ran)
     assert "a stored output differs" in problem and "46" in problem and "45" in problem
     cell.outputs = []
-    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
+    [problem] = output_regression.compare_stored_outputs("toy", stored, ran)
     assert "Unexpected output fields" in problem
     ran.cells.remove(next(each for each in ran.cells if each.id == cell.id))
-    [problem] = stored_outputs.compare_stored_outputs("toy", stored, ran)
+    [problem] = output_regression.compare_stored_outputs("toy", stored, ran)
     assert "were not run" in problem
 
 
@@ -116,16 +116,18 @@ def test_replayed_output_is_not_recorded_again_and_not_published(
     """`make notebooks` on a machine that lacks a package must not overwrite what was recorded."""
     edit_lesson(toy_course, "total = sum(", "# needs: no_such_package\n'x'\n\n# %%\ntotal = sum(")
     written = []
-    monkeypatch.setattr(assemble.replay, "record_outputs", lambda *told: written.append(told))
+    monkeypatch.setattr(
+        assemble.recorded_outputs, "record_outputs", lambda *told: written.append(told)
+    )
     edit_lesson(
         toy_course,
         "from colab_lessons import",
-        "from colab_lessons import replay\nfrom colab_lessons import",
+        "from colab_lessons import recorded_outputs\nfrom colab_lessons import",
     )
     edit_lesson(
         toy_course,
         '# %% tags=["parameters"]',
-        "replay.watch('01_toy')\n\n# %% tags=[\"parameters\"]",
+        "recorded_outputs.watch('01_toy')\n\n# %% tags=[\"parameters\"]",
     )
     publish_toy(toy_course)
     assert written == []
@@ -159,7 +161,7 @@ def test_too_few_outputs_that_are_compared(toy_course, quiet_shape):
         ("a = time.perf_counter()\nb = time.perf_counter() - a", "without waiting for the device"),
         ("!apt-get install x", "installs a package"),
         ("# %pip install numpy", "installs a package"),
-        ("# needs: jax\nimport jax", "no replay.watch()"),
+        ("# needs: jax\nimport jax", "no recorded_outputs.watch()"),
     ],
 )
 def test_code_that_fails_or_misleads_elsewhere(code, said):
@@ -238,7 +240,9 @@ def code_cells(*sources):
 
 
 def test_cells_that_hold_only_the_lesson_pass():
-    record = '# @title Keep it { display-mode: "form" }\nreference.record("01", FAST)' + "\n1" * 30
+    record = (
+        '# @title Keep it { display-mode: "form" }\nmeasurements.record("01", FAST)' + "\n1" * 30
+    )
     beside = '# @title Beside { display-mode: "form" }\npredicted = {"guess": guess(guess, 3)}'
     notebook = code_cells(
         "FAST = False\nN = 2 if FAST else 4", "guess = None  # @param", beside, record
@@ -250,7 +254,7 @@ def test_cells_that_hold_only_the_lesson_pass():
     ("source", "seen"),
     [
         ("steps = 2 if FAST else 9", "reads FAST"),
-        ("reference.load('01')", "records results"),
+        ("measurements.load('01')", "records results"),
         ("guess = 3  # @param\nyour_prediction(guess)", "a prediction is filled in"),
         ("times_up = None  # @param", "nothing answers this prediction"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),

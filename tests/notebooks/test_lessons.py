@@ -6,9 +6,9 @@ from importlib.util import find_spec
 import nbformat
 import pytest
 
-from colab_lessons import replay
+from colab_lessons import recorded_outputs
 from course import config, fake_gpu
-from course.check import environment_matrix, notebook_lint, record_assertions, stored_outputs
+from course.check import conditions, notebook_lint, output_regression, record_assertions
 from course.run import execute, outcome_checks
 from course.write import assemble
 from tests import slow
@@ -48,12 +48,12 @@ def test_runs_with_fast_and_solutions(lesson, solved, tmp_path):
     What tagged cells show is what is stored.
     """
     before = execute.packages()
-    hard = {**environment_matrix.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
+    hard = {**conditions.no_network(lesson, tmp_path).environment, "TZ": "Asia/Kathmandu"}
     settings = execute.Settings({"FAST": True}, {**execute.QUICK_COMPILE, **hard}, cell_timeout=400)
     outcome = execute.run(solved, tmp_path / "out" / solved.name, settings)
     assert_none(outcome_checks.run_problems(outcome))
     stored = nbformat.read(COURSE.notebook(lesson), as_version=4)
-    assert_none(stored_outputs.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
+    assert_none(output_regression.compare_stored_outputs(lesson.slug, stored, outcome.notebook))
     attempts = tmp_path / "attempts"
     assert not attempts.exists(), attempts.read_text()
     assert execute.changed_packages(before, execute.packages()) == []
@@ -89,7 +89,7 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
     assert set(missing) <= set(lesson.optional)
     source = tmp_path / f"{slug}.ipynb"
     source.write_text(assemble.dumps(assemble.build(COURSE, lesson)), "utf-8")
-    lacking = environment_matrix.without(*missing)(lesson, tmp_path).environment
+    lacking = conditions.without(*missing)(lesson, tmp_path).environment
     settings = execute.Settings({"FAST": True}, {**lacking, **execute.QUICK_COMPILE}, 120)
     outcome = execute.run(source, tmp_path / "out" / source.name, settings)
     assert_none(outcome_checks.run_problems(outcome))
@@ -98,8 +98,8 @@ def test_reaches_its_end_without_optional_packages(slug, missing, tmp_path):
 
 def check_replayed_cells(lesson, outcome, missing):
     """Cells that need what is missing show recorded results, say so, and are counted."""
-    cells = [cell for cell in outcome.notebook.cells if replay.needs(cell.source)]
-    left_out = [cell for cell in cells if set(missing) & set(replay.needs(cell.source))]
+    cells = [cell for cell in outcome.notebook.cells if recorded_outputs.needs(cell.source)]
+    left_out = [cell for cell in cells if set(missing) & set(recorded_outputs.needs(cell.source))]
     said = ["".join(o.get("text", "") for o in cell.outputs) for cell in left_out]
     assert all(re.match(r"Not run here: [\w, ]+ is not installed\.", text) for text in said)
     assert not any("Nothing is recorded" in text for text in said)
@@ -116,7 +116,7 @@ def _with_outputs(lesson, missing):
     return sum(
         bool(cell.outputs)
         for cell in stored.cells
-        if cell.cell_type == "code" and set(missing) & set(replay.needs(cell.source))
+        if cell.cell_type == "code" and set(missing) & set(recorded_outputs.needs(cell.source))
     )
 
 
@@ -124,8 +124,8 @@ def _expected_parts(cells, missing):
     """Each need, with the number of its cells that ran, and of those that had to be replayed."""
     counts = {}
     for cell in cells:
-        names = replay.needs(cell.source)
-        lacking = {*missing, *replay.missing(cell.source)} & set(names)
+        names = recorded_outputs.needs(cell.source)
+        lacking = {*missing, *recorded_outputs.missing(cell.source)} & set(names)
         for name in names:
             part = counts.setdefault(name, {})
             what = "replayed" if lacking else "ran"

@@ -7,7 +7,7 @@ import re
 import nbformat
 import pytest
 
-from colab_helpers import chip_rates, dated_facts, hardware, published_results
+from colab_helpers import chip_throughput, hardware, platform_facts, published_results
 from course import config
 
 COURSE = config.load()
@@ -60,12 +60,14 @@ def numbers(text):
 def known_everywhere():
     """Every number of the dated facts, the published rows, the rates and the data sheets."""
     found = set()
-    for row in (*dated_facts.all_facts(), *published_results.all_rows().values()):
+    for row in (*platform_facts.all_facts(), *published_results.all_rows().values()):
         found |= numbers(" ".join(map(str, dataclasses.astuple(row))))
     for key, chip in hardware.catalog().items():
         found |= {float(v) for v in (chip.memory, chip.bandwidth, *chip.peak.values()) if v}
         found |= {
-            end for rate in chip_rates.rates(key).table.values() for end in (rate.low, rate.high)
+            end
+            for rate in chip_throughput.rates(key).table.values()
+            for end in (rate.low, rate.high)
         }
     return found
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from colab_lessons import reference
+from colab_lessons import measurements
 from course.check.record_assertions import violations
 
 BY_DEVICE: dict = {}
-for path in sorted(reference.FOLDER.glob("*.json")):
-    record = reference.read(path)
+for path in sorted(measurements.FOLDER.glob("*.json")):
+    record = measurements.read(path)
     BY_DEVICE.setdefault(record.device, {})[record.lesson] = record
 
 devices = pytest.mark.parametrize("device", BY_DEVICE)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from colab_lessons import traces
+from colab_lessons import trace_downloads
 from course.write import assemble
 
 STEP, GAP, BLOCKED = 1000, 400, 500  # microseconds
@@ -35,9 +35,9 @@ def planted(at, step):
 
 def test_the_planted_culprit_is_found(course, tmp_path, monkeypatch, capsys):
     trace = {"traceEvents": [{"ph": "M", "name": "process"}, *planted(0, 0), *planted(STEP, 1)]}
-    for name in traces.table():
+    for name in trace_downloads.table():
         (tmp_path / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
-    monkeypatch.setenv(traces.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(trace_downloads.FOLDER_VARIABLE, str(tmp_path))
     cells = assemble.build(course, course.select(["10"])[0]).cells
     begin = next(i for i, cell in enumerate(cells) if "parameters" in assemble.tags_of(cell))
     end = next(i for i, cell in enumerate(cells) if "## A loop to take apart" in cell.source)

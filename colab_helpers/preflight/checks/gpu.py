@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colab_helpers import _units, colab_images, runtime
+from colab_helpers import _units, runtime, runtime_images
 from colab_helpers.preflight.state import State
 from colab_helpers.problem_schema import Finding
 
@@ -77,7 +77,7 @@ def cuda_too_new(state: State) -> Finding | None:
     built_for = state.symptoms.torch_cuda
     if device is None or not device.cuda or not built_for:
         return None
-    if colab_images.version_tuple(built_for)[:1] <= colab_images.version_tuple(device.cuda)[:1]:
+    if runtime_images.version_tuple(built_for)[:1] <= runtime_images.version_tuple(device.cuda)[:1]:
         return None
     seen = f"PyTorch is built for CUDA {built_for}; driver {device.driver} supports CUDA up to {device.cuda}."
     return state.report("cuda-too-new", seen)
@@ -92,7 +92,7 @@ def gpu_too_old(state: State) -> Finding | None:
     since = next(
         (since for torch, cuda, since in _DROPPED if _has(version, torch, built_for, cuda)), None
     )
-    if since is None or not colab_images.is_older(device.capability, since):
+    if since is None or not runtime_images.is_older(device.capability, since):
         return None
     seen = f"{device.name} has compute capability {device.capability}; PyTorch {version} starts at {since}."
     return state.report("gpu-too-old", seen)
@@ -112,7 +112,7 @@ def tensorflow_cuda(state: State) -> Finding | None:
     if state.runtime.accelerator != "GPU" or not version or 12 in state.symptoms.cublas:
         return None
     # From 2.18 on all are made for CUDA 12; what comes after the tested one is not known.
-    if not (2, 18) <= colab_images.version_tuple(version)[:2] <= (2, 22):
+    if not (2, 18) <= runtime_images.version_tuple(version)[:2] <= (2, 22):
         return None
     majors = ", ".join(map(str, state.symptoms.cublas)) or "none"
     seen = f"TensorFlow {version} needs CUDA 12's libraries; CUDA versions found: {majors}."
@@ -151,7 +151,9 @@ def gpu_slice(state: State) -> Finding | None:
 
 
 def _has(version: str, torch: str, built_for: str, cuda: str) -> bool:
-    return not colab_images.is_older(version, torch) and not colab_images.is_older(built_for, cuda)
+    return not runtime_images.is_older(version, torch) and not runtime_images.is_older(
+        built_for, cuda
+    )
 
 
 def _is_hidden(state: State) -> bool:

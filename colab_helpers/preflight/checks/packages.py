@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from colab_helpers import colab_images, runtime
+from colab_helpers import runtime, runtime_images
 from colab_helpers._import_names import distribution_name
 from colab_helpers.preflight.state import State, problems_by_id
 from colab_helpers.problem_schema import Finding, fix_on, repository
@@ -12,7 +12,7 @@ from colab_helpers.problem_schema import Finding, fix_on, repository
 
 def old_python(state: State) -> Finding | None:
     """Python below the course's minimum."""
-    if not colab_images.is_older(state.runtime.python, "3.11"):
+    if not runtime_images.is_older(state.runtime.python, "3.11"):
         return None
     return state.report("old-python", f"Python {state.runtime.python} is older than 3.11.")
 
@@ -49,7 +49,7 @@ def other_helper(state: State) -> Finding | None:
 def old_torch(state: State) -> Finding | None:
     """PyTorch from before torch.accelerator."""
     version = state.runtime.frameworks.get("torch", "")
-    if not colab_images.is_older(version, "2.6"):
+    if not runtime_images.is_older(version, "2.6"):
         return None
     return state.report(
         "old-torch", f"PyTorch {version} is older than 2.6, which has torch.accelerator."
@@ -71,7 +71,7 @@ def torchao_peft(state: State) -> Finding | None:
     peft, torchao = state.packages.get("peft"), state.packages.get("torchao")
     if not peft or not torchao:
         return None
-    if colab_images.is_older(peft, "0.19") or not colab_images.is_older(torchao, "0.16"):
+    if runtime_images.is_older(peft, "0.19") or not runtime_images.is_older(torchao, "0.16"):
         return None
     return state.report("torchao-peft", f"PEFT {peft} refuses torchao {torchao}.")
 

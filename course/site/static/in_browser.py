@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import colab_doctor
 from colab_doctor import explain, pasted_log
-from colab_helpers import dated_facts
+from colab_helpers import platform_facts
 from colab_helpers.formulas import serving, training
 
 
@@ -76,7 +76,7 @@ def serve(form: str) -> str:
         config = given.pop("config")
         pasted = config.lstrip().startswith("{")
         model = serving.read_config(json.loads(config) if pasted else config)
-        machines = dated_facts.machine_table().by_chip
+        machines = platform_facts.machine_table().by_chip
         rooms = [
             _served(machine.menu_name, model, chip, given) for chip, machine in machines.items()
         ]

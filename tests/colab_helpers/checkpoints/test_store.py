@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from colab_helpers import _files, checkpoints
+from colab_helpers import _atomic_files, checkpoints
 from colab_helpers.checkpoints import CheckpointError, CheckpointWarning, Store
 from colab_helpers.checkpoints.drive_copies import Copier
 
@@ -311,7 +311,7 @@ def test_what_writers_that_are_gone_have_left_is_cleared_away(store):
     dead = subprocess.Popen(["true"])
     dead.wait()
     names_of_parts = (
-        f".part-{_files.HOST}-{dead.pid}-a", f".part-{_files.HOST}-{os.getppid()}-b",
+        f".part-{_atomic_files.HOST}-{dead.pid}-a", f".part-{_atomic_files.HOST}-{os.getppid()}-b",
         f".part-elsewhere-{dead.pid}-c", f".part-elsewhere-{dead.pid}-d",
     )  # fmt: skip
     for name in names_of_parts:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from colab_helpers import chip_rates, dated_facts, hardware, memory, plan, published_results
+from colab_helpers import chip_throughput, hardware, memory, plan, platform_facts, published_results
 from colab_helpers.plan import estimate_accuracy
 
 CHIPS = hardware.catalog()
@@ -26,7 +26,7 @@ def training(width, rows=64, dtype=torch.float32):
 def test_the_whole_menu_is_asked():
     table = plan.estimates(training(256))
     assert [estimate.menu_name for estimate in table] == [
-        machine.menu_name for machine in dated_facts.machine_table().by_chip.values()
+        machine.menu_name for machine in platform_facts.machine_table().by_chip.values()
     ]
     assert all(estimate.fits and 0 < estimate.low <= estimate.high for estimate in table)
     with pytest.raises(KeyError, match="Available: T4"):
@@ -44,13 +44,13 @@ def test_what_does_not_fit_is_refused_with_its_terms():
 
 def test_a_step_is_no_faster_than_both_ceilings():
     work = training(4096, rows=4096)
-    t4, (quick, slow) = chip_rates.rates("T4"), estimate_accuracy.measured_over_roofline("T4")
+    t4, (quick, slow) = chip_throughput.rates("T4"), estimate_accuracy.measured_over_roofline("T4")
     low, high = plan.seconds_on(work, CHIPS["T4"])
     assert low >= quick * work.flops / t4["fp32"].value
     assert low >= quick * work.bytes_accessed / t4["memory"].value
     assert high >= low * slow / quick
     tiny = training(8, rows=1)
-    launches = tiny.num_ops * chip_rates.rates("H100")["launch"].low
+    launches = tiny.num_ops * chip_throughput.rates("H100")["launch"].low
     assert plan.seconds_on(tiny, CHIPS["H100"])[0] == pytest.approx(launches)
 
 
@@ -92,7 +92,7 @@ def test_convolutions_in_fp32_run_in_tf32_where_there_is_one():
     read = lambda rows: model(torch.zeros(rows, 64, 32, 32))  # noqa: E731
     work = plan.trace_step(model, read, 64, None)
     a100 = CHIPS["A100-40"]
-    fp32 = chip_rates.rates("A100-40")["fp32"].value
+    fp32 = chip_throughput.rates("A100-40")["fp32"].value
     assert plan.roofline_seconds(work, a100)["convolutions"] < work.flops / fp32
 
 

@@ -7,7 +7,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from colab_helpers._output import RECORD_MIME
+from colab_helpers._rich_display import RECORD_MIME
 from colab_lessons import exercises
 from course.config import load
 from course.write import assemble

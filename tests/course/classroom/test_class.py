@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from colab_helpers._output import RECORD_MIME
+from colab_helpers._rich_display import RECORD_MIME
 from course.__main__ import main
 from course.classroom import class_page, class_summary, submissions
 from course.config import load

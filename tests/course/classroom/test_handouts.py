@@ -13,7 +13,7 @@ import pytest
 
 from course.classroom import handouts, nbgrader_export
 from course.config import CourseError, load
-from course.write import assemble, lesson_parts
+from course.write import assemble, lesson_outline
 from tests.toy import edit_lesson
 
 COURSE = load()
@@ -60,7 +60,7 @@ def test_a_hand_out_for_45_minutes_runs_what_it_does_not_show(folder, lesson):
     assert folded and all(cut.split("\n", 1)[1] == long for long, cut in folded)
     left_out = [
         part
-        for part in lesson_parts.split_into_parts(lesson, assemble.build(COURSE, lesson))
+        for part in lesson_outline.split_into_parts(lesson, assemble.build(COURSE, lesson))
         if not part.short
     ]
     left_out = [part.title for part in left_out if part.minutes]

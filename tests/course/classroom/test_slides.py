@@ -11,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from course import npm
 from course.__main__ import main
-from course.classroom import questions, slide_cells, slides
+from course.classroom import questions, slide_content, slides
 from course.config import CourseError, load
-from course.write import assemble, lesson_parts, slide_types
+from course.write import assemble, lesson_outline, slide_types
 from tests import slow
 from tests.course.accessible import violations
 from tests.course.conftest import PAGE_TIMEOUT_MS
@@ -51,7 +51,7 @@ def cache(tmp_path_factory):
 
 def made(lesson):
     notebook = assemble.read(COURSE.notebook(lesson))
-    chosen = [part for part in lesson_parts.split_into_parts(lesson, notebook) if part.minutes]
+    chosen = [part for part in lesson_outline.split_into_parts(lesson, notebook) if part.minutes]
     return slides.prepared(COURSE, lesson, notebook, chosen).cells
 
 
@@ -63,7 +63,7 @@ def of_part(*cells):
     """The cells of slides that these cells of one part make."""
     cells = [new_markdown_cell("## A part"), *cells]
     slide_types.add(cells)
-    return list(slide_cells.slides_of_part(lesson_parts.Part("A part", 3, 3, tuple(cells)), []))
+    return list(slide_content.slides_of_part(lesson_outline.Part("A part", 3, 3, tuple(cells)), []))
 
 
 @lessons
@@ -76,13 +76,15 @@ def test_a_prediction_comes_before_what_it_is_about(lesson):
     for place in asked:
         beside = itertools.takewhile(lambda cell: kind(cell) in ("-", "notes"), cells[place + 1 :])
         assert all(cell.cell_type == "markdown" for cell in beside)
-    assert not any("@param" in cell.source or "reference.record" in cell.source for cell in cells)
+    assert not any(
+        "@param" in cell.source or "measurements.record" in cell.source for cell in cells
+    )
 
 
 @lessons
 def test_questions_of_the_teachers_page_are_in_the_notes_with_their_answers(lesson):
     notes = "\n".join(cell.source for cell in made(lesson) if kind(cell) == "notes")
-    for note in lesson_parts.notes(COURSE, lesson):
+    for note in lesson_outline.notes(COURSE, lesson):
         assert (note.answer or note.text) in notes
 
 
@@ -94,7 +96,7 @@ def test_every_figure_is_there_with_its_alt_text(lesson):
             one.metadata["image/png"]["alt"] for one in images if "image/png" in one.get("data", {})
         ]
 
-    divided = lesson_parts.split_into_parts(lesson, assemble.read(COURSE.notebook(lesson)))
+    divided = lesson_outline.split_into_parts(lesson, assemble.read(COURSE.notebook(lesson)))
     assert alts(made(lesson)) == alts(
         cell for part in divided if part.minutes for cell in part.cells
     )
@@ -202,7 +204,7 @@ def test_a_heading_inside_a_cell_is_refused():
     lesson = COURSE.lessons[0]
     cells = [new_markdown_cell("Before.\n\n## A part", metadata={"tags": ["minutes-5"]})]
     with pytest.raises(CourseError, match="begins a cell"):
-        lesson_parts.split_into_parts(lesson, nbformat.v4.new_notebook(cells=cells))
+        lesson_outline.split_into_parts(lesson, nbformat.v4.new_notebook(cells=cells))
 
 
 def test_outputs_can_be_those_of_the_teachers_own_run(tmp_path, capsys, cache):

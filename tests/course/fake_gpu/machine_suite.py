@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from colab_helpers import hardware, memory, precision, preflight, runtime
-from colab_lessons import models, reference
+from colab_lessons import measurements, models
 from course import fake_gpu
 
 MACHINE = fake_gpu.machines()[os.environ["FAKE_GPU"]]
@@ -169,10 +169,12 @@ def test_the_footprint_is_foretold_to_one_per_cent():
 
 @nvidia
 def test_what_is_shown_is_never_a_reference(tmp_path):
-    record = reference.record("06_memory_management", False, peak=reference.Value(1.0, "B", "peak"))
+    record = measurements.record(
+        "06_memory_management", False, peak=measurements.Value(1.0, "B", "peak")
+    )
     assert record.platform == "fake-gpu" and record.device == MACHINE.name
-    with pytest.raises(reference.RecordError, match="ran on a fake"):
-        reference.write(record, tmp_path)
+    with pytest.raises(measurements.RecordError, match="ran on a fake"):
+        measurements.write(record, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -10,10 +10,10 @@ import zipfile
 
 import pytest
 
-from colab_helpers import _files
+from colab_helpers import _atomic_files
 from course.config import CourseError, load
 from course.publish import release
-from course.write import pages
+from course.write import generated_sections
 from tests.course.publish.test_source_zip import unpacked
 
 
@@ -46,7 +46,7 @@ def test_the_same_tree_gives_the_same_bytes(fresh):
 
 def test_the_wheel_has_the_helper_and_its_facts_and_nothing_else(fresh, tmp_path):
     wheel = release.build_wheel(fresh.root, "9.9.9")
-    path = _files.write(tmp_path / wheel.name, wheel.content)
+    path = _atomic_files.write(tmp_path / wheel.name, wheel.content)
     names = set(zipfile.ZipFile(path).namelist())
     for name in (
         "colab_helpers/__init__.py",
@@ -102,7 +102,9 @@ def test_what_disagrees_is_named(fresh):
     assert there.repository.helper == there.repository.archive  # work goes on, on the branch
     assert there.repository.ref == "main"
     assert there.published.repository.ref == "v9.9.9"  # README and pages stay with the release
-    assert set(pages.render(there).values()) == set(pages.render(there.published).values())
+    assert set(generated_sections.render(there).values()) == set(
+        generated_sections.render(there.published).values()
+    )
 
 
 def test_a_tag_that_is_there_is_not_released_again(fresh):
@@ -123,7 +125,7 @@ def test_a_tag_that_is_there_is_not_released_again(fresh):
 
 def test_pip_refuses_a_wheel_with_another_hash(fresh, tmp_path):
     wheel = release.build_wheel(fresh.root)
-    path = _files.write(tmp_path / wheel.name, wheel.content)
+    path = _atomic_files.write(tmp_path / wheel.name, wheel.content)
     for digest, code in ((wheel.sha256, 0), ("0" * 64, 1)):
         wanted = f"colab-helpers @ {path.as_uri()}#sha256={digest}"
         done = subprocess.run(

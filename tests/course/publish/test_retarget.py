@@ -10,7 +10,7 @@ import pytest
 from course.check import notebook_lint
 from course.config import CourseError, load
 from course.publish import retarget
-from course.write import assemble, output_digests, pages
+from course.write import assemble, generated_sections, output_digests
 from tests import slow
 from tests.toy import publish_toy, stopped_after
 
@@ -22,13 +22,13 @@ def with_recorded_outputs(course):
     shown = nbformat.read(path, 4)
     shown.cells[1].outputs = [nbformat.v4.new_output("stream", text=link)]
     path.write_text(assemble.dumps(shown), "utf-8")
-    recorded = course.root / "colab_lessons" / "reference" / "outputs" / "01_toy.json"
+    recorded = course.root / "colab_lessons" / "measurements" / "outputs" / "01_toy.json"
     recorded.parent.mkdir(parents=True)
     recorded.write_text(json.dumps({"text": link}), "utf-8")
     (course.root / "CITATION.cff").write_text(
         f"repository-code: {course.repository.url}\n", "utf-8"
     )
-    pages.write(course)
+    generated_sections.write(course)
     return path
 
 
@@ -78,7 +78,7 @@ def test_a_release_is_of_one_repository(toy_course):
     line = 'release = { version = "1.0.0", sha256 = "0" }\n'
     project.write_text(project.read_text().replace('branch = "main"\n', f'branch = "main"\n{line}'))
     publish_toy(load(toy_course.root))
-    pages.write(load(toy_course.root))
+    generated_sections.write(load(toy_course.root))
     retarget.retarget(load(toy_course.root), "somebody/toy")
     assert line in project.read_text()
     retarget.retarget(load(toy_course.root), "ada/gpu-course")

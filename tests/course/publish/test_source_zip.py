@@ -10,7 +10,7 @@ from course.publish import source_zip
 def test_it_has_what_pip_needs(course, tmp_path):
     source_zip.zip_repository(course.root, tmp_path / "main.zip")
     names = set(zipfile.ZipFile(tmp_path / "main.zip").namelist())
-    assert {"course-main/pyproject.toml", "course-main/colab_helpers/colab_images.toml"} <= names
+    assert {"course-main/pyproject.toml", "course-main/colab_helpers/runtime_images.toml"} <= names
     assert not any(".venv" in name for name in names)
 
 

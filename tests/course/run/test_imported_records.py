@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from colab_helpers._output import RECORD_MIME
+from colab_helpers._rich_display import RECORD_MIME
 from course.config import CourseError
 from course.run import imported_records
 

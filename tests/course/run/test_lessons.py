@@ -146,7 +146,7 @@ def test_a_framework_without_a_gpu_build_is_named(
 ):
     found = [SimpleNamespace(name=name) for name in installed]
     monkeypatch.setattr(lessons.metadata, "distributions", lambda: found)
-    monkeypatch.setattr(lessons._host_state, "torch_cuda", lambda: cuda)
+    monkeypatch.setattr(lessons._environment_probes, "torch_cuda", lambda: cuda)
     lesson = dataclasses.replace(toy_course.lessons[0], framework=framework)
     why = lessons.missing_gpu_build(lesson)
     assert (words in why) if words else why == ""

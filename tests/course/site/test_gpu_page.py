@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from colab_lessons import browser_gpu
+from colab_lessons import browser_gpu_report
 from tests.course.accessible import violations
 from tests.course.site.test_browser import PHONE, opened
 
@@ -81,7 +81,7 @@ def test_it_says_what_it_found_and_hands_it_to_the_lessons(gpu_page):
     for words in ("On your GPU (acme test-1)", "you have the ridge", "Any call takes at least"):
         assert words in said
     line = gpu_page.get_by_label(re.compile("Your line")).input_value()
-    gpu = browser_gpu.parse(line)
+    gpu = browser_gpu_report.parse(line)
     assert gpu.name == "acme test-1" and min(gpu.matmuls) == 16
     assert "Mozilla" not in line and "Chrom" not in line
     for link in gpu_page.locator("#gpu-said a").evaluate_all("all => all.map((one) => one.href)"):

@@ -16,7 +16,7 @@ import pytest
 
 import colab_doctor
 import colab_helpers
-from colab_helpers import dated_facts, published_results
+from colab_helpers import platform_facts, published_results
 from colab_helpers.hardware import catalog
 from course.config import CourseError, Repository, load
 from course.site import browser_python, building, chips, glossary, lesson_pages, staging
@@ -150,7 +150,7 @@ def test_every_public_name_is_described(site):
 
 def test_facts_and_measurements_are_all_there_with_their_sources(links, site):
     told = links[site / "facts.html"]
-    assert {f"fact-{fact.id}" for fact in dated_facts.all_facts()} - told.places == {
+    assert {f"fact-{fact.id}" for fact in platform_facts.all_facts()} - told.places == {
         "fact-machines"
     }
     assert {row.url for row in published_results.all_rows().values()} <= links[
@@ -163,7 +163,7 @@ def test_chips_have_what_their_sheets_say(site):
     for chip in catalog().values():
         row = next(line for line in text.splitlines() if line.startswith(f"| {chip.name} |"))
         assert f"| {chip.memory / 1e9:g} | {chip.bandwidth / 1e9:g} |" in row and chip.url in row
-    for machine in dated_facts.machine_table().machines:
+    for machine in platform_facts.machine_table().machines:
         assert f"\n| {machine.menu_name} |" in text
 
 

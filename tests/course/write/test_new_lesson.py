@@ -7,7 +7,7 @@ import pytest
 
 from course.config import CourseError, load
 from course.run import execute, outcome_checks
-from course.write import assemble, new_lesson, pages
+from course.write import assemble, generated_sections, new_lesson
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_it_has_a_row_a_text_judges_and_a_page(created):
     ]  # fmt: skip
     [_, lesson] = course.lessons
     assert (lesson.number, lesson.slug, lesson.title) == (98, "98_next", 'Plan "before" you pay')
-    assert pages.write(course)
+    assert generated_sections.write(course)
 
 
 @pytest.mark.timeout(120)
@@ -48,7 +48,7 @@ def test_it_runs_and_its_solution_is_right(created, monkeypatch, tmp_path):
     outcome = execute.run(source, tmp_path / "out.ipynb", execute.Settings({"FAST": True}))
     assert "No exercise '98.first'" in outcome.problem
     assert outcome_checks.run_problems(outcome)
-    del exercises._registry["98.first"]
+    del exercises.judging._registry["98.first"]
 
 
 @pytest.mark.parametrize(
