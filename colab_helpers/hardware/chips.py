@@ -113,6 +113,9 @@ def find_chip(name: str, memory_total: int | None = None) -> Chip | None:
 
 
 def _chip(row: dict) -> Chip:
+    for name in ("memory", "bandwidth"):
+        if not isinstance(row.get(name), int | float):
+            raise ValueError(f"Chip {row['key']}: {name} has to be a number, in GB or GB/s.")
     return Chip(
         **{
             **row,

@@ -205,7 +205,8 @@ def test_gpus_are_those_that_cuda_shows(visible, expected):
 def test_every_data_sheet_is_complete():
     for chip in hardware.catalog().values():
         assert chip.source and chip.url.startswith("https://") and chip.confidence in "HML"
-        assert 1e11 < chip.bandwidth < 1e13 and 4e12 < max(chip.peak.values()) < 1e16
+        assert 4e9 < chip.memory < 1e12 and 1e11 < chip.bandwidth < 1e13
+        assert 4e12 < max(chip.peak.values()) < 1e16
         assert (chip.capability is None) == (chip.kind == "TPU")
 
 
