@@ -14,13 +14,13 @@ from colab_doctor.diagnosis import Diagnosis, Failure, diagnose
 from colab_doctor.problem_table import known_problems, patterns
 from colab_helpers import runtime
 from colab_helpers._import_names import distribution_name
-from colab_helpers._output import bundle, edged, error_text, with_code
+from colab_helpers._rich_display import bundle, edged, error_text, with_code
 from colab_helpers.problem_schema import Finding, Problem, fix_on
 
 #: How to ask, where nothing is known.
 NOT_FOUND = (
     "This error is not in the table. If you ask for help, include the last line of the traceback and the "
-    "ten above it, the smallest cell that still fails, and what `!colab-doctor` prints."
+    "ten above it, the smallest cell that still fails, and what `!colab-helpers card` prints."
 )
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 

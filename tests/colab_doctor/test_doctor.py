@@ -138,7 +138,7 @@ def in_terminal(arguments, stdout=subprocess.PIPE):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
 def test_an_answer_that_cannot_be_written_is_told_in_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = in_terminal([], stdout=full)
+        done = in_terminal(["--error", "CUDA out of memory"], stdout=full)
     assert (done.returncode, done.stderr) == (
         2, "The output: No space left on device.\n"
     )  # fmt: skip
