@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := lessons,libraries,course,site,tests
 LESSONS ?=
+SPACE := $(subst ,, )
 JOBS ?= 2
 # Tests wait now and then, for a compiler, a browser or a child process: one more than cores fills the gaps.
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
@@ -30,7 +31,7 @@ endif
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Everywhere: LESSONS=\"01 03\" for some lessons, JOBS=1 for fewer processes at once,"
+	@echo "LESSONS=\"01 03\" for some lessons; everywhere JOBS=1 for fewer processes at once,"
 	@echo "PYTHON=python3.12 for another Python, VENV=folder for another environment than .venv."
 
 setup: $(READY) ## make .venv with everything, in the versions of constraints.txt
@@ -80,7 +81,8 @@ test-slow: setup ## the rest: every notebook on a fake GPU, every page and deck,
 	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS) --dist worksteal
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, stored outputs by nbval
-	$(BIN)/python -m pytest tests/notebooks -m "not slow" -n $(TEST_JOBS) --dist worksteal
+	$(BIN)/python -m pytest tests/notebooks -m "not slow" -n $(TEST_JOBS) --dist worksteal \
+		$(if $(LESSONS),-k "$(subst $(SPACE), or ,$(strip $(LESSONS)))")
 
 replica: setup ## every lesson with the versions that Colab ships: [IMAGE=2026.07] [REPLICA_PYTHON=…]
 	$(COURSE) replica --image "$(IMAGE)" --python "$(REPLICA_PYTHON)" --colabtools "$(COLABTOOLS)" $(LESSONS)
