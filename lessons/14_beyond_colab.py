@@ -22,9 +22,9 @@ from pathlib import Path
 
 import nbformat
 
-from colab_helpers import dated_facts, hardware, published_results
+from colab_helpers import platform_facts, hardware, published_results
 
-from colab_lessons import exercises, figures, reference
+from colab_lessons import exercises, figures, measurements
 
 # %% tags=["parameters"]
 # @title Sizes that you may set: None stands for the lesson's own { display-mode: "form" }
@@ -254,8 +254,8 @@ print(*(f"{name}: limit {LIMIT:.0f} s, the job ran for {seconds:.1f} s" for name
 # The timer in the launcher died with it, and the job ran to its own end. On Linux, `timeout -k 30 9h python train.py` is the timer of its own. But it stops the job, and you pay for the *machine*. Give that one a longer limit, from outside, when you create it. `sudo shutdown` on the machine isn't enough everywhere: on some clouds a machine that has shut itself down still costs, until it's deleted.
 
 # %%
-print(dated_facts.quote("vm-time-limit"))
-print(dated_facts.quote("cloud-budgets"))
+print(platform_facts.quote("vm-time-limit"))
+print(platform_facts.quote("cloud-budgets"))
 
 # %% [markdown] tags=["minutes-6"]
 # ## What can your neighbor read?
@@ -322,7 +322,7 @@ def attempts(job):
 
 
 # %% [markdown]
-# **Predict.** How many of these five does the neighbor get?
+# **Predict.** Five things are lying around: the data, the token in the notebook, on the command line and in the environment, and the web server. How many does the neighbor get?
 
 # %%
 gets = None  # @param {type:"integer"}
@@ -475,8 +475,8 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 # @title Keep your numbers as a record { display-mode: "form" }
 for path in (archive, arrived, Path("results/weights.bin"), Path("unpacked/weights.bin")):
     path.unlink(missing_ok=True)
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
-reference.record(
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
+measurements.record(
     "14_beyond_colab", FAST, device=inventory.cpu,
     predicted={
         "goes_on": guess(goes_on, answer),
