@@ -25,13 +25,13 @@ import torch
 from torch.nn import functional as F
 from torch.profiler import profile, record_function, schedule
 from colab_helpers import benchmark, hardware
-from colab_lessons import exercises, figures, models, reference, replay, scoreboard, shakespeare, traces
+from colab_lessons import exercises, figures, measurements, models, recorded_outputs, scoreboard, shakespeare, trace_downloads
 from colab_lessons.claims import holds  # says so where a sentence of the text isn't true on your machine
 from colab_lessons.predictions import your_prediction  # adds what you predicted to a title
 SECONDS = SECONDS or (0.1 if FAST else 1.0)  # time budget of one measurement
 WORK = WORK or (0.01 if FAST else 0.04)  # seconds of a piece of work in the small loop
 ACTIVE = ACTIVE or (2 if FAST else 4)  # steps that a profile records
-replay.watch("10_profile")  # cells that need what is missing show recorded results
+recorded_outputs.watch("10_profile")  # cells that need what is missing show recorded results
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
@@ -40,7 +40,7 @@ if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CU
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
-paths = {name: traces.fetch(name) for name in ("a100_trace", "v100_trace")}
+paths = {name: trace_downloads.fetch(name) for name in ("a100_trace", "v100_trace")}
 KEPT = 8000 if gpu_here and not FAST else 500  # steps whose logits one of the slow steps copies; a GPU copies fast
 
 # %% [markdown] tags=["minutes-7", "short-6"]
@@ -99,7 +99,7 @@ def rows_of(trace, step):
 # %%
 # @title Draw one step { display-mode: "form" }
 # needs: a100_trace
-figures.device_rows(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
+figures.trace_timeline(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
 
 # %% [markdown]
 # Python's thread looks busy, but an operator counts as running even while it only waits. To see how long the GPU is busy, add up the time during which at least one
@@ -203,7 +203,7 @@ def gaps(trace):  # (microseconds, start, what runs next) of each stretch of the
 # For comparison, two more traces: one from a job on two V100s, and one of our own, three steps recorded on an H100.
 
 # %%
-h100 = read(traces.OURS)
+h100 = read(trace_downloads.OURS)
 
 # %%
 # needs: v100_trace
@@ -293,7 +293,7 @@ for name, needs_it in LOOPS.items():
         rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
     device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
     idle_share[name] = 100 * (1 - device_busy / seconds)
-figures.device_rows(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
+figures.trace_timeline(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
 
 # %% [markdown]
 # The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
@@ -331,7 +331,7 @@ h100_idle, h100_ms = idle(h100)
 kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
 in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
 longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
-record = json.loads((traces.OURS.parent / "nvidia-h100.json").read_text())["steps"]
+record = json.loads((trace_downloads.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
 print(f"The GPU works for {busy_ms:.1f} ms per step. An unprofiled step takes {step_ms['as written']:.1f} ms, so the GPU is idle for about {1 - busy_ms / step_ms['as written']:.0%} of it. (With the profiler, a step takes {h100_ms / 3:.0f} ms.)")
@@ -340,7 +340,7 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
-figures.device_rows(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
+figures.trace_timeline(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
 
 # %% [markdown]
 # The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap as the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
@@ -364,7 +364,36 @@ print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf1
 #
 # A fused AdamW made no measurable difference. The typical step got shorter only with `torch.compile`, which launches fewer kernels and runs less Python for each, and with the text on the GPU. (We didn't time `torch.compile` in float32.) With all four changes, a typical step takes 12.8 ms.
 #
-# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try.
+# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, it also times four, `torch.compile` in float32 among them.
+
+# %%
+# @title How the versions differ, and the same on your GPU if you have one { display-mode: "form" }
+def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of the ten million parameters, not of a small model
+    gpt = models.GPT(models.GPTConfig(n_layer=1 if FAST else 6)).to(device)
+    run = torch.compile(gpt) if compiled else gpt
+    adamw = torch.optim.AdamW(gpt.parameters(), fused=fused)
+    plays = shakespeare.load().to(device if text_on_gpu else "cpu")
+
+    def step():
+        starts = torch.randint(len(plays) - 256, (1 if FAST else 32, 1), device=plays.device)
+        chunk = plays[starts + torch.arange(257, device=plays.device)].long().to(device)  # (32, 257)
+        with torch.autocast(device.type, dtype, enabled=dtype is not None):
+            logits = run(chunk[:, :-1])  # (32, 256, 96)
+            loss = F.cross_entropy(logits.flatten(0, 1), chunk[:, 1:].flatten())
+        loss.backward()
+        adamw.step()
+        adamw.zero_grad()
+        return loss.item()  # waits for all of it
+
+    return step
+
+
+if gpu_here:
+    half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
+    all_four = {"dtype": half, "fused": True, "compiled": True, "text_on_gpu": True}
+    versions = {"as written": {}, "torch.compile": {"compiled": True}, f"{half}".removeprefix("torch."): {"dtype": half}, "all four changes": all_four}
+    for name, one in benchmark.compare({name: job_step(**options) for name, options in versions.items()}, budget=3 * SECONDS).items():
+        print(f"{name:>16}: {1e3 * one.median:.1f} ms per step")
 
 # %% [markdown] tags=["minutes-9", "short-6"]
 # ## Your own step
@@ -445,7 +474,7 @@ outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # 
 if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
-figures.device_rows(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
+figures.trace_timeline(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
@@ -678,7 +707,7 @@ print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
-value, guess, inventory = reference.Value, reference.Prediction, hardware.list_devices()
+value, guess, inventory = measurements.Value, measurements.Prediction, hardware.list_devices()
 with_trace = "a100_idle" in globals()
 predicted = {
     "item_ms": guess(item_ms, of_items if with_trace else None, "ms"),
@@ -689,7 +718,7 @@ predicted = {
     "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
     "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
 }
-reference.record(
+measurements.record(
     "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
     saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
     saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
