@@ -20,7 +20,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # Tests start hundreds of processes: none should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-# An environment whose interpreter is gone, or half made, is not ready, whatever its mark says.
+# Ignore the stamp if the environment is broken.
 ifneq ($(wildcard $(READY)),)
 $(shell $(BIN)/python -c "import pip" 2>/dev/null || rm -f $(READY))
 endif

@@ -16,10 +16,10 @@ works where nothing but the standard library is installed. Import the module you
     checkpoints         atomic checkpoint files, and resuming from them
     figures             plots in one style, with alt text
     simulated_devices   several JAX devices on one CPU
-    chip_throughput          how fast chips compute and move bytes, from published measurements
+    chip_throughput     how fast chips compute and move bytes, from published measurements
     published_results   measurements that others have published
-    platform_facts         facts about the platform, with source and date
-    runtime_images        the packages of each of Colab's runtime images
+    platform_facts      facts about the platform, with source and date
+    runtime_images      the packages of each of Colab's runtime images
 """
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ from colab_helpers._cli_utils import CommandError, positive_integer, run
 _PLAN_EXAMPLES = """\
 The function takes nothing and returns (model, forward, optimizer): forward(batch_size) makes a batch, runs
 the model and returns the loss; an optimizer of None means inference. The file is run, so plan only
-files that you would run. Nothing is trained, and no data is read: tensors have shapes alone.
+files that you would run. Nothing is trained, and no data is read: tensors carry shapes only.
 
 examples:
   colab-helpers plan train.py:job --batch-size 32 --steps 10000

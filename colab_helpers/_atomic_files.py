@@ -50,7 +50,7 @@ def write(path: str | Path, content: str | bytes) -> Path:
 def clear_parts(folder: Path) -> None:
     """Remove what was left unfinished in `folder`.
 
-    By processes of this machine that are gone; by others, whose numbers say nothing here, after a day.
+    What dead processes of this host left goes at once, what other hosts left after a day.
     """
     for part in folder.glob(f".*{_PART}"):
         if part.is_file() and _is_left(part, part.name.removesuffix(_PART).rpartition(".")[2]):
@@ -74,8 +74,7 @@ def _is_left(part: Path, writer: str) -> bool:
 def private_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder in `folder`, for unfinished files; it is deleted at the end.
 
-    Those that others have left go before: of processes of this machine that are gone, and of other
-    machines after a day. Raises OSError.
+    Stale folders are removed first, by the rule of `clear_parts`. Raises OSError.
     """
     for part in folder.glob(f"{_PART}-*"):
         if _is_left(part, part.name.removeprefix(f"{_PART}-")):

@@ -1,4 +1,4 @@
-"""What the package's commands share: exit codes, and an output that may go away."""
+"""What the commands share: exit codes, broken pipes, standard input, types of arguments."""
 
 from __future__ import annotations
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 
 from colab_helpers import _units, published_results
+from colab_helpers._data_files import load_toml
 from colab_helpers.hardware import Chip, catalog
 
 #: The smallest n at which a product counts as large.
@@ -248,6 +247,4 @@ def _checked() -> Mapping[str, str]:
 
 @functools.cache
 def _data() -> Mapping:
-    return tomllib.loads(
-        resources.files("colab_helpers").joinpath("chip_throughput.toml").read_text("utf-8")
-    )
+    return load_toml("colab_helpers", "chip_throughput.toml")

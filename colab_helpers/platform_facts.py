@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 import html
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from importlib import resources
 
+from colab_helpers._data_files import load_toml
 from colab_helpers._dated_entry import Dated
 from colab_helpers._rich_display import with_code
 
@@ -151,8 +150,7 @@ class _Table:
 
 @functools.cache
 def _table() -> _Table:
-    text = resources.files("colab_helpers").joinpath("platform_facts.toml").read_text("utf-8")
-    data = tomllib.loads(text)
+    data = load_toml("colab_helpers", "platform_facts.toml")
     origin = Fact(id="machines", text="The machines behind the runtime menu.", **data["machines"])
     return _Table(
         facts={row["id"]: Fact(**row) for row in data["fact"]},

@@ -126,11 +126,8 @@ def support(device: Device) -> dict[str, str]:
     if device.kind == "GPU" and device.capability:
         have = tuple(int(part) for part in device.capability.split("."))
         found = {name: "native" if have >= since else "no" for name, since in _SINCE.items()}
-        if found["fp16"] == "no":
-            found["fp16"] = "emulated"  # without tensor cores
-        elif found["bf16"] == "no":
-            found["bf16"] = "emulated"
-        return found
+        without_tensor_cores = {name for name in ("fp16", "bf16") if found[name] == "no"}
+        return found | dict.fromkeys(without_tensor_cores, "emulated")
     if device.kind == "GPU":
         return {"fp32": "native", **dict.fromkeys(("tf32", "bf16", "fp16", "fp8"), "unknown")}
     if device.kind == "TPU":

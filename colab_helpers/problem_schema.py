@@ -12,7 +12,7 @@ A `Problem` is a row; a `Finding` is one that was met here. Checks take their ro
     errors          patterns of error texts, lower case, every repeat with an upper bound
     superseded_by   problems that are named instead where they are met too; ["*"]: any other
     in_log          problems that are the true cause where the log above the error shows them
-    in_frames       patterns of the whole traceback, for where its message alone says nothing
+    in_frames       patterns of the whole traceback, used where the message alone is ambiguous
     facts           dated facts (platform_facts.toml) that the page quotes
     sources         owner/name#number is an issue or pull request on GitHub; else an address
     seen, review    when it was last checked, and when to check again
@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from importlib import metadata, resources
+from importlib import metadata
 
+from colab_helpers._data_files import load_toml
 from colab_helpers._dated_entry import Dated
 
 _RESTART = re.compile("Runtime > Restart session")
@@ -134,7 +134,8 @@ def fix_on(platform: str, row: Problem | Case) -> str:
     """
     if platform.startswith("colab"):
         return row.fix
-    return row.elsewhere or _RESTART.sub(_restart_the_kernel, row.fix)
+    fix = row.elsewhere or _RESTART.sub(_restart_the_kernel, row.fix)
+    return f"On Colab: {fix}" if re.match("(Runtime >|Disconnect and delete)", fix) else fix
 
 
 def _restart_the_kernel(menu: re.Match[str]) -> str:
@@ -148,9 +149,8 @@ def read(package: str, file: str) -> Iterator[Problem]:
     >>> next(read("colab_helpers", "preflight/problems.toml")).topic
     'gpu'
     """
-    text = resources.files(package).joinpath(file).read_text("utf-8")
     topic = file.rpartition("/")[2].removesuffix(".toml")
-    yield from (_problem({"topic": topic, **row}) for row in tomllib.loads(text)["problem"])
+    yield from (_problem({"topic": topic, **row}) for row in load_toml(package, file)["problem"])
 
 
 def _problem(row: Mapping) -> Problem:

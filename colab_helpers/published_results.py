@@ -7,12 +7,11 @@ hollow and name the source: they replace nothing that you can measure yourself.
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from importlib import resources
 
+from colab_helpers._data_files import load_toml
 from colab_helpers._dated_entry import Dated
 
 #: Units as sources write them -> (factor, unit of the course).
@@ -95,8 +94,8 @@ def get(id: str) -> PublishedResult:
 @functools.cache
 def all_rows() -> Mapping[str, PublishedResult]:
     """Return every measurement by its id."""
-    text = resources.files("colab_helpers").joinpath("published_results.toml").read_text("utf-8")
-    rows = [_read(row) for row in tomllib.loads(text)["measurement"]]
+    table = load_toml("colab_helpers", "published_results.toml")
+    rows = [_read(row) for row in table["measurement"]]
     return {row.id: row for row in rows}
 
 

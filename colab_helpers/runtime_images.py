@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from importlib import resources
+
+from colab_helpers._data_files import load_toml
 
 LATEST = "latest"
 
@@ -62,7 +62,7 @@ def fetch_list(runtime: str) -> str:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the variables that a CPU session's environment holds."""
+    """Return the environment variables of a CPU session."""
     return _table()["environment"]
 
 
@@ -93,14 +93,13 @@ def is_older(version: str, than: str) -> bool:
 
 def _order(version: str) -> tuple[tuple[int, ...], bool]:
     """The first three numbers of a version, and whether it's the release and not a version before it."""
-    unfinished = re.match(r"[\d.]*[.-]?(a|b|c|rc|dev|pre)", version)
+    unfinished = re.match(r"[\d.]*[.-]?(a|b|c|rc|dev|pre|alpha|beta)[.-]?(\d|$)", version)
     return (*version_tuple(version), 0, 0, 0)[:3], not unfinished
 
 
 @functools.cache
 def _table() -> Mapping:
-    text = resources.files("colab_helpers").joinpath("runtime_images.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return load_toml("colab_helpers", "runtime_images.toml")
 
 
 def _image(name: str, row: Mapping) -> Image:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from colab_helpers import runtime
 
 #: How the line begins.
-MARK = "It came out differently here: "
+MARK = "Not on this machine: "
 
 
 def holds(value: float, low: float, high: float, sentence: str, *, fast: bool = False) -> None:
@@ -26,7 +26,7 @@ def holds(value: float, low: float, high: float, sentence: str, *, fast: bool = 
 
     >>> holds(1.02, 0.5, 1.5, "A thousand elements take as long as one.")
     >>> holds(7.3, 0.5, 1.5, "A thousand elements take as long as one.")
-    It came out differently here: A thousand elements take as long as one. The value is 7.3, not 0.5 to 1.5.
+    Not on this machine: A thousand elements take as long as one. The value is 7.3, not 0.5 to 1.5.
     """
     if fast or runtime.describe().platform == "fake-gpu":
         return

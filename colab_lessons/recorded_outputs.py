@@ -113,10 +113,21 @@ def record_outputs(
     `device` and `date` (as in 2026-11-21) say where and when; the file in `folder` has the name of the
     `lesson`.
     """
-    kept = {digest(source): outputs for source, outputs in cells if needs(source)}
+    kept = {digest(source): _joined(outputs) for source, outputs in cells if needs(source)}
     path = folder / f"{lesson}.json"
     text = json.dumps({"device": device, "date": date, "cells": kept}, indent=1, sort_keys=True)
     return _atomic_files.write(path, text + "\n")
+
+
+def _joined(outputs: Sequence[dict]) -> list[dict]:
+    """The outputs, with what was printed in a row in one piece: where it was cut is chance."""
+    joined: list[dict] = []
+    for output in outputs:
+        if joined and "name" in output and joined[-1].get("name") == output["name"]:
+            joined[-1] = {**joined[-1], "text": joined[-1]["text"] + output["text"]}
+        else:
+            joined.append(dict(output))
+    return joined
 
 
 def _unmet_need(name: str) -> str:

@@ -165,11 +165,9 @@ def site(course: Course, options: argparse.Namespace) -> int:
     from course.site import building
 
     html = building.build(course, options.folder or course.root / "build" / "site", options.python)
-    generated_sections = len(list(html.rglob("*.html")))
+    pages = len(list(html.rglob("*.html")))
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
-    print(
-        f"{html}: {generated_sections} pages, {size:.0f} MB. To look at it: python -m http.server -d {html}"
-    )
+    print(f"{html}: {pages} pages, {size:.0f} MB. To look at it: python -m http.server -d {html}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What holds for every module: arrows point down, rooms stay small, data is frozen."""
+"""What holds for every module: imports point down, modules stay small, data is frozen."""
 
 import ast
 import dataclasses

@@ -15,7 +15,7 @@ from typing import Any
 from colab_doctor.notebook.missing_imports import NAMESPACES
 from colab_helpers._import_names import canonicalize_name, distribution_name
 
-#: Packages of which each release is built for one of PyTorch.
+#: Packages whose releases are tied to one PyTorch release.
 _TIED = ("torchvision", "torchaudio", "torchtext", "torchcodec", "xformers", "torch-xla")
 
 
@@ -133,7 +133,7 @@ def _is_from_elsewhere(name: str) -> bool:
 
 
 def forget() -> None:
-    """Look again from now on: something may have been installed."""
+    """Clear the cache: something may have been installed."""
     _by_module.cache_clear()
 
 

@@ -68,7 +68,7 @@ def _is_another(loaded: str, there: Package) -> bool:
 
 
 def _is_new(there: Package) -> bool:
-    """Whether a distribution was installed after this process started; no where that is unknown."""
+    """Whether a distribution was installed after this process started; False if unknown."""
     running = _environment_probes.process_uptime()
     try:
         files = metadata.distribution(there.name).files or []

@@ -18,7 +18,7 @@ def diagnose(failure: Failure) -> Iterator[Diagnosis]:
         return
     columns, rows = int(product[2]), int(product[3])
     observation = f"the first has {columns} columns, the second {rows} rows."
-    small, large = sorted((columns, rows))
-    if small >= _SMALLEST and large in (small**2, 3 * small**2):
-        observation += f" {large} = {large // small**2} × {small} × {small}: flatten the image."
+    if columns >= _SMALLEST and rows in (columns**2, 3 * columns**2):
+        shape = f"{rows // columns**2} × {columns} × {columns}"
+        observation += f" {rows} = {shape}: flatten the image."
     yield Diagnosis("tensor-shapes", observation, "")

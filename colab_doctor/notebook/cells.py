@@ -1,7 +1,7 @@
 """A notebook's cells, split into Python, shell commands and magics.
 
 Cells are read as code: magics and shell lines are taken out and kept, a cell that does not parse is read
-statement by statement, and comments are nothing.
+statement by statement, and comments are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 _STILL_PYTHON = ("time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "debug")
 _SHELL = ("bash", "sh", "shell", "script", "cmd")
 _MAGIC = re.compile(r"\s{0,200}(?:[\w.,\[\] ]{1,200}= ?)?(%{1,2}|!{1,2})\s{0,9}(.{0,5000})")
-#: What opens or closes: three quotes before one, and what a backslash escapes is nothing.
+#: Quotes and brackets; triple quotes first, escaped ones skipped.
 _PARTS = re.compile(r"""(?<!\\)(?:'{3}|"{3}|['"#()\[\]{}])""")
 #: Characters of a cell that are read: more is data.
 _MAX_CHARACTERS = 200_000
@@ -110,7 +110,7 @@ def _command(line: str) -> str:
 
 
 def _goes_on(lines: list[str]) -> set[int]:
-    """Numbers, from 1, of the lines that continue brackets, a text or a backslash: they are no magics."""
+    """Numbers, from 1, of the lines that continue brackets, a text or a backslash: they can't be magics."""
     inside, depth, quote, continued = set(), 0, "", False
     for at, line in enumerate(lines, start=1):
         if depth or quote or continued:
@@ -128,7 +128,7 @@ def _goes_on(lines: list[str]) -> set[int]:
             else:
                 depth = max(0, depth + (1 if part in "([{" else -1))
         quote = quote if len(quote) == 3 else ""  # a short one ends with its line
-    return set() if depth or quote else inside  # where one never ends, nobody knows
+    return set() if depth or quote else inside  # unbalanced: treat no line as a continuation
 
 
 def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:

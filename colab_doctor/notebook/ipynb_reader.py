@@ -1,4 +1,4 @@
-"""A notebook file, read with care: it comes from anybody."""
+"""Read an untrusted .ipynb file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from colab_helpers._cli_utils import CommandError
 
-#: Bytes of a notebook that are read: more is no notebook that somebody wrote.
+#: Bytes; larger files are rejected.
 _MAX_BYTES = 256 * 2**20
 
 
 def read_file(path: Path) -> Mapping[str, Any]:
-    """Return the notebook in `path`, as parsed JSON. Raises `CommandError` for what is none."""
+    """Return the notebook in `path`, as parsed JSON. Raises `CommandError` if it isn't a notebook."""
     try:
         if path.exists() and not path.is_file():  # a pipe or a device would never end
             raise CommandError(f"{path} is not a file.")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import re
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
-from importlib import resources
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import uses
+from colab_helpers._data_files import load_toml
 from colab_helpers._import_names import canonicalize_name, distribution_name
 
 #: What a notebook does that may bring modules from anywhere: then nothing can be said.
@@ -113,5 +112,5 @@ def colab_brings(runtime: str) -> set[str]:
     >>> "scikit-learn" in colab_brings("cpu")
     True
     """
-    text = resources.files("colab_doctor").joinpath("colab_packages.toml").read_text("utf-8")
-    return {*tomllib.loads(text)[runtime], "google-colab", "colab-helpers", "ipython", "ipykernel"}
+    shipped = load_toml("colab_doctor", "colab_packages.toml")[runtime]
+    return {*shipped, "google-colab", "colab-helpers", "ipython", "ipykernel"}

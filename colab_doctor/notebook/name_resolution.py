@@ -30,7 +30,7 @@ _ABSENT = {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", 
 _ANYTHING = {"Exception", "BaseException"}
 #: Words in a condition that ask for a version, a module or a variable before using it.
 _ASKED = re.compile(
-    r"(?<![a-z])version|hasattr|find_spec|environ|getenv|importlib|modules|(?<!cuda\.)\bis_\w*available"
+    r"(?<![a-z])version|hasattr|find_spec|environ|getenv|importlib|sys\.modules|(?<!cuda\.)\bis_\w*available"
 )
 
 
@@ -91,7 +91,11 @@ def own_names(trees: Iterable[ast.AST], known: dict[str, str]) -> set[str]:
     reader, found = _Reader(known, {}), set()
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.ClassDef):
-            found |= {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+            found |= {
+                one.name
+                for one in node.body
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(reader.qualified_name(node))
     return found - {""}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any
 
 from colab_doctor.notebook.cells import Cell
 from colab_doctor.notebook.name_resolution import Use, aliases, assignments, own_names, uses
+from colab_helpers._data_files import load_toml
 from colab_helpers._import_names import canonicalize_name
 from colab_helpers.runtime_images import is_older
 
@@ -266,8 +265,7 @@ def _limits(command: str) -> Iterator[tuple[str, tuple[str, str], str]]:
 
 @functools.cache
 def _table() -> Mapping:
-    text = resources.files("colab_doctor.notebook").joinpath("removed.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return load_toml("colab_doctor.notebook", "removed.toml")
 
 
 def _row(row: Mapping[str, Any]) -> Removed:

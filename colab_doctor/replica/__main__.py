@@ -12,7 +12,7 @@ from colab_doctor.notebook import cells, missing_imports
 from colab_doctor.notebook.ipynb_reader import read_file
 from colab_doctor.replica import environment, notebook_run
 from colab_helpers import runtime_images
-from colab_helpers._cli_utils import CommandError, run
+from colab_helpers._cli_utils import CommandError, positive_integer, run
 
 _EXAMPLES = """\
 examples:
@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--list", type=Path, help="its package list, instead of Colab's public one")
     one.add_argument("--python", default="", help="a Python of the image's version")
     one.add_argument("--folder", type=Path, default=_FOLDER, help=f"cache folder: {_FOLDER}")
-    one.add_argument("--seconds", type=int, default=600, help="what a cell may take: 600")
+    one.add_argument(
+        "--seconds", type=positive_integer, default=600, help="what a cell may take: 600"
+    )
     one.add_argument("--with-files", action="store_true", help="copy the files beside notebooks")
     return parser
 

@@ -111,8 +111,8 @@ class Ratio:
         From forty rounds on, neighboring rounds form batches of a twentieth of all rounds, and the fastest
         times of a batch make its ratio: on a busy machine disturbances last longer than a round. A fifth of
         the ratios is left out at each end. Fewer than five have no end to spare, and one has no interval: 0
-        to infinity. Source: Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61
-        (1974), here for the logarithms of the ratios.
+        to infinity. Source: Tukey and McLaughlin, "Less vulnerable confidence and significance procedures for
+        location based on a single sample", Sankhya A 25 (1963), here for the logarithms of the ratios.
 
         Args:
             slow: Seconds per call, one for each round.
@@ -124,7 +124,7 @@ class Ratio:
         >>> for slow in ([3.0, 3.01, 3.0], [3.2, 4.0, 3.6, 3.4, 3.9], [1.0, 1.01, 1.0], [0.9, 1.6, 1.1]):
         ...     print(Ratio.of(slow, [1.0] * len(slow)))
         3.0×
-        about 4×
+        2.45 to 5.36×
         about 1×
         0.36 to 3.8×
         """
@@ -151,19 +151,20 @@ class Ratio:
     def __str__(self) -> str:
         """Round to what the interval allows: 3.2×, about 3×, about 1×, or the interval where it is wide.
 
-        >>> print(Ratio(1.4, 1.03, 1.9))
-        1.03 to 1.9×
+        >>> print(Ratio(1.4, 1.03, 1.9), Ratio(1.04, 1.03, 1.049), Ratio(15, 10, 22))
+        1.03 to 1.9× 1.04× 10 to 22×
         """
         spread = (self.high - self.low) / 2
         if not self.is_significant:
             near = self.low > 1 / 1.1 and self.high < 1.1
             return "about 1×" if near else f"{self.low:.2g} to {self.high:.2g}×"
         if spread < 0.05 * self.value:
-            return _units.format_ratio(self.value)
+            text = _units.format_ratio(self.value)
+            return text if text != "1.0×" else f"{self.value:.3g}×"
         rounded = round(self.value, -round(math.log10(spread)))
-        if rounded == 1:  # it would read as no difference
+        if spread > 0.35 * self.value or rounded == 1:  # 1 would read as no difference
             return f"{self.low:.3g} to {self.high:.3g}×"
-        return f"about {rounded or float(f'{self.value:.1g}'):,g}×"
+        return f"about {rounded:,g}×"
 
 
 def _trimmed_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -266,7 +267,7 @@ def _named(name: str, run: _Run) -> Iterator[None]:
         ) from None
     except Exception as error:
         partial = Measurement(tuple(run.times), run.calls, name) if run.times else None
-        # A RuntimeError that a StopIteration caused is taken for Python's own by contextlib, and undone.
+        # contextlib swallows a RuntimeError whose cause is a StopIteration.
         cause = None if isinstance(error, StopIteration) else error
         raise MeasurementError(_failure(name, error, partial), partial) from cause
 
@@ -384,7 +385,7 @@ class _Run:
         if taken <= 0:
             raise _ClockError
         if waiting > taken / 2:
-            self.warning = "waiting took most of it: give a larger budget"
+            self.warning = "waiting for the device took most of it: give a larger budget"
 
     def _warm_up(self) -> list[float]:
         """Seconds of each warm-up call. The last ones are warm: they no longer get much faster."""
@@ -446,7 +447,7 @@ def _check_computed(result: Any) -> None:
         kind = type(result).__name__.replace("_", " ")
         article = "an" if kind[0] in "aeiou" else "a"
         raise _LazyError(
-            f"returned {article} {kind}, which computes only when read. Time list(function())."
+            f"returned {article} {kind}, which computes only when read. Time a function that reads it."
         )
 
 

@@ -20,7 +20,7 @@ SLOTS = 2
 
 
 class Copier:
-    """Copies files into `folder`, one at a time and always the newest; what came in between is left out.
+    """Copies files into `folder`, one at a time and always the newest; intermediate files are skipped.
 
     A copy begins at least `min_seconds_between_copies` after the one before, so that Drive can send a file
     before it is overwritten; `wait` does not wait for that. `older(suffix)` gives the files of a kind in

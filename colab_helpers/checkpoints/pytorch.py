@@ -181,8 +181,8 @@ def resume(store: Store, parts: Mapping[str, Any]) -> ResumeResult:
 def _storable(value: Any, where: str) -> Any:
     """Return a copy of `value` that is read back as it was; `where` names it in errors.
 
-    Containers are made anew and text is interned, so that equal states give equal files: pickle writes
-    what it meets twice in memory only once.
+    Containers are made anew and text is interned, so that equal states give equal files: pickle
+    memoizes by identity.
     """
     kind = type(value)
     if kind is str:

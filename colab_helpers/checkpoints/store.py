@@ -239,7 +239,7 @@ class Store:
                     problem = str(error)
             self._rejected.add(found.path)
             self._latest.clear()  # what is highest now has to be looked up
-            self._warn(f"{problem}. Trying the one before it.")
+            self._warn(f"{problem}. Looking for an earlier one.")
             problems.append(problem)
         if problems:
             raise CheckpointError(

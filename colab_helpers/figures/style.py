@@ -124,7 +124,7 @@ def finish(figure: Figure, alt: str) -> Picture:
 
 
 def _without_formulas(figure: Figure) -> None:
-    """Take dollars for dollars, but in tick labels that are powers of ten."""
+    """Render `$` literally; keep mathtext only in tick labels that are powers of ten."""
     powers: set[Text] = set()
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         for ticks in (axis.major, axis.minor):

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from colab_helpers import chip_throughput, platform_facts, published_results
+from colab_helpers._data_files import load_toml
 from colab_helpers.formulas.training import HEADROOM
 from colab_helpers.hardware import Chip, catalog, memory_overheads
 
@@ -28,7 +27,7 @@ _ENDLESS = 2**62  # tokens: a configuration that says nothing of them
 _GIVEN = ("context", "users", "bits", "eager")
 #: Beginnings of `model_type` of which we know that attention and MLP are as in the formulas.
 _FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "gemma", "smollm", "olmo", "gpt2")
-#: Configurations whose steps these formulas don't describe: each names a key that gives them away.
+#: Keys of a configuration that identify architectures which these formulas don't describe.
 _OTHER_KINDS = {
     "num_experts": "a mixture of experts: a token reads only some of the weights",
     "num_local_experts": "a mixture of experts: a token reads only some of the weights",
@@ -232,7 +231,7 @@ def read_config(config: Mapping[str, Any] | str | Path) -> ServedModel:
     plain = kind == "gpt2"
     hidden_size = _size(sizes, "hidden_size", "n_embd")
     heads = _size(sizes, "num_attention_heads", "n_head")
-    # Where it isn't told, each head of these has keys and values of its own.
+    # These families default to multi-head attention.
     has_own = kind.startswith(("gpt2", "llama", "olmo"))
     tied = sizes.get("tie_word_embeddings", plain or kind.startswith(("gemma", "smollm")))
     return ServedModel(
@@ -377,5 +376,4 @@ def model(name: str) -> ServedModel:
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    file = resources.files("colab_helpers.formulas").joinpath("served_models.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+    return load_toml("colab_helpers.formulas", "served_models.toml")

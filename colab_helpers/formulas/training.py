@@ -157,8 +157,8 @@ class Transformer:
     def _block(self) -> int:
         """Bytes that a block keeps for the backward pass.
 
-        Two inputs of norms; in the products' format two norms' results, query, key, value, what attention
-        gives, and the wide layer before and after GELU; a few numbers a token and head.
+        Two inputs of norms; in the matmuls' format two norms' results, query, key, value, attention's output,
+        and the MLP's hidden layer before and after GELU; softmax statistics per token and head.
         """
         size, product = FORMATS[self.number_format]
         wide = self.n_embd * (2 * size + (2 + 3 + 1 + 4 + 4) * product)
@@ -291,7 +291,7 @@ def _leaves_room(model: Transformer, chip: Chip) -> bool:
 
 
 def _format_on(model: Transformer, chip: Chip) -> str:
-    """The format in which the chip computes it: the better of the two halves, or fp32, or what it has."""
+    """The format in which the chip computes it: bf16, else fp16; fp32 if asked; else the chip's best."""
     wanted = ("fp32",) if model.number_format == "fp32" else ("bf16", "fp16")
     return next((name for name in wanted if name in chip.peak), chip.best_format)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from importlib import resources
 
+from colab_helpers._data_files import load_toml
 from colab_helpers._units import GIB, MIB
 
 _GB = 10**9
@@ -79,10 +78,8 @@ def catalog() -> Mapping[str, Chip]:
     >>> catalog()["T4"].capability
     '7.5'
     """
-    text = (
-        resources.files("colab_helpers.hardware").joinpath("accelerators.toml").read_text("utf-8")
-    )
-    return {row["key"]: _chip(row) for row in tomllib.loads(text)["chip"]}
+    rows = load_toml("colab_helpers.hardware", "accelerators.toml")["chip"]
+    return {row["key"]: _chip(row) for row in rows}
 
 
 def find_chip(name: str, memory_total: int | None = None) -> Chip | None:

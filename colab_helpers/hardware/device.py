@@ -29,18 +29,6 @@ class Device:
     uuid: str | None = field(default=None, repr=False, compare=False)
 
     @property
-    def fp32_lanes(self) -> int | None:
-        """float32 lanes: SIMD width times cores, or CUDA cores.
-
-        A vector unit of AVX-512 takes 16 of them, AVX2 takes 8, others 4 (SVE counts as 4). Some cores have
-        two units, and two hyperthreads share theirs, so this may be off by two either way.
-        """
-        if self.kind != "CPU":
-            return self.chip.fp32_lanes if self.chip else None
-        width = 16 if "avx512f" in self.features else 8 if "avx2" in self.features else 4
-        return width * (self.cores or 1)
-
-    @property
     def chip(self) -> Chip | None:
         """The data sheet of this device, or None when the catalog has none."""
         return find_chip(self.name, self.memory_total)
@@ -56,18 +44,22 @@ class Device:
         for noise in ("(R)", "(TM)", "CPU", "Processor", "@"):
             name = name.replace(noise, " ")
         name = " ".join(name.split())
-        return f"{name}, {self.cores} cores" if self.kind == "CPU" else name
+        return f"{name}, {_cores(self.cores)}" if self.kind == "CPU" else name
 
     def __str__(self) -> str:
         parts = [
             self.name,
-            f"{self.cores} cores" if self.cores else "",
+            _cores(self.cores) if self.cores else "",
             _units.format_gib(self.memory_total) if self.memory_total else "",
             f"driver {self.driver}" if self.driver else "",
             f"compute capability {self.capability}" if self.capability else "",
             " ".join(self.features),
         ]
         return f"{self.kind}: {', '.join(filter(None, parts))} (says {self.source})"
+
+
+def _cores(count: int | None) -> str:
+    return f"{count} core{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True)
@@ -94,4 +86,7 @@ class Inventory:
 
     def to_dict(self) -> dict:
         """Return plain data, ready for JSON."""
-        return asdict(self)
+        data = asdict(self)
+        for device in data["devices"]:
+            del device["uuid"]  # it tells one machine from all others
+        return data

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from dataclasses import dataclass
 from datetime import date
-from importlib import resources
 
+from colab_helpers._data_files import load_toml
 from colab_helpers.hardware.chips import Chip
 
 
@@ -55,5 +54,5 @@ def overheads() -> tuple[Overhead, ...]:
     >>> [one.id for one in overheads()]
     ['context', 'driver', 'cublas']
     """
-    file = resources.files("colab_helpers.hardware").joinpath("memory_overheads.toml")
-    return tuple(Overhead(**row) for row in tomllib.loads(file.read_text("utf-8"))["overhead"])
+    rows = load_toml("colab_helpers.hardware", "memory_overheads.toml")["overhead"]
+    return tuple(Overhead(**row) for row in rows)

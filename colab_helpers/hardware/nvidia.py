@@ -135,7 +135,7 @@ def _from_nvidia_smi(run: Callable) -> list[Device]:
     except subprocess.TimeoutExpired:
         raise _NoAnswer(
             f"nvidia-smi timed out after {SMI_TIMEOUT:g} s: the driver is hung. "
-            "Disconnect and delete the runtime, then connect again."
+            "Restart the machine; on Colab, Runtime > Disconnect and delete runtime."
         ) from None
     except OSError as error:
         raise _NoAnswer(f"nvidia-smi could not be started: {error}.") from None

@@ -125,7 +125,7 @@ class FakeScalars:
                 self._known.pop(tensor.untyped_storage()._cdata, None)
 
     def _follow_each(self, name: str, args: Any, kwargs: Any, written: list) -> None:
-        """An optimizer's step on lists of tensors, of which its counters of steps are single numbers."""
+        """Foreach operations: only the one-element step counters are tracked."""
         for place, tensor in enumerate(written):
             own = [arg[place] if isinstance(arg, list | tuple) else arg for arg in args]
             value = None

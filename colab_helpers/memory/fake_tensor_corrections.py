@@ -1,8 +1,8 @@
 """Corrections for what FakeTensorMode does not model.
 
-Real tensors that a step uses, the values that it asks for, operations that refuse tensors without data, and
-what oneDNN's recurrent layer, which runs an LSTM on a CPU, keeps for the backward pass and takes in it. The
-layer itself tells these sizes, for a few rows.
+There are four: real tensors that a step uses are converted; a step that asks for a value gets one; operations
+that refuse tensors without data get some; and what oneDNN's LSTM keeps for the backward pass on a CPU, and
+allocates in it, is counted, from what the layer itself takes for a few rows.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _check_nothing_is_left(made: list[Any], state: ReachableState) -> None:
         state.clear_caches()
         gc.collect()
     if left := _alive(made):
-        # What a kept loss was computed from lives too, and has no holder that Python sees.
+        # A kept loss also keeps its autograd graph, whose references Python can't see.
         held = (words for reference in reversed(left[-100:]) for words in holders(reference()))
         where = next(held, "a place that Python can't look into")
         raise TraceError(
@@ -376,7 +376,7 @@ def _group(
     group: dict[str, Any], fakes: dict[torch.Tensor, torch.Tensor], foreach: bool | None
 ) -> dict[str, Any]:
     own = {**group, "params": [fakes[p] for p in group["params"]]}
-    # PyTorch would take its way for all weights at once on CUDA, but not for tensors of this kind.
+    # On CUDA, PyTorch defaults to the foreach implementation, but not for fake tensors.
     at_once = bool(own["params"]) and all(p.device.type == "cuda" for p in own["params"])
     wanted = at_once if foreach is None else foreach
     if wanted and group.get("foreach", False) is None and not group.get("fused"):

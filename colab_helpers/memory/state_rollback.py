@@ -1,7 +1,7 @@
 """A snapshot of everything that a step's code can write to, and how to restore it.
 
-From the step itself follow the globals that its functions name, variables of enclosing functions, attributes,
-lists, dicts, sets and queues. What cannot be put back, such as a running generator, can be named.
+Starting from the step, it visits the globals that functions name, closures, attributes and containers. What
+cannot be restored, such as a running generator, can be named.
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ def written_arguments(function: Any, args: Any, kwargs: Any) -> list[Any]:
 
 def _message(wanted: int, before: int, budget: int) -> str:
     return (
-        f"The course's budget for tensors is out of memory. Tried to allocate {_units.format_mib(wanted)}. "
+        "Out of memory: the budget passed to memory.track() is used up. "
+        f"Tried to allocate {_units.format_mib(wanted)}. "
         f"The budget is {_units.format_mib(budget)}, of which "
         f"{_units.format_mib(max(0, budget - before))} is free; "
         f"{_units.format_mib(before)} is allocated by PyTorch."

@@ -208,6 +208,6 @@ def _note(work: StepTrace, chip: Chip) -> str:
     missing = [name for name in lacking if name not in emulated]
     if chip.kind != "GPU":
         return f"in {chip.best_format}; its compiler decides what fits"
-    notes = [f"{' and '.join(emulated)} is emulated here"] if emulated else []
+    notes = [f"emulated here: {' and '.join(emulated)}"] if emulated else []
     notes += [f"no {' or '.join(missing)} here: counted as fp32"] if missing else []
     return "; ".join(notes)

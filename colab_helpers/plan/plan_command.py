@@ -207,7 +207,7 @@ def _is_job(given: Any) -> bool:
 def _times(low: float, high: float) -> str:
     if not math.isfinite(high):
         return "not possible"
-    return f"{_units.format_duration(low)} to {_units.format_duration(high)}"
+    return _range(_units.format_duration(low), _units.format_duration(high))
 
 
 def _hours(count: float) -> str:
@@ -215,4 +215,13 @@ def _hours(count: float) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    return f"{low:.2g} to {high:.2g}"
+    return _range(f"{low:.2g}", f"{high:.2g}")
+
+
+def _range(low: str, high: str) -> str:
+    """Both ends; one published rate has no range.
+
+    >>> _range("3 h", "4 h"), _range("3 h", "3 h")
+    ('3 h to 4 h', 'about 3 h')
+    """
+    return f"about {low}" if low == high else f"{low} to {high}"

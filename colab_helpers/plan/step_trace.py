@@ -27,7 +27,7 @@ _FORMATS = {
     torch.float16: "fp16",
     torch.bfloat16: "bf16",
 }
-#: Operations that read the places they are asked for, and not the whole table.
+#: Gather-like operations: count only the rows that are read.
 _LOOK_UPS = (
     "embedding", "_embedding_bag", "index", "index_select", "gather", "nll_loss_forward",
     "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward",

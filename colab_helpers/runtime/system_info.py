@@ -168,6 +168,6 @@ def _ram_elsewhere() -> tuple[int, int]:
     try:
         import psutil
     except ImportError:
-        return 0, 0  # unknown; the card then says nothing about memory
+        return 0, 0  # unknown
     memory = psutil.virtual_memory()
     return memory.total, memory.available

@@ -11,6 +11,7 @@ import html
 import importlib
 import inspect
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -157,9 +158,11 @@ def number(answer: Any) -> float:
     3.0
     """
     try:
-        return float(answer)
+        if not math.isnan(value := float(answer)):
+            return value
     except (TypeError, ValueError, OverflowError):
-        raise Wrong(f"This should be a number, not {shown(answer)}.") from None
+        pass
+    raise Wrong(f"This should be a number, not {shown(answer)}.")
 
 
 def items(answer: Any) -> list:

@@ -181,7 +181,7 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
     ]
     kept = {name for _, cell in code for name in re.findall(r"\bguess\((\w+)", cell.source)}
     problems += [
-        f"{execute.describe_cell(notebook, i)}: nothing answers this prediction. Put it beside its result."
+        f"{execute.describe_cell(notebook, i)}: this prediction is never compared with a result."
         for i, cell in code
         for name in re.findall(r"(?m)^(\w+) = None +# @param", cell.source)
         if name not in kept
@@ -192,7 +192,7 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         sets_sizes = {assemble.PARAMETERS, assemble.SIZES} & {*assemble.tags_of(cell)}
         if re.search(r"\bFAST\b", cell.source) and not sets_sizes:
             problems.append(f"{where}: reads FAST. Give the size a name in the cell tagged sizes.")
-        if re.search(r"\breference\.", cell.source):
+        if "measurements.record(" in cell.source:
             problems.append(f"{where}: records results. Put that in a collapsed cell.")
     lengths = [sum(map(_is_code, cell.source.splitlines())) for _, cell in shown]
     seen = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1], max(lengths)

@@ -39,7 +39,7 @@ class Location:
     def parse(cls, course: Course, text: str) -> Location:
         """Read owner/name/branch/folder; "" is the folder `handouts` of the course's own repository.
 
-        Raises `CourseError` for anything else. Branches with a stroke in their name cannot be named.
+        Raises `CourseError` for anything else. Branch names with a slash are not supported.
         """
         if not text:
             return cls(course.repository.slug, course.repository.branch, "handouts")

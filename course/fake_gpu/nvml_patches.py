@@ -27,6 +27,7 @@ def patch_nvml(nvml: ModuleType, machine: Machine) -> None:
         total, used = machine.driver_mib * MIB, used_mib(index) * MIB
         return SimpleNamespace(total=total, used=used, free=total - used, reserved=0)
 
+    major, minor = machine.cuda.split(".")
     replacements = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -38,7 +39,7 @@ def patch_nvml(nvml: ModuleType, machine: Machine) -> None:
             map(int, machine.capability.split("."))
         ),
         "nvmlSystemGetDriverVersion": lambda: machine.driver,
-        "nvmlSystemGetCudaDriverVersion_v2": lambda: round(float(machine.cuda) * 1000),
+        "nvmlSystemGetCudaDriverVersion_v2": lambda: 1000 * int(major) + 10 * int(minor),
         "nvmlDeviceGetUtilizationRates": lambda index: SimpleNamespace(gpu=0, memory=0),
         "nvmlDeviceGetUUID": _uuid,
     }

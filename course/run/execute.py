@@ -46,7 +46,7 @@ logging.getLogger("papermill").setLevel(logging.ERROR)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    # nbclient watches its kernel in a task: after Ctrl-C nobody asks it any more how the kernel ended.
+    # nbclient watches its kernel in a task: after Ctrl-C its exception is never retrieved.
     return not (record.exc_info and isinstance(record.exc_info[1], DeadKernelError))
 
 

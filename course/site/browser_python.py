@@ -41,7 +41,7 @@ def _pack(course: Course, path: Path) -> None:
         for file in sorted((course.root / package).rglob("*"))
         if file.suffix in (".py", ".toml", ".json", ".typed")
     ]
-    used = [file for file in files if not set(_LEFT_OUT) & set(file.parts)]
+    used = [file for file in files if not set(_LEFT_OUT) & set(file.relative_to(course.root).parts)]
     source_zip.zip_files(
         path, {str(file.relative_to(course.root)): file.read_bytes() for file in used}
     )

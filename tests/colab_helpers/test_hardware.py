@@ -245,7 +245,6 @@ def test_a_processor_is_read_from_cpuinfo(tmp_path):
     assert (found.kind, found.name, found.source) == ("CPU", "AMD EPYC 7B12", "/proc/cpuinfo")
     assert found.features == ("avx2", "avx512f", "avx512_bf16")
     assert (found.cores, found.memory_total, found.memory_used) == (2, 8 * 2**30, 3 * 2**30)
-    assert found.fp32_lanes == 32
 
 
 def test_an_arm_processor_has_features_and_no_model_name(tmp_path, monkeypatch):
@@ -254,20 +253,6 @@ def test_an_arm_processor_has_features_and_no_model_name(tmp_path, monkeypatch):
     found = hardware.processor.cpu(SEEN, cpuinfo(tmp_path, ARM))
     assert (found.name, found.source) == ("aarch64", "platform")
     assert set(found.features) == {"sve", "bf16", "asimdhp"}
-
-
-@pytest.mark.parametrize(
-    ("features", "cores", "lanes"),
-    [
-        ((), 1, 4),
-        (("avx2",), 2, 16),
-        (("avx512f",), 2, 32),
-        (("avx2", "avx512f"), 4, 64),
-        ((), None, 4),
-    ],
-)
-def test_lanes_of_a_cpu(features, cores, lanes):
-    assert hardware.Device("CPU", "x", "", cores=cores, features=features).fp32_lanes == lanes
 
 
 @pytest.mark.parametrize(

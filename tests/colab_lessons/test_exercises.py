@@ -527,7 +527,7 @@ CASES = {
         {}, lambda mine, total, workers: ..., lambda mine, total, workers: mine * workers / total,
         [(lambda mine, total, workers: mine / total, "Make up for that"),
          (lambda mine, total, workers: total / mine, "44 of 60 rows"),
-         (lambda mine, total, workers: float("nan"), "44 of 60 rows"), (3, "raised an error")],
+         (lambda mine, total, workers: float("nan"), "not nan"), (3, "raised an error")],
     ),
     "11.gather": (
         {}, lambda parts, rank, n: ..., all_gather,

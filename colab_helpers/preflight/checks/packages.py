@@ -31,7 +31,7 @@ def part_missing(state: State) -> Finding | None:
     missing = [name for name in state.required.optional if not _is_installed(name, state)]
     if not missing:
         return None
-    seen = f"{', '.join(missing)} is not installed. Cells that need it show recorded results."
+    seen = f"Not installed: {', '.join(missing)}. Cells that need it show recorded results."
     if state.runtime.accelerator == "TPU" and "tensorflow" in missing:
         # The plain one would be of no use there.
         return state.report("part-missing", seen, "Nothing to do: a GPU or CPU machine has it.")

@@ -236,7 +236,10 @@ async def streamed():
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        (lambda: (i**2 for i in range(10**6)), "returned a generator, .* Time list"),
+        (
+            lambda: (i**2 for i in range(10**6)),
+            "returned a generator, .* Time a function that reads it",
+        ),
         (awaited, "returned a coroutine, .* asyncio.run"),
         (streamed, "returned an async generator"),
         (lambda: map(str, range(9)), "returned a map"),

@@ -82,7 +82,7 @@ def test_the_precision_of_the_step_decides_on_the_factors():
 def test_a_format_that_a_chip_lacks_is_said():
     work = training(512, dtype=torch.bfloat16)
     t4, l4, v5e = plan.estimates(work, ["T4", "L4", "v5e"])
-    assert "bf16 is emulated" in t4.note and l4.note == "" and "compiler" in v5e.note
+    assert "emulated here: bf16" in t4.note and l4.note == "" and "compiler" in v5e.note
     products = {key: plan.roofline_seconds(work, CHIPS[key])["matmuls"] for key in ("T4", "L4")}
     assert products["T4"] > products["L4"]
 

@@ -187,8 +187,8 @@ ODD = {
     "a unit that is none": lambda r: r["predictions"]["ladder_gains"].update(unit=[1]),
     "a number too large": lambda r: r["values"]["ladder"].update(number=10**400),
     "no number": lambda r: r["values"]["ladder"].update(number=float("nan")),
-    "next to nothing": lambda r: r["predictions"]["ladder_gains"].update(said=5e-324, measured=12),
-    "less than nothing": lambda r: r["predictions"]["ladder_gains"].update(said=-3),
+    "next to nothing": lambda r: r["predictions"]["ladder_gains"].update(guess=5e-324, measured=12),
+    "less than nothing": lambda r: r["predictions"]["ladder_gains"].update(guess=-3),
     "too many values": lambda r: r["values"].update(
         {str(i): {"number": 1, "unit": "", "meaning": str(i)} for i in range(100_000)}
     ),
