@@ -235,7 +235,7 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy may have been waiting for the same thing. A blocking call gets charged for *whatever it waits for*. What was that? Look at the calls that launched the work at the end of the long gaps.
+# Something held that work up, and the copy may have waited for the same thing: a profiler charges a blocking call for *whatever it waits for*. What was it? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
 # needs: a100_trace
@@ -246,11 +246,15 @@ for took, _, after in long:
     ended_by[name] = ended_by.get(name, 0) + took / 1e3
 for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
     print(f"{took:6.1f} ms of long gaps end with work from: {name}")
-for took, at, after in sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1]):
+five = sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1])
+for took, at, after in five:
     print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
+print(f"without these five gaps, the GPU would be idle for {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
+plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched and "Graph" not in called[key])
+print(f"median wait of what no graph launched: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed, and then the GPU wasn't idle at all. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it.
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed. Then the GPU wasn't idle in these gaps, and the 64% above is far too much. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it. (All of a graph's work shares one launch, so its parts also wait for each other. Without them, the median wait is the same.)
 #
 # Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
@@ -334,7 +338,8 @@ longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((trace_downloads.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
-print(f"The GPU works for {busy_ms:.1f} ms per step. An unprofiled step takes {step_ms['as written']:.1f} ms, so the GPU is idle for about {1 - busy_ms / step_ms['as written']:.0%} of it. (With the profiler, a step takes {h100_ms / 3:.0f} ms.)")
+best_ms = {name: 1e3 * found["fastest_seconds"] for name, found in record.items()}
+print(f"The GPU works for {busy_ms:.1f} ms per step. Without the profiler, a step typically takes {step_ms['as written']:.1f} ms and {best_ms['as written']:.1f} at best, so the GPU is idle for {1 - busy_ms / step_ms['as written']:.0%} and {1 - busy_ms / best_ms['as written']:.0%} of it. With the profiler, a step takes {h100_ms / 3:.0f} ms.")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
 print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
@@ -356,13 +361,15 @@ changes = {
     "and torch.compile": "bf16 fused compile", "and the text on the GPU": "bf16 fused compile text on GPU",
 }
 for name, key in changes.items():  # 60 steps each, timed without the profiler, the loss read in every step, as in the trace
-    print(f"{name:>24}: typically {step_ms[key]:4.1f} ms per step, {1e3 * record[key]['fastest_seconds']:4.1f} at best")
+    print(f"{name:>24}: typically {step_ms[key]:4.1f} ms per step, {best_ms[key]:4.1f} at best")
 print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
+compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 fused"] - step_ms["bf16 fused compile"]
+print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet at best the step got a fifth shorter. (The typical times vary too much to be ranked.) The trace had hinted at it. Even the read of the loss at the end of the step, which has to wait for everything queued before it, returns quickly, because by then the GPU has finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast, yet even at best the step got only a fifth shorter, and a typical step got no shorter at all. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# A fused AdamW made no measurable difference. The typical step got shorter only with `torch.compile`, which launches fewer kernels and runs less Python for each, and with the text on the GPU. (We didn't time `torch.compile` in float32.) With all four changes, a typical step takes 12.8 ms.
+# The first three versions differ by less than their steps vary, so don't rank them by their typical times. `torch.compile` made a clear difference, because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, it also times four, `torch.compile` in float32 among them.
 
@@ -479,7 +486,7 @@ figures.trace_timeline(*rows_of(own, own["steps"][1]), title=f"Your own step: fo
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
 #
-# We slowed the same step down in six ways. Leave the two folded cells closed, and name the cause of each slow step from its profile. Two of the six share a cause, and some of the choices fit none of them. Three questions help:
+# We slowed the same step down in six ways. Leave the two folded cells closed, and name the cause of each slow step from its profile. Two of the six share a cause. The form below the profiles offers eight causes, some of which fit none of the steps. Three questions help:
 #
 # - Are there many more operator calls than in the healthy step?
 # - Does a row that starts with `##` have a long *self* time, which no operator accounts for? (Leave out `## backward`.)
@@ -582,7 +589,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off: profiling takes time, and these tables were recorded one after another, while the timings alternate. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off: profiling slows a step down, and a disturbance may hit one table and not the next, while the timings take turns. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -701,7 +708,7 @@ needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
     "Ask first who waits for whom": f"on an H100, bf16 alone didn't shorten a typical step of {step_ms['as written']:.1f} ms; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
-    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and reading values one by one, {slower[1]} as long.",
+    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention head by head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

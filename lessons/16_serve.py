@@ -18,6 +18,7 @@ import itertools
 import math
 import os
 import random
+import statistics
 import time
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
@@ -257,13 +258,14 @@ print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second f
 can_follow = None  # @param {type:"integer"}
 
 # %%
-steps = {users: cached[last] if users == 1 else benchmark.measure(decode_step(users, context), budget=SECONDS).median for users in USERS}
+timed = benchmark.compare({f"{users}": decode_step(users, context) for users in USERS}, budget=SECONDS)  # in turns
+steps = {users: timed[f"{users}"].median for users in USERS}  # seconds
 for users, took in steps.items():
     print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
-readers["batched"] = found or USERS[-1]
+readers["batched"], promised = (5 * round(users / 5) if users > 7 else users for users in (found or USERS[-1], expected or USERS[-1]))  # in fives: interpolated
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {expected or USERS[-1]:.0f}")
+print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {promised:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
@@ -278,20 +280,21 @@ figures.lines(
 # %% [markdown]
 # Batching multiplies *throughput*, the output for all users together, and each user pays for it in *latency*.
 #
-# But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps, and
-# divide by the number of users.
+# But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps. To
+# compare batches, divide each time by the number of users.
 
 # %%
-def parts_of(users, count=5):  # seconds per character: matmuls and attention from a profile, and what is left of an unprofiled step
-    step = decode_step(users, context)
-    whole_step = benchmark.measure(step, budget=SECONDS).median
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for _ in range(count):
-            step()
-    spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
-    matmul = sum(took for name, took in spent.items() if name.endswith("mm"))  # aten::mm and aten::addmm
-    attention = sum(took for name, took in spent.items() if "scaled_dot_product" in name)
-    parts = {"matmul": matmul, "attention": attention, "everything else": max(0.0, whole_step - matmul - attention)}
+def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of a step without the profiler
+    step, seen = decode_step(users, context), {"matmul": [], "attention": []}
+    for _ in range(3):
+        with profile(activities=[ProfilerActivity.CPU]) as found:
+            for _ in range(count):
+                step()
+        spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
+        seen["matmul"].append(sum(took for name, took in spent.items() if name.endswith("mm")))  # aten::mm and aten::addmm
+        seen["attention"].append(sum(took for name, took in spent.items() if "scaled_dot_product" in name))
+    parts = {name: statistics.median(times) for name, times in seen.items()}
+    parts["everything else"] = max(0.0, steps[users] - sum(parts.values()))
     return {name: took / users for name, took in parts.items()}
 
 
@@ -310,7 +313,7 @@ for users, spent in parts.items():
     bars[f"{who}, predicted"] = {name: took / users for name, took in predicted(users).items()} | {"everything else": 0.0}
     bars[f"{who}, measured"] = spent
 longer = {users: sum(spent.values()) * users / sum(predicted(users).values()) for users, spent in parts.items()}
-figures.stacked_bars(bars, unit="s", title="Time per character: " + ", ".join(f"{factor:.1f}" for factor in longer.values()) + f" times the prediction, for {', '.join(map(str, parts))} users")
+figures.stacked_bars(bars, unit="s", title=f"A character takes {longer[1]:.1f} times as long as predicted for one user, {longer[many]:.1f} times for {many}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -431,10 +434,10 @@ for name in ("static", "continuous", "continuous", "static"):  # twice each, of 
 # %%
 step_times = {}
 for name, (_, log, count) in served.items():
-    in_use, queued = sum(end - start for _, start, _, end in log) / SLOTS / seconds[name], sum(start for _, start, _, _ in log) / REQUESTS
+    in_use, to_first = sum(end - start for _, start, _, end in log) / SLOTS / seconds[name], sum(first for _, _, first, _ in log) / REQUESTS
     prefills = sum(first - start for _, start, first, _ in log)
     step_times[name] = (seconds[name] - prefills) / count
-    print(f"{name}: {seconds[name]:.1f} s, of which {prefills:.1f} s for {REQUESTS} prefills and the rest for {count} steps of {1e3 * step_times[name]:.0f} ms; slots in use {in_use:.0%} of the time; mean queue time {queued:.1f} s")
+    print(f"{name}: {seconds[name]:.1f} s, of which {prefills:.1f} s for {REQUESTS} prefills and the rest for {count} steps of {1e3 * step_times[name]:.0f} ms; slots in use {in_use:.0%} of the time; mean time to the first character, {to_first:.1f} s")
 served_gains = seconds["static"] / seconds["continuous"]
 written = {name: [[character for character, _ in answer] for answer in answers] for name, (answers, _, _) in served.items()}
 same = sum(a == b for a, b in zip(*written.values()))
@@ -485,17 +488,19 @@ waits = {SLOTS: longest_wait(answers)}
 for slots in WIDER:
     waits[slots] = longest_wait(serve(True, slots, 2 * slots)[0])
     print(f"{slots} slots: after the first character, no reader waits more than {waits[slots]:.1f} s in total")
+print(f"by the decode steps alone, the server kept up with {about} {readers['batched']:.0f} readers")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
 holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
 holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
+holds(readers["batched"], 16, 64, "The number from the decode steps lies between the two.", fast=FAST)
 
 # %% [markdown]
 # With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds, partly because the slots are filled one after
-# another at the start. Your earlier estimate lies between the two. Don't expect an exact match: prefills slow this server down, and shorter texts
-# speed it up.
+# another at the start. The number from the decode steps lies between the two. Don't expect an exact match: prefills slow this server down, and
+# shorter texts speed it up.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -525,16 +530,19 @@ fit = {bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, s
 step = (stored[4] - table + fit[4] * 4096 * token) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
 print(f"{fit[4]} conversations fit; each gets at most about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations.")
 print(f"A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
+arithmetic = 2 * (linear + table / 2) / chip_throughput.rates("T4")["fp16"].high  # seconds per token
+print(f"In each step a conversation adds {1e3 * 4096 * token / 240e9:.1f} ms of cache reads and at least {1e3 * arithmetic:.1f} ms of arithmetic.")
 
 # %%
 # @title Draw what fills a T4's memory { display-mode: "form" }
 figures.stacked_bars(
-    {f"{bits}-bit weights": {"CUDA context, headroom": 1.72e9, "weights": size, f"conversations of 4,096 tokens ({', '.join(map(str, fit.values()))})": fit[bits] * 4096 * token} for bits, size in stored.items()},
+    {f"{bits}-bit weights: {fit[bits]}": {"CUDA context, headroom": 1.72e9, "weights": size, "conversations of 4,096 tokens": fit[bits] * 4096 * token} for bits, size in stored.items()},
     unit="B", marks={"a T4": 15.63e9}, title=f"With 4-bit weights, {fit[4]} conversations fit beside Qwen3-8B on a T4{your_prediction(conversations)}",
 )
 
 # %% [markdown]
-# So on a T4, memory capacity runs out before speed does. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
+# By this reckoning, a T4's memory runs out before its speed does. And at this length, decode never becomes compute-bound, however many users there
+# are: each one adds more memory traffic than arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
 # cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
@@ -553,8 +561,9 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
-# Read along a chip's row: the speeds hardly change. Once the memory is full, a step reads most of it, so the time of a step depends on the chip's
-# bandwidth and capacity, and very little on the model. What a smaller model buys you is more users.
+# Read along a chip's row: the speeds hardly change. A step reads most of a full memory, so it takes about the chip's capacity divided by its
+# bandwidth, whichever model fills it. What a smaller model buys you is more users, and on a large chip not many more, because there the caches take
+# most of the memory anyway.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test.
 
@@ -570,10 +579,10 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 
 # %% [markdown]
-# In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Others had 128
-# sequences or more, so prefills took time as well, and the smallest model was probably launch-bound. Our T4 is exactly such a case: 4-bit weights,
-# and several users. If it misses as badly as the worst one, its 12 users get text hardly faster than they read, and an L4's 24 have to wait. So plan
-# on half of what the table says, or less, and measure.
+# In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Two
+# had up to 128 or 512 sequences: their prefills probably took time as well, and perhaps not all slots were full. The smallest model was probably
+# launch-bound. Our T4 is exactly such a case: 4-bit weights, and several users. If it misses as badly as the worst one, its 12 users get text hardly
+# faster than they read, and an L4's 24 have to wait. So plan on half of what the table says, or less, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
