@@ -218,8 +218,10 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
     print(f"{name}: idle {idle(trace)[0]:2.0f}% of the time; median wait {medians[name]:.3g} ms{your_prediction(median_wait, ' ms') if name == 'A100' else ''}; {sum(wait < 0.02 for wait in waits) / len(waits):3.0%} start within 0.02 ms")
 
 # %%
+# @title What was pending when the long gaps began? { display-mode: "form" }
 # needs: a100_trace
-launched = launch_times(a100)
+of_graphs = {call["args"]["correlation"] for call in a100["calls"] if "Graph" in call["name"]}  # one call for many kernels: leave those out
+launched = {key: at for key, at in launch_times(a100).items() if key not in of_graphs}
 started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"] if e["cat"] == "kernel"]
 long = [gap for gap in gaps(a100) if gap[0] > 100]  # over 0.1 ms
 pending = {began: sum(asked < began < start for asked, start in started_at) for _, began, _ in long}  # launched, but not started yet
@@ -238,6 +240,7 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 # Something held that work up, and the copy may have waited for the same thing: a profiler charges a blocking call for *whatever it waits for*. What was it? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
+# @title What ended the long gaps { display-mode: "form" }
 # needs: a100_trace
 called = {call["args"]["correlation"]: call["name"] for call in a100["calls"]}
 ended_by = {}
@@ -250,11 +253,11 @@ five = sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1])
 for took, at, after in five:
     print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
 print(f"without these five gaps, the GPU would be idle for {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
-plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched and "Graph" not in called[key])
+plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched)
 print(f"median wait of what no graph launched: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and each of the five steps has a gap of about 64 ms before the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed. Then the GPU wasn't idle in these gaps, and the 64% above is far too much. Or it waited, perhaps for another GPU. That the gap is so constant speaks for the first, but the trace doesn't prove it. (All of a graph's work shares one launch, so its parts also wait for each other. Without them, the median wait is the same.)
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed. Then the GPU wasn't idle in these gaps, and the 64% above is far too much. Or it waited, perhaps for another GPU. That the gap is so constant suggests the first, but the trace doesn't prove it. One launch starts a whole graph, so a late part of it seems to have waited long even if it only waited for the earlier parts. Leave the graphs' work out, and the median wait is still the same.
 #
 # Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
@@ -367,14 +370,14 @@ compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 
 print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet even at best the step got only a fifth shorter, and a typical step got no shorter at all. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast, yet at best the step got only a fifth shorter, and the typical time shows no gain. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# The first three versions differ by less than their steps vary, so don't rank them by their typical times. `torch.compile` made a clear difference, because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
+# Within each of the first three versions, steps vary by more than the versions differ, so their typical times can't rank them. `torch.compile` made a clear difference, because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
-# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, it also times four, `torch.compile` in float32 among them.
+# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, the one after it times four, `torch.compile` in float32 among them.
 
 # %%
-# @title How the versions differ, and the same on your GPU if you have one { display-mode: "form" }
+# @title How the versions differ { display-mode: "form" }
 def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of the ten million parameters, not of a small model
     gpt = models.GPT(models.GPTConfig(n_layer=1 if FAST else 6)).to(device)
     run = torch.compile(gpt) if compiled else gpt
@@ -395,6 +398,8 @@ def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of 
     return step
 
 
+# %%
+# @title The same on your GPU, if you have one { display-mode: "form" }
 if gpu_here:
     half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
     all_four = {"dtype": half, "fused": True, "compiled": True, "text_on_gpu": True}
@@ -536,6 +541,7 @@ slowed = [
     training_step(change=sequence_by_sequence), training_step(after=confusion), training_step(written_out),
     training_step(data=read_file_again), training_step(change=head_by_head), training_step(after=keep_logits),
 ]
+[step() for step in slowed for _ in range(3)]  # first runs are slow: memory is new
 CAUSES = {
     "many small calls instead of one": (0, 4), "values read one by one": (1,), "a chain of operators that a single fused one can replace": (2,),
     "data prepared again in every step": (3,), "a result that is copied in every step": (5,),
@@ -589,7 +595,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off: profiling slows a step down, and a disturbance may hit one table and not the next, while the timings take turns. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. Profiling slows a step down, and a disturbance can spoil one table; the timings run the versions in turns, so it affects all of them. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.
@@ -707,8 +713,8 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 alone didn't shorten a typical step of {step_ms['as written']:.1f} ms; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
-    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention head by head, {slower[4]} as long.",
+    "Ask first who waits for whom": f"on an H100, bf16 took a step from {best_ms['as written']:.1f} ms at best to {best_ms['bf16']:.1f}; with a fused AdamW and torch.compile as well, it took {best_ms['bf16 fused compile']:.1f}.",
+    "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

@@ -107,7 +107,7 @@ def check_replayed_cells(lesson, outcome, missing):
     [record] = [r for r in execute.records(outcome.notebook) if r["kind"] == "record"]
     assert record["parts"] == _expected_parts(cells, missing)
     absent = [name for name in lesson.optional if name in missing or not find_spec(name)]
-    assert f"{', '.join(absent)} is not installed" in str(outcome.notebook.cells[1].outputs)
+    assert f"Not installed: {', '.join(absent)}" in str(outcome.notebook.cells[1].outputs)
 
 
 def _with_outputs(lesson, missing):
