@@ -115,11 +115,11 @@ def support(device: Device) -> dict[str, str]:
     "native": in units made for it (on GPUs, tensor cores). "emulated": it works, by way of another
     format, slowly or with little gain; `torch.cuda.is_bf16_supported()` says yes to both. "unknown": a GPU
     that tells no compute capability, such as Apple's or AMD's. fp32 is native on CPUs and GPUs, and
-    emulated on TPUs, of which 7x (Ironwood) is the first with fp8. A P100 counts as emulating fp16, which
-    it computes at twice the speed of fp32, but without matrix units.
+    emulated on TPUs, of which 7x (Ironwood) is the first with fp8. A P100 counts as emulating both 16-bit
+    formats: fp16, which it computes at twice the speed of fp32, but without matrix units, and bf16.
 
-    >>> support(Device("GPU", "Tesla T4", "NVML", capability="7.5"))["bf16"]
-    'emulated'
+    >>> [support(Device("GPU", "", "NVML", capability=sm))["bf16"] for sm in ("6.0", "7.5", "8.0")]
+    ['emulated', 'emulated', 'native']
     >>> [support(Device("TPU", name, "PCI id"))["fp8"] for name in ("TPU v5e", "TPU 7x")]
     ['no', 'native']
     """

@@ -131,6 +131,8 @@ def fix_on(platform: str, row: Problem | Case) -> str:
 
     >>> fix_on("local", Case((), "", "Runtime > Restart session, then run from the top."))
     'Restart the kernel, then run from the top.'
+    >>> fix_on("local", Case((), "", "Runtime > Change runtime type > T4 GPU > Save."))
+    'On Colab: Runtime > Change runtime type > T4 GPU > Save.'
     """
     if platform.startswith("colab"):
         return row.fix

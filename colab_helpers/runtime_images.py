@@ -72,8 +72,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
     >>> version_tuple("2.11.0+cu130") < version_tuple("3.0")
     True
     """
-    digits = re.match(r"[\d.]*", version).group()  # type: ignore[union-attr]
-    return tuple(int(part) for part in digits.split(".") if part)[:3]
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
 def is_older(version: str, than: str) -> bool:
@@ -83,8 +82,10 @@ def is_older(version: str, than: str) -> bool:
 
     Release candidates and nightly builds come before their release.
 
-    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6"), is_older("2.6.0-rc1", "2.6")
+    >>> is_older("2.5.1", "2.6"), is_older("main", "2.6"), is_older("9.1.0.7", "9.1.0.8")
     (True, False, True)
+    >>> is_older("2.6.0-rc1", "2.6"), is_older("2.6.0-cpu", "2.6")
+    (True, False)
     """
     if not version[:1].isdecimal():
         return False
@@ -92,9 +93,13 @@ def is_older(version: str, than: str) -> bool:
 
 
 def _order(version: str) -> tuple[tuple[int, ...], bool]:
-    """The first three numbers of a version, and whether it's the release and not a version before it."""
-    unfinished = re.match(r"[\d.]*[.-]?(a|b|c|rc|dev|pre|alpha|beta)[.-]?(\d|$)", version)
-    return (*version_tuple(version), 0, 0, 0)[:3], not unfinished
+    """The numbers of a release without zeros at the end, and whether it's that release, not one before it."""
+    digits, rest = re.match(r"([\d.]*)(.*)", version.split("+")[0]).groups()  # type: ignore[union-attr]
+    found = [int(part) for part in digits.split(".") if part]
+    while found and not found[-1]:
+        found.pop()
+    before = re.match(r"[.-]?(a|b|c|rc|dev|alpha|beta|pre)[.-]?(\d|$)", rest)
+    return tuple(found), not before
 
 
 @functools.cache

@@ -120,7 +120,11 @@ def record_outputs(
 
 
 def _joined(outputs: Sequence[dict]) -> list[dict]:
-    """The outputs, with what was printed in a row in one piece: where it was cut is chance."""
+    """The outputs, with what was printed in a row in one piece: where it was cut is chance.
+
+    >>> _joined([{"name": "stdout", "text": "a"}, {"name": "stdout", "text": "b"}])
+    [{'name': 'stdout', 'text': 'ab'}]
+    """
     joined: list[dict] = []
     for output in outputs:
         if joined and "name" in output and joined[-1].get("name") == output["name"]:

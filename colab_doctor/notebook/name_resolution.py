@@ -30,7 +30,7 @@ _ABSENT = {"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", 
 _ANYTHING = {"Exception", "BaseException"}
 #: Words in a condition that ask for a version, a module or a variable before using it.
 _ASKED = re.compile(
-    r"(?<![a-z])version|hasattr|find_spec|environ|getenv|importlib|sys\.modules|(?<!cuda\.)\bis_\w*available"
+    r"(?<![a-z])version|hasattr|find_spec|environ|getenv|importlib|\bmodules\b|(?<!cuda\.)\bis_\w*available"
 )
 
 
@@ -87,6 +87,8 @@ def own_names(trees: Iterable[ast.AST], known: dict[str, str]) -> set[str]:
 
     >>> own_names([ast.parse("np.float = float")], {"np": "numpy"})
     {'numpy.float'}
+    >>> own_names([ast.parse("class A:\\n async def predict(self): pass")], {})
+    {'predict'}
     """
     reader, found = _Reader(known, {}), set()
     for node in (node for tree in trees for node in ast.walk(tree)):

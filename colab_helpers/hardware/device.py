@@ -46,6 +46,14 @@ class Device:
         name = " ".join(name.split())
         return f"{name}, {_cores(self.cores)}" if self.kind == "CPU" else name
 
+    def to_dict(self) -> dict:
+        """Return plain data, without the UUID, which tells one machine from all others.
+
+        >>> "uuid" in Device("GPU", "Tesla T4", "NVML", uuid="GPU-1234").to_dict()
+        False
+        """
+        return {name: value for name, value in asdict(self).items() if name != "uuid"}
+
     def __str__(self) -> str:
         parts = [
             self.name,
@@ -86,7 +94,5 @@ class Inventory:
 
     def to_dict(self) -> dict:
         """Return plain data, ready for JSON."""
-        data = asdict(self)
-        for device in data["devices"]:
-            del device["uuid"]  # it tells one machine from all others
-        return data
+        devices = [device.to_dict() for device in self.devices]
+        return {"devices": devices, "problems": self.problems}

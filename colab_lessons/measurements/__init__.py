@@ -155,7 +155,7 @@ def record(
         date=date.today().isoformat(),
         platform=place.platform,
         fast=fast,
-        details={k: v for k, v in asdict(device).items() if k != "uuid" and v not in (None, ())},
+        details={k: v for k, v in device.to_dict().items() if v not in (None, ())},
         versions={"python": place.python, **place.frameworks, **_libraries()},
         values={k: v for k, v in measured.items() if isinstance(v, Value)},
         series={k: v for k, v in measured.items() if isinstance(v, Series)},

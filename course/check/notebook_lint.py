@@ -192,7 +192,7 @@ def plumbing_problems(notebook: NotebookNode) -> list[str]:
         sets_sizes = {assemble.PARAMETERS, assemble.SIZES} & {*assemble.tags_of(cell)}
         if re.search(r"\bFAST\b", cell.source) and not sets_sizes:
             problems.append(f"{where}: reads FAST. Give the size a name in the cell tagged sizes.")
-        if "measurements.record(" in cell.source:
+        if re.search(r"\bmeasurements\.", cell.source):
             problems.append(f"{where}: records results. Put that in a collapsed cell.")
     lengths = [sum(map(_is_code, cell.source.splitlines())) for _, cell in shown]
     seen = statistics.median(lengths), statistics.quantiles(lengths, n=10)[-1], max(lengths)

@@ -25,7 +25,7 @@ _QUOTED = re.compile(r"facts\.quote\([^)]*\)\s*\Z")
 _DRAWING = re.compile(r"(?ms)^figures\..*")
 #: What only the notebook needs: a line on packages, and what adds a prediction to a title.
 _NOT_FOR_CLASS = re.compile(
-    r"(?m)\A# needs: .*\n|\{(said|your_prediction)\([^}]*\)\}| \+ (said|your_prediction)\([^)]*\)"
+    r"(?m)\A# needs: .*\n|\{your_prediction\([^}]*\)\}| \+ your_prediction\([^)]*\)"
 )
 
 

@@ -119,6 +119,8 @@ def test_both_sizes_of_a_product_stand_on_the_card():
     assert "784 columns, the second 100 rows" in colab_doctor.explain_error(text).meaning
     flattened = text.replace("64x784 and 100", "64x28 and 784")
     assert "784 = 1 × 28 × 28: flatten" in colab_doctor.explain_error(flattened).meaning
+    flat_already = text.replace("64x784 and 100", "64x784 and 28")
+    assert "flatten" not in colab_doctor.explain_error(flat_already).meaning
 
 
 def test_any_other_problem_goes_before_a_general_one():

@@ -92,7 +92,6 @@ def test_every_file_of_the_package_and_the_tools_is_written_so():
     root = Path(__file__).parents[2]
     scratch = {
         "conditions.py",
-        "replica.py",
         "sitecustomize.py",
         "release.py",
         "_atomic_files.py",

@@ -254,7 +254,7 @@ def test_cells_that_hold_only_the_lesson_pass():
     ("source", "seen"),
     [
         ("steps = 2 if FAST else 9", "reads FAST"),
-        ("measurements.record('01')", "records results"),
+        ("measurements.load('01')", "records results"),
         ("guess = 3  # @param\nyour_prediction(guess)", "a prediction is filled in"),
         ("times_up = None  # @param", "never compared with a result"),
         ("\n".join("x = 1" for _ in range(21)), "longest 21"),
