@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def plan_file(
             raise CommandError(f"{where} cannot be planned: {error}") from error
         except (Exception, SystemExit) as error:
             raise CommandError(
-                f"{where}: forward({batch_size}) raised {type(error).__name__}: {error}. "
+                f"{_raised(error, f'{where}: forward({batch_size})', where.rpartition(':')[0])} "
                 "First make sure that a single step runs on a small batch."
             ) from error
     return work, estimates(work, chips)
@@ -174,7 +175,7 @@ def _job(where: str) -> tuple[Any, Any, Any]:
     try:
         given = function()
     except (Exception, SystemExit) as error:
-        raise CommandError(f"{where} raised {type(error).__name__}: {error}.") from error
+        raise CommandError(_raised(error, where, file)) from error
     if not _is_job(given):
         raise CommandError(
             f"{where} returned {type(given).__name__}: return (model, forward, optimizer), where "
@@ -192,8 +193,17 @@ def _loaded(path: Path) -> Any:
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise CommandError(f"{path} raised {type(error).__name__}: {error}.") from error
+        raise CommandError(_raised(error, str(path), str(path))) from error
     return module
+
+
+def _raised(error: BaseException, what: str, file: str) -> str:
+    """What was raised, and in which line of the user's file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == Path(file).resolve()]
+    return (
+        f"{what} raised {type(error).__name__}: {error}{f' (line {lines[-1]})' if lines else ''}."
+    )
 
 
 def _is_job(given: Any) -> bool:

@@ -86,9 +86,12 @@ def test_unknown_chip_and_file_that_does_not_run(file, tmp_path, capsys):
     assert main(["plan", f"{file}:job", "--chips", "T5"]) == 2
     assert "Available: T4" in capsys.readouterr().err
     other = tmp_path / "other.py"
-    other.write_text("import no_such_thing")
+    other.write_text("import os\nimport no_such_thing")
     assert main(["plan", f"{other}:job"]) == 2
-    assert "raised ModuleNotFoundError" in capsys.readouterr().err
+    assert (
+        "raised ModuleNotFoundError: No module named 'no_such_thing' (line 2)"
+        in capsys.readouterr().err
+    )
 
 
 def test_without_pytorch(file, capsys, monkeypatch):
