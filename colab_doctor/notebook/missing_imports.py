@@ -12,10 +12,13 @@ from colab_doctor.notebook.name_resolution import uses
 from colab_helpers._data_files import load_toml
 from colab_helpers._import_names import canonicalize_name, distribution_name
 
-#: What a notebook does that may bring modules from anywhere: then nothing can be said.
-_FROM_ANYWHERE = re.compile(
-    r"git\+|\bgit\s{1,9}clone|install\s.{0,90}(-r|-e|\.)(\s|$)|setup\.py|sys\.path|%%writefile|\.whl|\.zip|\.tar"
-    r"|requirements|conda|mamba|%cd|os\.chdir|PYTHONPATH|\bwget\b|\bcurl\b|uv (sync|run)|import_module"
+#: What may bring modules from anywhere, in Python and in shell lines: then nothing can be said.
+_FROM_PYTHON = re.compile(
+    r"sys\.path|%%writefile|%cd|os\.chdir|PYTHONPATH|import_module|extractall|unpack_archive|subprocess|\bsystem\("
+)
+_FROM_SHELL = re.compile(
+    r"git\+|\bgit\s{1,9}clone|install\s.{0,90}(-r|-e|\.)(\s|$)|setup\.py|\.whl|\.zip|\.tar"
+    r"|requirements|conda|mamba|\bwget\b|\bcurl\b|uv (sync|run)"
 )
 _INSTALLED = re.compile(r"install\s{1,9}(.{1,2000})")
 #: What stands among the names: where to look for packages, and where the output goes.
@@ -42,7 +45,8 @@ def missing(read: Iterable[Cell], runtime: str = "gpu") -> Iterator[tuple[str, i
     all of it where the notebook brings modules from files or repositories.
     """
     read = list(read)
-    if _FROM_ANYWHERE.search("\n".join(cell.text for cell in read)):
+    commands = "\n".join(command for cell in read for _, command in cell.commands)
+    if _FROM_SHELL.search(commands) or _FROM_PYTHON.search("\n".join(cell.text for cell in read)):
         return
     there = colab_brings(runtime)
     if _installed(read) - there:  # what else that brings along cannot be told from here

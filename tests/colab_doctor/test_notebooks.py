@@ -235,7 +235,7 @@ def test_imports_that_colab_does_not_bring():
     assert colab_doctor.explain_notebook(notebook("!pip install x\nimport kaggle_datasets")) == ()
     for noise in ("> /dev/null 2>&1", "--index-url https://example.org/simple"):
         told = colab_doctor.explain_notebook(
-            notebook(f"!pip install numpy {noise}\nimport nowhere")
+            notebook(f"!pip install numpy {noise}\nopen('b.zip')\nimport nowhere")
         )
         assert [finding.id for finding in told] == ["not-on-colab"], noise
     assert (
