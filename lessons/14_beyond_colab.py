@@ -122,10 +122,13 @@ Path("stop").touch()
 # @title Draw how long they lived { display-mode: "form" }
 left = {way: beats(way)[-1] - hung_up for way in WAYS}
 answer = ", ".join(way for way in WAYS if left[way] > AFTER / 2)
-figures.lifetimes(
-    {way: (beats(way)[0] - hung_up, left[way]) for way in WAYS}, end=AFTER, mark="the connection ends",
-    title=f"Survivors: {answer}{f' (you said {goes_on})' if goes_on else ''}",
-)
+begun = min(beats(way)[0] for way in WAYS)
+lanes = {}
+for way in WAYS:
+    first, last = beats(way)[0], beats(way)[-1]
+    parts = [(first, min(last, hung_up), "connected"), (hung_up, last, "after the connection ended")]
+    lanes[way] = {"": [(start - begun, end - begun, what) for start, end, what in parts if end > start]}
+figures.activity_timeline(lanes, title=f"Survivors: {answer}{f' (you said {goes_on})' if goes_on else ''}")
 
 # %%
 print("the job with setsid:", Path("setsid error").read_text() if Path("setsid error").exists() else "no error")

@@ -11,7 +11,6 @@ from colab_lessons.figures.memory_access import sectors, writers
 from colab_lessons.figures.number_formats import bit_layout
 from colab_lessons.figures.panel_grid import panels
 from colab_lessons.figures.prices import prices
-from colab_lessons.figures.process_lifetimes import lifetimes
 from colab_lessons.figures.ratios import ratios
 from colab_lessons.figures.roofline import roofline
 from colab_lessons.figures.stacked_area import stacked_area
@@ -31,7 +30,6 @@ __all__ = [
     "finish",
     "grouped_bars",
     "killed_run",
-    "lifetimes",
     "lines",
     "loglog",
     "panels",
