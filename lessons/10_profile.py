@@ -99,7 +99,7 @@ def rows_of(trace, step):
 # %%
 # @title Draw one step { display-mode: "form" }
 # needs: a100_trace
-figures.trace_timeline(*rows_of(a100, a100["steps"][1]), title="One training step on an A100")
+figures.trace_timeline(*rows_of(a100, a100["steps"][1]), idle_of="GPU", title="One training step on an A100")
 
 # %% [markdown]
 # Python's thread looks busy, but an operator counts as running even while it only waits. To see how long the GPU is busy, add up the time during which at least one
@@ -292,15 +292,22 @@ def small_step(second_needs_it, read_when, events):
 
 # %%
 LOOPS = {"A, needs the message": True, "B, doesn't": False}
-rows, idle_share = {}, {}
-for name, needs_it in LOOPS.items():
-    events = []
-    seconds = small_step(needs_it, "before", events)
-    for row in ("Python blocked in the read", "device"):
-        rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
-    device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
-    idle_share[name] = 100 * (1 - device_busy / seconds)
-figures.trace_timeline(rows, seconds, title="One step of each version: when Python is blocked, and when a kernel runs")
+
+
+def draw(read_when, title):  # returns the picture, and the share of each step in which no kernel runs
+    rows, idle_share = {}, {}
+    for name, needs_it in LOOPS.items():
+        events = []
+        seconds = small_step(needs_it, read_when, events)
+        for row in ("Python blocked in the read", "device"):
+            rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
+        device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
+        idle_share[name] = 100 * (1 - device_busy / seconds)
+    return figures.trace_timeline(rows, 5 * WORK, title=title), idle_share
+
+
+picture, idle_share = draw("before", "Read first: when Python is blocked, and when a kernel runs")
+picture
 
 # %% [markdown]
 # The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
@@ -317,6 +324,7 @@ for name, needs_it in LOOPS.items():
     took = {when: min(small_step(needs_it, when, []) for _ in range(3)) for when in ("before", "after")}
     saves[name] = 100 * (1 - took["after"] / took["before"])
     print(f"{name:>20}: {1e3 * took['before']:.0f} ms with the read first, {1e3 * took['after']:.0f} ms with the launch first; {round(saves[name])}% saved{your_prediction(guesses[name], '%')}")
+draw("after", f"Launch first: B's kernel no longer waits, and its step is {round(saves[name])}% shorter")[0]
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -326,7 +334,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The pictures are alike, but the answers differ: they depend on what the second kernel needs. The picture omits one thing: in version A, stream 2 waits for the message, too. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
+# The first picture shows the two versions alike, but the answers differ: they depend on what the second kernel needs. The picture omits one thing: in version A, stream 2 waits for the message, too. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -348,7 +356,7 @@ print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
-figures.trace_timeline(*rows_of(h100, h100["steps"][1]), title="One training step on an H100")
+figures.trace_timeline(*rows_of(h100, h100["steps"][1]), idle_of="GPU", title="One training step on an H100")
 
 # %% [markdown]
 # The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap as the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
@@ -486,7 +494,7 @@ outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # 
 if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
-figures.trace_timeline(*rows_of(own, own["steps"][1]), title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
+figures.trace_timeline(*rows_of(own, own["steps"][1]), idle_of="GPU" if own["gpu"] else "", title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles

@@ -262,6 +262,7 @@ def test_device_rows_show_even_the_shortest_event(axes_of):
     widths = [path.get_extents().width for path in axes.collections[0].get_paths()]
     assert min(widths) > 1e-5 and max(widths) == pytest.approx(0.01)
     assert "kernels: 2 events" in figures.trace_timeline(rows, 0.1, title="T").alt
+    assert "kernels idle in" in figures.trace_timeline(rows, 0.1, title="T", idle_of="kernels").alt
 
 
 @pytest.mark.filterwarnings("error")
