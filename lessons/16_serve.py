@@ -7,7 +7,7 @@ CONTEXTS = None
 USERS = None
 REQUESTS = None
 SLOTS = None
-WIDER = None
+ARRIVALS = None
 SECONDS = None
 COUNT = None
 
@@ -38,7 +38,7 @@ CONTEXTS = CONTEXTS or ((16, 64) if FAST else (16, 32, 64, 128, 192, 256))
 USERS = USERS or ((1, 4) if FAST else (1, 2, 4, 8, 16, 32, 64, 128))
 REQUESTS = REQUESTS or (6 if FAST else 40)  # that the server answers
 SLOTS = SLOTS or (2 if FAST else 8)  # conversations that it answers at the same time
-WIDER = WIDER or ((3,) if FAST else (16, 32, 64))  # slots of the servers after that
+ARRIVALS = ARRIVALS or (8 if FAST else 120)  # readers who come one by one
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
 COUNT = COUNT or (15 if FAST else 120)  # characters of a sample
 
@@ -374,7 +374,7 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 # `forward` slices it to the length of the longest text, so the shapes change from step to step. And `int(positions.max())` has to fetch a number from
 # the GPU, so Python waits for it in every step.
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-6"]
 # ## Answers of different lengths
 #
 # So far, all users have been at the same position. Real requests don't line up like that. With *static batching*, a server fills all the *slots* of
@@ -384,7 +384,7 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 
 # %%
 dice = random.Random(0)
-asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(max(REQUESTS, 2 * max(WIDER)))]  # output length of each request
+asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(max(REQUESTS, ARRIVALS))]  # output length of each request
 starts = [dice.randrange(len(text) - 32) for _ in asked]  # where its prompt of 32 characters begins
 print(f"the first {REQUESTS} requests ask for {sum(asked[:REQUESTS]):,} characters in all, {min(asked[:REQUESTS])} to {max(asked[:REQUESTS])} each")
 
@@ -394,18 +394,23 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
     return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
 
 # %% [markdown]
-# `serve` can do either. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
-# has a fixed size, so idle slots go through the model, too.
+# `serve` can do either. `arrivals` says when each request comes; to begin with, all are there at the start. Decoding is *greedy*: the next character
+# is always the likeliest. The batch has a fixed size, so idle slots go through the model, too.
 
 # %%
-def serve(continuous, slots=SLOTS, requests=REQUESTS):
-    cache, queue, owner = empty(slots), collections.deque(range(requests)), {}  # owner: slot -> request
+def serve(continuous, slots=SLOTS, arrivals=(0,) * REQUESTS):
+    cache, queue, owner = empty(slots), collections.deque(range(len(arrivals))), {}  # owner: slot -> request
     ids, positions = torch.zeros(2, slots, 1, dtype=torch.long, device=device)
-    answers, log, steps, since, begun = [[] for _ in range(requests)], [], 0, {}, time.perf_counter()  # log: (slot, start, first character, end)
+    answers, log, steps, since, begun = [[] for _ in arrivals], [], 0, {}, time.perf_counter()  # log: (slot, start, first character, end)
     while queue or owner:
+        if not owner:
+            time.sleep(max(0, arrivals[queue[0]] - (time.perf_counter() - begun)))  # nobody is there
         if continuous or not owner:
-            for slot in [slot for slot in range(slots) if slot not in owner][: len(queue)]:
-                owner[slot], since[slot] = queue.popleft(), time.perf_counter() - begun
+            for slot in [slot for slot in range(slots) if slot not in owner]:
+                now = time.perf_counter() - begun
+                if not queue or arrivals[queue[0]] > now:
+                    break
+                owner[slot], since[slot] = queue.popleft(), now
                 ids[slot], positions[slot] = admit(owner[slot], slot, cache), 32
                 answers[owner[slot]].append((ids[slot].item(), time.perf_counter() - begun))
         ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
@@ -471,38 +476,79 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 answers = served["continuous"][0]
 gaps = sorted(late - early for answer in answers for (_, early), (_, late) in itertools.pairwise(answer))
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
-
-
-def longest_wait(answers, slots):  # seconds that a reader at `pace` spends waiting after the first character; the worst case
-    return max(when - answer[0][1] - i / pace for answer in answers[slots:] for i, (_, when) in enumerate(answer))  # once the slots have filled
-
-
-print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
-print(f"once the slots have filled, a reader waits {max(0, longest_wait(answers, SLOTS)):.1f} s at most in all, after the first character")
+print(f"{1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
+holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
 
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
-# servers shorten by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice.
-# How many slots can this server have before they do?
+# servers shorten by splitting a prompt into pieces (*chunked prefill*).
+
+# %% [markdown] tags=["minutes-6", "short-4"]
+# ## Readers who come and go
+#
+# A queue that is full from the start is a benchmark's. Real readers come one by one, at random. What does a reader wait for the first character then?
+# Fill the queue once more, for a server with twice as many slots, to measure its *capacity*: how many requests it admits per second while there are
+# any left.
 
 # %%
-waits = {SLOTS: longest_wait(answers, SLOTS)}
-for slots in WIDER:
-    waits[slots] = longest_wait(serve(True, slots, 2 * slots)[0], slots)
-    print(f"{slots} slots: at most {waits[slots]:.1f} s")
-print(f"by the decode steps alone, the server kept up with {about} {readers['batched']:.0f} readers")
+spread = serve(True, 2 * SLOTS, (0,) * ARRIVALS)
+capacity = (ARRIVALS - 2 * SLOTS) / max(start for _, start, _, _ in spread[1])  # requests per second
+print(f"{2 * SLOTS} slots admit {capacity:.1f} requests per second")
+
+# %% [markdown]
+# Now let the same readers come at half this rate, at nine tenths of it, and at one and a half times.
+#
+# **Predict.** At one and a half times the rate, how many seconds does the last of them wait for the first character?
+
+# %%
+last_waits = None  # @param {type:"number"}
+
+# %%
+dice = random.Random(1)
+came = list(itertools.accumulate(dice.expovariate(1) for _ in range(ARRIVALS)))  # at random, independently of each other
+loads, first, stalls = {"half the capacity": 0.5, "nine tenths of it": 0.9, "one and a half times": 1.5}, {}, {}
+for name, load in loads.items():
+    arrivals = [at * ARRIVALS / came[-1] / (load * capacity) for at in came]
+    answers = serve(True, 2 * SLOTS, arrivals)[0]
+    first[name] = [answer[0][1] - at for answer, at in zip(answers, arrivals)]
+    stalls[name] = max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))  # waiting after the first character
+    print(f"{name:>20}: {statistics.median(first[name]):.2f} s to the first character at the median, {max(first[name]):.2f} s at worst; then a reader waits {max(0, stalls[name]):.2f} s at most")
+overloaded = first["one and a half times"][-1]
+print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}")
+
+# %%
+# @title Plot each reader's wait { display-mode: "form" }
+figures.lines(
+    range(1, ARRIVALS + 1), first, xlabel="reader, in order of arrival", ylabel="seconds until the first character",
+    title=f"Above its capacity, a server falls further and further behind{your_prediction(last_waits, ' s')}",
+)
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
-holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
-holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
-holds(readers["batched"], 16, 64, "The number from the decode steps lies between the two.", fast=FAST)
+below, above = statistics.median(first["half the capacity"]), statistics.median(first["one and a half times"])
+holds(below, 0, 0.3, "At half the capacity, most readers hardly wait.", fast=FAST)
+holds(max(first["nine tenths of it"]) / below, 4, 200, "At nine tenths, some wait many times as long.", fast=FAST)
+holds(above / below, 8, 500, "Above the capacity, most do.", fast=FAST)
+holds(overloaded / above, 1.2, 10, "The last reader waits longer than most.", fast=FAST)
+holds(max(stalls.values()), -1, 0.5, "Once a text has begun, nobody waits long.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds. The number from the decode steps lies between the
-# two. Don't expect an exact match: prefills slow this server down, and shorter texts speed it up. (The first texts are left out, since at the start
-# the slots are filled one after another.)
+# At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths, some
+# wait many times as long: at random, readers sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as long
+# as readers come too fast. So an overloaded server has no latency that you could quote: let the test run twice as long, and you get about twice the
+# wait. Real servers refuse requests when the queue gets long, or start another machine.
+#
+# How many people is that? Multiply the rate by the time that each of them stays (*Little's law*).
+
+# %%
+reading = statistics.mean(asked[:ARRIVALS]) / pace  # seconds
+people = {pause: 0.9 * capacity * (reading + pause) for pause in (0, 30)}  # seconds in which a reader thinks about the next question
+print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at any time; if each thinks for 30 s before asking again, the server talks to {people[30]:,.0f} people")
+print(f"by the decode steps alone, at full context, it kept up with {about} {readers['batched']:.0f}")
+
+# %% [markdown]
+# The two numbers of readers don't count quite the same: prefills slow this server down, and shorter texts speed it up. But people who talk to a model
+# spend most of their time not reading its answer, so a chip can have many more users than slots.
 
 # %% [markdown] tags=["minutes-9", "short-5"]
 # ## Real models, real chips
@@ -548,7 +594,7 @@ figures.stacked_bars(
 # cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
-# measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that
+# measured on the chip. Its lower end takes the lowest rates, assumes that
 # nothing overlaps, and adds 6 µs per kernel launch.
 
 # %%
@@ -686,6 +732,7 @@ measurements.record(
         "cache_gains": guess(cache_gains, gain, "×"),
         "can_follow": guess(can_follow, readers["batched"]),
         "continuous_gains": guess(continuous_gains, served_gains, "×"),
+        "last_waits": guess(last_waits, overloaded, "s"),
         "conversations": guess(conversations, t4.max_users),
     },
     gap=value(gap, "", "largest difference between the logits with and without a cache"),
@@ -699,6 +746,9 @@ measurements.record(
     over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
     steps_saved=value(steps_saved, "×", "ratio of steps, static to continuous"),
     served=value(served_gains, "×", "speedup from continuous batching"),
+    capacity=value(capacity, "requests per second", f"admitted by a server with {2 * SLOTS} slots"),
+    overloaded=value(overloaded, "s", f"reader {ARRIVALS}'s wait for the first character at 1.5 times the capacity"),
+    people=value(round(people[30]), "people", "in conversation at 0.9 times the capacity, if each thinks for 30 s"),
     fit_t4=value(t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
 )
 
