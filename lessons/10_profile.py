@@ -36,7 +36,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
 if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
-    [ctypes.CDLL(None).mallopt(option, 2**30) for option in (-1, -3)]
+    [ctypes.CDLL(None).mallopt(option, value) for option, value in ((-1, 2**30), (-4, 0))]  # don't trim; no mmap
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
@@ -85,6 +85,7 @@ def rows_of(trace, step):
     rows = {
         "Python's thread: operators": [e for e in trace["operators"] if e["tid"] == main],
         "optimizer.step()": [e for e in trace["named"] if e["name"].startswith("Optimizer.step") and e["tid"] == main],
+        **{f"## {part}": [e for e in trace["named"] if e["name"] == f"## {part}"] for part in ("data", "forward", "backward", "optimizer")},
         "other threads: operators": [e for e in trace["operators"] if e["tid"] != main],
         "CUDA calls over 1 ms": [e for e in trace["calls"] if e["dur"] > 1000],
         "GPU: kernels": [e for e in gpu if e["cat"] == "kernel" and not is_nccl(e)],
@@ -257,9 +258,9 @@ plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e
 print(f"median wait of what no graph launched: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. The graph may have begun with work that the profiler missed. Then the GPU wasn't idle in these gaps, and the 64% above is far too much. Or it waited, perhaps for another GPU. That the gap is so constant suggests the first, but the trace doesn't prove it. One launch starts a whole graph, so a late part of it seems to have waited long even if it only waited for the earlier parts. Leave the graphs' work out, and the median wait is still the same.
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. That the gap is so constant suggests the first, but the trace doesn't prove it. (Since one launch starts a whole graph, its last kernel may seem to have waited long when it only waited for those before it. Without the graphs' work, the median wait is still the same.)
 #
-# Nor does it say what the copy costs. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
+# The trace doesn't say what the copy costs, either. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
@@ -277,13 +278,13 @@ def small_step(second_needs_it, read_when, events):
         work(*args)
         events.append((row, start - begin, time.perf_counter() - start))
 
-    stream_1.submit(timed, "device", time.sleep, WORK)  # sleeping takes no core away from Python
+    stream_1.submit(timed, "stream 1", time.sleep, WORK)  # sleeping takes no core away from Python
     message = stream_1.submit(arrived.wait)
     if read_when == "before":
         timed("Python blocked in the read", wait, [message])
     if second_needs_it:
         stream_2.submit(arrived.wait)
-    work = stream_2.submit(timed, "device", time.sleep, 1.5 * WORK)
+    work = stream_2.submit(timed, "stream 2", time.sleep, 1.5 * WORK)
     if read_when == "after":
         timed("Python blocked in the read", wait, [message])
     wait([work, message])  # the end of the step
@@ -299,9 +300,9 @@ def draw(read_when, title):  # returns the picture, and the share of each step i
     for name, needs_it in LOOPS.items():
         events = []
         seconds = small_step(needs_it, read_when, events)
-        for row in ("Python blocked in the read", "device"):
-            rows[f"{row}: {name[0]}"] = [(at, took) for what, at, took in events if what == row]
-        device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if what == "device"], 0, seconds)
+        for row in ("Python blocked in the read", "stream 1", "stream 2"):
+            rows[f"{name[0]}: {row}"] = [(at, took) for what, at, took in events if what == row]
+        device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if "stream" in what], 0, seconds)
         idle_share[name] = 100 * (1 - device_busy / seconds)
     return figures.trace_timeline(rows, 5 * WORK, title=title), idle_share
 
@@ -350,7 +351,9 @@ record = json.loads((trace_downloads.OURS.parent / "nvidia-h100.json").read_text
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
 busy_ms = (1 - h100_idle / 100) * h100_ms / 3
 best_ms = {name: 1e3 * found["fastest_seconds"] for name, found in record.items()}
-print(f"The GPU works for {busy_ms:.1f} ms per step. Without the profiler, a step typically takes {step_ms['as written']:.1f} ms and {best_ms['as written']:.1f} at best, so the GPU is idle for {1 - busy_ms / step_ms['as written']:.0%} and {1 - busy_ms / best_ms['as written']:.0%} of it. With the profiler, a step takes {h100_ms / 3:.0f} ms.")
+print(f"The GPU works for {busy_ms:.1f} ms per step, and is idle for the rest:")
+for what, took in {"with the profiler": h100_ms / 3, "without it, typically": step_ms["as written"], "at best": best_ms["as written"]}.items():
+    print(f"{what:>22}: {took:4.1f} ms per step, idle for {1 - busy_ms / took:.0%}")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
 print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
@@ -380,7 +383,7 @@ print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps sa
 # %% [markdown]
 # In bf16, an H100's matmuls are many times as fast, yet at best the step got only a fifth shorter, and the typical time shows no gain. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
-# Within each of the first three versions, steps vary by more than the versions differ, so their typical times can't rank them. `torch.compile` made a clear difference, because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
+# The first three versions are too noisy to rank: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference, presumably because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, the one after it times four, `torch.compile` in float32 among them.
 
@@ -409,7 +412,7 @@ def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of 
 # %%
 # @title The same on your GPU, if you have one { display-mode: "form" }
 if gpu_here:
-    half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
+    half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16  # to train in fp16, add a GradScaler (lesson 07)
     all_four = {"dtype": half, "fused": True, "compiled": True, "text_on_gpu": True}
     versions = {"as written": {}, "torch.compile": {"compiled": True}, f"{half}".removeprefix("torch."): {"dtype": half}, "all four changes": all_four}
     for name, one in benchmark.compare({name: job_step(**options) for name, options in versions.items()}, budget=3 * SECONDS).items():
@@ -603,7 +606,7 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. Profiling slows a step down, and a disturbance can spoil one table; the timings run the versions in turns, so it affects all of them. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and a passing disturbance can spoil a single table. The timings alternate between the versions, so a disturbance hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
 #
 # 1. Give the model all sequences at once.
 # 2. Keep the values in tensors, and read them once, with `tolist()`.

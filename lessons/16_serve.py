@@ -228,11 +228,11 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 # Prefill reaches well over half of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
 # *memory-bound*, but it uses only part of the bandwidth.
 
-# %% [markdown] tags=["minutes-10", "short-8"]
+# %% [markdown] tags=["minutes-9", "short-7"]
 # ## Many readers per step
 #
 # A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all
-# of them. The caches aren't shared: attention has to read each user's own. That gives a
+# of them. The caches aren't shared: attention has to read each user's own, in turns with the matmuls. That gives a
 # [prediction](https://jax-ml.github.io/scaling-book/inference/):
 #
 # > step time = cache reads + matmuls
@@ -258,8 +258,8 @@ print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second f
 can_follow = None  # @param {type:"integer"}
 
 # %%
-steps = {}  # seconds
-for users in (*USERS, *reversed(USERS)):  # twice each, of which the faster counts
+steps = {1: cached[last]}  # seconds
+for users in (*USERS[1:], *reversed(USERS[1:])):  # twice each, of which the faster counts
     steps[users] = min(benchmark.measure(decode_step(users, context), budget=SECONDS).median, steps.get(users, math.inf))
 for users, took in steps.items():
     print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
@@ -287,16 +287,17 @@ figures.lines(
 # %%
 # @title Profile steps of three batches { display-mode: "form" }
 def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of a step without the profiler
-    step, seen = decode_step(users, context), {"matmul": [], "attention": []}
+    step, seen, whole_step = decode_step(users, context), {"matmul": [], "attention": []}, []
     for _ in range(3):
+        whole_step.append(benchmark.measure(step, budget=SECONDS / 3).median)
         with profile(activities=[ProfilerActivity.CPU]) as found:
             for _ in range(count):
                 step()
         spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
         seen["matmul"].append(sum(took for name, took in spent.items() if name.endswith("mm")))  # aten::mm and aten::addmm
         seen["attention"].append(sum(took for name, took in spent.items() if "scaled_dot_product" in name))
-    parts = {name: statistics.median(times) / users for name, times in seen.items()}
-    return parts | {"everything else": max(0.0, steps[users] / users - sum(parts.values()))}
+    parts = {name: min(times) / users for name, times in seen.items()}
+    return parts | {"everything else": min(whole_step) / users - sum(parts.values())}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
@@ -323,14 +324,14 @@ holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the 
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
 holds(context * per_token / parts[many]["attention"] / bandwidth, 0.25, 0.8, "Attention reads the caches at well below the bandwidth.", fast=FAST)
-holds(parts[1]["everything else"] / steps[1], 0.12, 0.7, "For one user, a good part of the step is neither matmul nor attention.", fast=FAST)
+holds(parts[1]["everything else"] / sum(parts[1].values()), 0.12, 0.7, "For one user, a good part of the step is neither matmul nor attention.", fast=FAST)
 holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the matmuls read the weights at only part of the bandwidth.", fast=FAST)
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
 # It depends on the batch. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between
-# the calls. The matmuls are slow, too: with one row, these small ones read their weights at only part of the bandwidth that a single large one
-# reached, and with a few rows, they reach neither limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
+# the calls. The matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows,
+# they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
 # are many users. So the formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
@@ -364,8 +365,8 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: a cache,
-# which saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
+# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: without
+# a cache, 256 times as much of it makes the step only a quarter longer. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses them and
@@ -394,8 +395,9 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
     return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
 
 # %% [markdown]
-# `serve` can do either. `arrivals` says when each request comes; to begin with, all are there at the start. Decoding is *greedy*: the next character
-# is always the likeliest. The batch has a fixed size, so idle slots go through the model, too.
+# `serve` can do either. `arrivals` says when each request comes; to begin with, all are there at the start. Decoding is *greedy* (the next character
+# is always the likeliest), so both ways should write the same. The batch has a fixed size, so idle slots go through the model, too. (A static server that
+# drops finished rows would lose less.)
 
 # %%
 def serve(continuous, slots=SLOTS, arrivals=(0,) * REQUESTS):
@@ -486,9 +488,8 @@ holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.
 # %% [markdown] tags=["minutes-6", "short-4"]
 # ## Readers who come and go
 #
-# A queue that is full from the start is a benchmark's. Real readers come one by one, at random. What does a reader wait for the first character then?
-# Fill the queue once more, for a server with twice as many slots, to measure its *capacity*: how many requests it admits per second while there are
-# any left.
+# Only a benchmark starts with a full queue. Real readers come one by one, at random. How long does a reader then wait for the first character? First
+# measure the *capacity*: give a server with twice as many slots a full queue, and count how many requests it admits per second.
 
 # %%
 spread = serve(True, 2 * SLOTS, (0,) * ARRIVALS)
@@ -547,10 +548,11 @@ print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at an
 print(f"by the decode steps alone, at full context, it kept up with {about} {readers['batched']:.0f}")
 
 # %% [markdown]
-# The two numbers of readers don't count quite the same: prefills slow this server down, and shorter texts speed it up. But people who talk to a model
-# spend most of their time not reading its answer, so a chip can have many more users than slots.
+# The two numbers of readers measure different things. The first is for 16 slots below their capacity, prefills included, and the second for decode alone,
+# with every context full. But people who talk to a model spend most of their time not reading its answer, so a chip can have many more users than
+# slots. (Here each request is new. In a chat, the server has to keep the cache during the pause, or prefill the whole conversation again.)
 
-# %% [markdown] tags=["minutes-9", "short-5"]
+# %% [markdown] tags=["minutes-8", "short-4"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
@@ -589,8 +591,8 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# By this reckoning, a T4's memory runs out before its speed does. And at this length, a decode step as a whole never becomes compute-bound, however
-# many users there are: its matmuls may, but each user adds more time for memory traffic than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
+# By this reckoning, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of them
+# adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
 # cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
@@ -610,8 +612,8 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. A step reads most of a full memory, so it takes about the chip's capacity divided by its
-# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: the caches of Qwen3-0.6B, per
-# token, are nearly as large as those of Qwen3-8B.
+# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: a token of Qwen3-0.6B takes
+# more than three quarters of the cache that one of Qwen3-8B takes.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test.
 
@@ -625,11 +627,13 @@ for one in checked[: len(checked) - near]:
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
 full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0] / t4.max_users
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
+stays = 300 / (checked[0].error_ratio * full)  # seconds that an answer of 300 tokens takes, at that speed
+print(f"then {t4.max_users * (stays + 30) / stays:.0f} people could share it, if each asks for 300 tokens, thinks for 30 s, and comes back with a new request")
 
 # %% [markdown]
 # In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Two
-# had up to 128 or 512 sequences: we don't know how full those slots were, and the estimate leaves out the prefills. Our T4 is exactly such a case: 4-bit weights, and several users. If it misses as badly as the worst one, its 12 users get text hardly
-# faster than they read, and an L4's 24 have to wait. So plan on half of what the table says, or less, and measure.
+# had up to 128 or 512 sequences: we don't know how full those slots were, and the estimate leaves out the prefills. Our T4 is a similar case: 4-bit weights, and several
+# users. So plan on half of the table's lower end, or less, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -685,7 +689,8 @@ exercises.check("16.compute_bound", compute_bound_from)
 #     return admitted, refused
 # ```
 #
-# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*).
+# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*): look no further than the first request
+# that has to wait.
 
 # %% tags=["exercise"]
 def admissible(waiting, free, room):

@@ -21,7 +21,7 @@ def trace_timeline(rows: Rows, seconds: float, *, title: str, idle_of: str = "")
         seconds: Duration of the step.
         title: What is shown.
         idle_of: First word of the rows of a device, such as "GPU": where none of them has an event for
-            more than 1% of the step, the picture is shaded.
+            1/1500 of the step, the picture is shaded.
     """
     with canvas(8.4, 1.1 + 0.36 * len(rows), title=title) as (figure, axes):
         for place, spans in enumerate(rows.values()):
@@ -43,19 +43,19 @@ def trace_timeline(rows: Rows, seconds: float, *, title: str, idle_of: str = "")
         axes.xaxis.set_major_formatter(lambda value, _: short_seconds(value))
         axes.grid(axis="y", visible=False)
         counts = ", ".join(f"{name}: {len(spans):,} events" for name, spans in rows.items())
-        shaded = f" {idle_of} idle in {len(idle)} long stretches." if idle else ""
+        shaded = f" {idle_of} idle in {len(idle)} stretches." if idle else ""
         return finish(figure, f"Events over {short_seconds(seconds)}. {title}. {counts}.{shaded}")
 
 
 def _gaps(events: Sequence[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
-    """Start and end of each stretch of over 1% of the step without an event.
+    """Start and end of each stretch that could be seen without an event.
 
     >>> _gaps([(0.1, 0.5), (0.2, 0.1)], 1.0)
     [(0.0, 0.1), (0.6, 1.0)]
     """
     until, found = 0.0, []
     for at, took in [*sorted(events), (seconds, 0.0)]:
-        if at - until > seconds / 100:
+        if at - until > seconds * _THINNEST:
             found.append((until, at))
         until = max(until, at + took)
     return found
