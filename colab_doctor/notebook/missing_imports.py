@@ -14,7 +14,7 @@ from colab_helpers._import_names import canonicalize_name, distribution_name
 
 #: What may bring modules from anywhere, in Python and in shell lines: then nothing can be said.
 _FROM_PYTHON = re.compile(
-    r"sys\.path|%%writefile|%cd|os\.chdir|PYTHONPATH|import_module|extractall|unpack_archive|subprocess|\bsystem\("
+    r"sys\.path|%%writefile|%cd|os\.chdir|PYTHONPATH|import_module|\.extract|unpack_archive|subprocess|\bsystem\("
 )
 _FROM_SHELL = re.compile(
     r"git\+|\bgit\s{1,9}clone|install\s.{0,90}(-r|-e|\.)(\s|$)|setup\.py|\.whl|\.zip|\.tar"
