@@ -101,6 +101,7 @@ print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is 
 # `models.trained()` dequantizes it. (That's why the first two weights above are equal.) On the full text of both plays, that cost next to nothing:
 
 # %%
+# @title Print both losses { display-mode: "form" }
 trained = json.loads((weights.SHIPPED.parent.parent / "job_records" / "amd-epyc-2-cores.json").read_text())
 print(f"the file is {weights.SHIPPED.stat().st_size / 1e6:.1f} MB; in float32 it would be {4 * model.parameter_count / 1e6:.1f}")
 for play, in_float32 in trained["bits_float32"].items():
@@ -141,14 +142,15 @@ rows = sum(layer.out_features for layer in linear.values())
 scale_bits = {"per matrix": 0, "per row": 16 * rows / in_linear, "per 64 weights": 16 / 64, "per 16 weights": 16 / 16}  # per weight
 lost = {name: {bits: found - whole for bits, found in row.items()} for name, row in curve.items()}
 figures.lines(
-    BITS, {f"scale {name}": {bits + scale_bits[name]: loss for bits, loss in row.items() if loss >= 0.001} for name, row in lost.items()},
+    BITS, {f"scale {name}": {bits + scale_bits[name]: max(0.001, loss) for bits, loss in row.items()} for name, row in lost.items()},
     xlabel="bits per weight, with the scales", ylabel="increase in bits per character", log_y=True,
     title=f"With one scale per matrix, the loss rises by over one bit per character at {broke} bits per weight{your_prediction(breaks_at)}",
 )
 
 # %% [markdown]
-# The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. (Increases below 0.001 aren't
-# drawn.) Below 5 bits, each bit you remove multiplies the damage. For a given loss, the curve farthest to the left needs the least storage.
+# The first bits you remove cost next to nothing, and on so little text, differences of a few thousandths are noise. (Increases below 0.001 are drawn
+# at 0.001.) Below 5 bits, each bit you remove multiplies the damage. For a given loss, the curve farthest to the left needs the least storage. Small
+# groups don't come for free: 3 bits in groups of 16 take as much storage as 4 bits with a scale per row, and lose more.
 #
 # Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
 
@@ -169,6 +171,7 @@ at = curve["per matrix"]
 holds(at.get(5, whole), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, the model is about as good as before.", fast=FAST)
 holds(at.get(2, 20), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
 steeper = [row[few] / row[more] for row in lost.values() for more, few in itertools.pairwise(BITS) if more <= 5 and row[more] > 0]
+holds(lost["per 16 weights"].get(3, 2) / lost["per row"].get(4, 1), 1.2, 6, "At 4 bits with the scales, small groups lose more than whole rows.", fast=FAST)
 holds(min(steeper, default=3), 2, 100, "Below 5 bits, each bit you remove multiplies the damage.", fast=FAST)
 
 # %% [markdown] tags=["minutes-8"]
@@ -254,7 +257,7 @@ holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Why not use a scale per column everywhere? If the inputs x are integers, too, the chip can add up products of integers, provided that the scale can
+# Why not use a scale per column everywhere? If the inputs x are rounded to integers, too, as in a layer below, the chip can add up products of integers, provided that the scale can
 # be applied once, after the sum. Take a 2 × 2 matrix with codes c. The first element of its output is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
@@ -274,8 +277,8 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 #   ⅓, and 1, with no zero.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
-# - *Shrinkage.* Where rounding pulls the weights toward zero, a row's output comes out too small. Multiply the row's scales by a number that makes up for
-#   it.
+# - *The size of a row.* Rounded weights can come out too small on average, and then so does the layer's output. Multiply all of a row's scales by one
+#   number, so that the rounded row is as large along the original as the original itself.
 #
 # **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best of these changes?
 
@@ -323,16 +326,12 @@ for name, row in spent.items():
     print(name + ":", "; ".join(f"{way} +{more:.3f} ± {off:.3f}" for way, (more, off) in row.items()))
     print("    error of one layer's weights: " + ", ".join(f"{off:.0%} with {kind} scales" for kind, off in errors[name].items()))
 four_levels = whole + spent["four levels"]["absmax scales"][0]
-clipped = nearest(w, uniform(4), scales["searched"])
-shrunk = ((clipped * w).sum() / w.square().sum()).item()  # 1: as large along w as w itself
-alone = damage(lambda w: shrunk * w)
-print(f"with four levels and searched scales, that layer has shrunk by {1 - shrunk:.0%}; every layer shrunk as much, and not rounded: +{alone[0]:.3f} ± {alone[1]:.3f}")
 
 # %%
 # @title Draw what 2 bits cost { display-mode: "form" }
 worst, best = max(more for row in spent.values() for more, _ in row.values()), min(more for row in spent.values() for more, _ in row.values())
 figures.grouped_bars(
-    {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits",
+    {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits per character",
     title=f"The same {2 + 16 / 64:.2f} bits per weight, with the scales, add {worst:.2f} or {best:.2f} bits per character\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
 )
 
@@ -340,9 +339,26 @@ figures.grouped_bars(
 # Look at the four levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
 # little. Together, they take away more than half of the damage.
 #
-# Why? The scales with the smallest squared error leave the weights too small, by about the square of that error, and in every row alike. Shrink every
-# weight by 11%, and round nothing: the loss still rises by 0.26 bits per character, against 0.45 for the searched scales. Random errors partly
-# cancel, whereas errors that point the same way add up. So a smaller error in the weights needn't make a better model.
+# Why? A search for the smallest squared error ends with weights that are a little too small, and nothing in the search penalizes that. How much harm
+# does shrinking do? Make two errors of the same size in every layer, and round nothing: one shrinks all weights, and the other is random.
+
+# %%
+clipped = nearest(w, uniform(4), scales["searched"])
+shrunk = 1 - ((clipped * w).sum() / w.square().sum()).item()  # 0: as large along w as w itself
+
+
+def disturbed(w):
+    noise = torch.randn_like(w)
+    return w + noise * shrunk * torch.linalg.vector_norm(w) / torch.linalg.vector_norm(noise)
+
+
+alone, at_random = damage(lambda w: (1 - shrunk) * w), damage(disturbed)
+print(f"four levels and searched scales shrink that layer by {shrunk:.0%}")
+print(f"an error of {shrunk:.0%} in every layer: +{alone[0]:.3f} ± {alone[1]:.3f} if it shrinks the weights, +{at_random[0]:.3f} ± {at_random[1]:.3f} if it's random")
+
+# %% [markdown]
+# The errors are equally large, but shrinking does many times the damage: random errors partly cancel in a layer's sums, whereas errors that point the
+# same way add up. That's also why a search can take a third off the error and still make the model worse, until you rescale the rows.
 #
 # Let the first of these models write, and then the best:
 
@@ -382,8 +398,6 @@ for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16), "15 
 # %%
 bell = torch.randn(1024, 1024, device=device)  # normally distributed weights
 codes, scale = encode(bell, nf4_levels())
-used = 100 * torch.bincount(codes.flatten(), minlength=16) / bell.numel()
-print(f"each level gets between {used.min():.1f}% and {used.max():.1f}% of the weights")
 pairs = codes.to(torch.uint8).reshape(-1, 2)
 both = pairs[:, 0] * 16 + pairs[:, 1]
 stored = both.numel() + 4 * scale.numel()  # bytes
@@ -397,8 +411,7 @@ theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
 print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# NF4 assumes that a block's largest weight lies at 1.85 standard deviations. Among 64 weights it usually lies farther out, so the outer levels are
-# used less. bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
+# bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -408,7 +421,7 @@ holds(three["absmax scales"] - plain, 0.5, 5, "At 2 bits, the fourth level is wo
 holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
-holds(alone[0] / searched, 0.4, 0.9, "Shrinkage alone does about half as much harm as the searched scales, or more.", fast=FAST)
+holds(alone[0] / max(at_random[0], 1e-3), 5, 500, "Shrinking does many times the damage of a random error.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
 
@@ -459,13 +472,13 @@ holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer tha
 # 64 times. The layer is *compute-bound*, and the gain comes from the integers: one vector instruction handles more of them.
 #
 # If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so counting
-# bytes predicts 2.25 times as long for one row. (Caches make that a rough estimate.)
+# bytes predicts 2.25 times as long for one row. (The CPU's caches make that a rough estimate.)
 #
 # ### On a T4
 #
 # Many quantized language models store only their weights in 8 or 4 bits, and multiply in 16. That's *weight-only* quantization. How fast should it be
 # on a T4? Take Qwen2.5-3B, whose linear layers hold 2.77 billion weights, and apply the same rule: moving the bytes or doing the arithmetic,
-# whichever takes longer. (Caches are left out.)
+# whichever takes longer. (KV caches are left out.)
 
 # %%
 t4 = chip_throughput.rates("T4")
@@ -483,7 +496,7 @@ last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
 fp16, nf4, int8 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4", "int8"))  # tokens/s, by number of sequences
 for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
-print(f"one user, by the roofline: {1 / step(1, 16):.0f} tokens/s in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
+print(f"one user, by this rule (a roofline): {1 / step(1, 16):.0f} tokens/s at most in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
 
 # %% [markdown]
 # The authors of bitsandbytes, the library behind QLoRA, [measured
@@ -501,24 +514,24 @@ for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items():
     print(f"{name}: " + ", ".join(f"{1e3 * n / speed:.0f} ms per step for {n}" for n, speed in speeds.items()))
 extra = 1 / nf4[1] - 1 / fp16[1]
 print(f"For one sequence, NF4 takes {1e3 * extra:.0f} ms longer than fp16: {1e6 * extra / (36 * 7):.0f} µs for each of 36 × 7 linear layers.")
-for chip in ("4090", "h100"):
-    sixteen, four = (published_results.get(f"decode-llama3-{chip}-{kind}") for kind in ("eager" if chip == "h100" else "bf16", "nf4"))
-    print(f"{four.chip}, Llama 3.1 8B: " + ", ".join(f"{four.points[n] / sixteen.points[n]:.2f} times as fast in NF4 as in bf16 for {n}" for n in four.x))
 
 # %%
-# @title Draw the T4's speed { display-mode: "form" }
+# @title Draw the T4's times, and compare two other chips { display-mode: "form" }
+for chip, sixteen_bits in {"4090": "bf16", "h100": "eager"}.items():
+    sixteen, four = (published_results.get(f"decode-llama3-{chip}-{kind}") for kind in (sixteen_bits, "nf4"))
+    print(f"{four.chip}, Llama 3.1 8B, one user: {four.points[1] / sixteen.points[1]:.2f} times as fast in NF4 as in bf16")
 many = sorted([2 ** (k / 4) for k in range(41)] + [last])
 lines = {"fp16": [16], "NF4, fused": [4.5], "NF4, dequantized first": [16, dequantizing]}
 with figures.canvas(8.4, 3.8, title=f"For one user, a T4 wrote {nf4[1]:.0f} tokens per second in NF4{your_prediction(nf4_tokens)}, and {fp16[1]:.0f} in fp16") as (figure, axes):
     for place, (name, how) in enumerate(lines.items()):
-        axes.plot(many, [n / step(n, *how) for n in many], color=figures.COLORS[place], lw=1.4, ls="--", label=f"{name}, roofline")
+        axes.plot(many, [1e3 * step(n, *how) for n in many], color=figures.COLORS[place], lw=1.4, ls="--", label=f"{name}, roofline")
     for place, (name, speeds) in zip((0, 1, 3), {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items()):
-        axes.plot([*speeds], [*speeds.values()], color=figures.COLORS[place], marker=figures.MARKERS[place], mfc="white", lw=1, label=f"{name}, published")
-    axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="tokens per second, all sequences")
+        axes.plot([*speeds], [1e3 * n / speed for n, speed in speeds.items()], color=figures.COLORS[place], marker=figures.MARKERS[place], mfc="white", lw=1, label=f"{name}, published")
+    axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="ms per step")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    picture = figures.finish(figure, f"Tokens per second against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences below them; NF4 lies below fp16, with {nf4[1]:.0f}, {nf4[8]:.0f}, and {nf4[32]:.0f} tokens per second.")
+    picture = figures.finish(figure, f"Milliseconds per step against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences above them. NF4 takes {1e3 / nf4[1]:.0f}, {8e3 / nf4[8]:.0f}, and {32e3 / nf4[32]:.0f} ms, more than fp16 each time; 8 bits take about as long for 32 sequences as for one.")
 picture
 
 # %% [markdown]
@@ -529,8 +542,8 @@ picture
 #   That points to a cost that's the same in every step, such as launches and Python (lesson 10).
 # - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
 #   for more.
-# - For one sequence, the kernel was fused, and yet each NF4 layer takes 87 µs longer than a 16-bit one. Whether the kernel or the calls around it are to
-#   blame, only a profile would show.
+# - For one sequence the kernel was fused, so NF4 should have saved time, and yet each layer takes 87 µs longer than in 16 bits. Whether the kernel or the
+#   calls around it are to blame, only a profile would show.
 #
 # It depends on the chip: with another model and one user, the same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, but
 # slower on an H100. And since [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has new fused
@@ -555,7 +568,8 @@ else:
     print("There's no NVIDIA GPU on this machine.")
 
 # %% [markdown]
-# Training is beyond the right edge of the figure: there, 4 bits save memory and cost time. That saving is what makes QLoRA possible on a T4.
+# In training, every token is a row: two sequences of 1,024 tokens make 2,048 rows. There, 4 bits save memory and cost time. That saving is what makes
+# QLoRA (fine-tuning on top of a model in NF4, lesson 15) possible on a T4.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Exercises
@@ -615,7 +629,7 @@ scoreboard.show("12")
 per_row = curve["per row"]
 takeaways = {
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Errors that point the same way add up": f"at 2 bits, searched scales changed the damage from {plain:.2f} to {searched:.2f} bits per character, and with rescaled rows to {both_remedies:.2f}.",
+    "Errors that point the same way add up": f"an error of {shrunk:.0%} in every weight matrix costs {alone[0]:.2f} bits per character if it shrinks the weights, and {max(at_random[0], 0):.2f} if it's random.",
     "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}, because something else set the pace.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
