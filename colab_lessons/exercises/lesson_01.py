@@ -44,29 +44,24 @@ def clock(answer: Callable) -> str:
 
 
 @exercise(
-    "01.plan",
-    hint="6 × parameters × tokens operations, divided by operations a second, is seconds.",
+    "01.crossing",
+    hint="Write down both times, 2n³/slow and overhead + 2n³/fast, set them equal, and solve for n.",
 )
-def plan(answer: tuple[float, float], here: float, t4: float) -> str:
-    """Hours to train 124 M parameters on 100 M tokens, here and on a T4; both speeds in FLOP/s."""
-    flop = 6 * 124e6 * 100e6
-    right = flop / here / 3600, flop / t4 / 3600
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise Wrong("Two numbers are wanted: hours here, and hours on a T4.")
-    given = number(answer[0]), number(answer[1])
-    if all(close(a, b) for a, b in zip(given, right, strict=True)):
-        return f"{right[0]:,.0f} hours here, {right[1]:.1f} on a T4, at best."
-    if all(close(a, 3600 * b) for a, b in zip(given, right, strict=True)):
-        raise Wrong("Those are seconds. Divide by 3,600.")
-    if all(close(a, b / 3) for a, b in zip(given, right, strict=True)):
-        raise Wrong(
-            "That is the forward pass alone: two operations. The backward pass costs four more."
-        )
-    if all(close(a, b) for a, b in zip(given, right[::-1], strict=True)):
-        raise Wrong("The other way round: this machine first.")
-    if close(given[0], right[0]):
-        raise Wrong("Here is right. For the T4 divide by its own speed, t4['fp32'].value.")
-    raise Wrong("Work out 6 × 124e6 × 100e6 operations, and divide by each machine's speed.")
+def crossing(answer: Callable, core: float, h100: float) -> str:
+    """Whether a function finds the matrix size where two chips tie; both speeds in FLOP/s."""
+    overhead, slow, fast = 20e-6, 50e9, 200e9
+    cubed = overhead / (2 / slow - 2 / fast)
+    given = number(filled(answer(overhead, slow, fast), "crossing"))
+    if close(given, cubed):
+        raise Wrong("That is n³. Take the cube root.")
+    if close(given, (overhead * slow / 2) ** (1 / 3)):
+        raise Wrong("The GPU's arithmetic takes time, too: add 2n³/fast to its overhead.")
+    if close(given, (2 * cubed) ** (1 / 3)):
+        raise Wrong("A matmul has 2n³ operations, not n³.")
+    if not close(given, cubed ** (1 / 3)):
+        raise Wrong("Does 2n³/slow equal overhead + 2n³/fast at your n?")
+    here = answer(18e-6, core, h100)
+    return f"With 18 µs of overhead, an H100 would overtake this core at n = {here:.0f}."
 
 
 @exercise("01.quickly", hint="Replace the dots. What does grow() do with a tensor of many numbers?")

@@ -253,6 +253,10 @@ def all_gather(parts, rank, n, first=None, last=0):
         parts[take].copy_(inbox if step >= n - 1 else parts[take] + inbox)
 
 
+def tie(overhead, slow, fast):
+    return (overhead / (2 / slow - 2 / fast)) ** (1 / 3)
+
+
 def timed(launch, wait):
     launch()
     wait()
@@ -297,11 +301,11 @@ CASES = {
         [(lambda launch, wait: launch() or 1e-5, "Wait first"), (timed_cold, "before you start the clock"),
          ("fast", "raised an error"), (lambda launch, wait: None, "should be a number")],
     ),
-    "01.plan": (
-        {"here": 1e11, "t4": 4.17e12}, (..., ...), (206.7, 4.956),
-        [((744_000, 17_842), "seconds"), ((68.9, 1.652), "backward pass"), ((4.956, 206.7), "other way"),
-         ((206.7, 1), "its own speed"), ((1, 2), "each machine's speed"), (3, "Two numbers"),
-         (("a", "b"), "should be a number")],
+    "01.crossing": (
+        {"core": 7e10, "h100": 4.8e13}, not_yet, tie,
+        [(lambda *given: tie(*given) ** 3, "cube root"), (lambda a, slow, _: tie(a, slow, 9e99), "2n³/fast"),
+         (lambda *given: 2 ** (1 / 3) * tie(*given), "not n³"), (lambda *given: 100, "equal"),
+         (3, "raised an error"), (lambda *given: "a", "should be a number")],
     ),
     "01.quickly": (
         {"slowly": slowly}, not_yet, quickly,
