@@ -9,11 +9,9 @@ ACTIVE = None
 
 # %% tags=["sizes"]
 # @title Imports, and the lesson's own sizes { display-mode: "form" }
-import ctypes
 import gzip
 import json
 import math
-import sys
 import tempfile
 import threading
 import time
@@ -35,8 +33,6 @@ recorded_outputs.watch("10_profile")  # cells that need what is missing show rec
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 gpu_here = device.type == "cuda"
 torch.set_num_threads(1)  # a second thread on a shared machine makes profiles noisy
-if sys.platform == "linux":  # reuse freed memory, as PyTorch's allocator for CUDA does, instead of returning it
-    [ctypes.CDLL(None).mallopt(option, value) for option, value in ((-1, 2**30), (-4, 0))]  # don't trim; no mmap
 
 # %%
 # @title Download two profiles, 3 MB in all { display-mode: "form" }
@@ -253,19 +249,19 @@ for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
 five = sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1])
 for took, at, after in five:
     print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
-print(f"without these five gaps, the GPU would be idle for {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
+print(f"with work in these five gaps, the GPU would be idle for {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
 plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched)
 print(f"median wait of what no graph launched: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when recorded work of such a graph starts, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. That the gap is so constant suggests the first, but the trace doesn't prove it. (Since one launch starts a whole graph, its last kernel may seem to have waited long when it only waited for those before it. Without the graphs' work, the median wait is still the same.)
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which. (One launch starts a whole graph, so the wait of a graph's last kernel includes the kernels before it. Leaving the graphs out hardly changes the median wait, though.)
 #
 # The trace doesn't say what the copy costs, either. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# Would moving a blocking read help? Try it in a loop small enough to take apart. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+# The A100 had launches pending. But a blocking read can also leave a GPU with nothing to do, because Python can't launch anything while it waits. Would moving the read help? Try it in a loop small enough to take apart. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -355,14 +351,14 @@ print(f"The GPU works for {busy_ms:.1f} ms per step, and is idle for the rest:")
 for what, took in {"with the profiler": h100_ms / 3, "without it, typically": step_ms["as written"], "at best": best_ms["as written"]}.items():
     print(f"{what:>22}: {took:4.1f} ms per step, idle for {1 - busy_ms / took:.0%}")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; at least {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
 figures.trace_timeline(*rows_of(h100, h100["steps"][1]), idle_of="GPU", title="One training step on an H100")
 
 # %% [markdown]
-# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, but for a gap as the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
+# The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, except for a gap where the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
 # **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
 
@@ -385,7 +381,7 @@ print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps sa
 #
 # The first three versions are too noisy to rank: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference, presumably because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
-# So before you make anything faster, ask who is waiting for whom. On a T4, whose matmuls take many times as long, Python would do the waiting, and 16 bits (fp16, since a T4's tensor cores don't support bf16) would be the first thing to try. The next cell shows in code how the versions differ. On a GPU, the one after it times four, `torch.compile` in float32 among them.
+# So before you make anything faster, ask who is waiting for whom. A T4's matmuls take many times as long, so there Python should be the one that waits. Try 16 bits first: fp16, because a T4's tensor cores don't support bf16. The next cell shows in code how the versions differ. On a GPU, the one after it times four, `torch.compile` in float32 among them.
 
 # %%
 # @title How the versions differ { display-mode: "form" }
@@ -497,7 +493,7 @@ outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # 
 if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
-figures.trace_timeline(*rows_of(own, own["steps"][1]), idle_of="GPU" if own["gpu"] else "", title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
+figures.trace_timeline(*rows_of(own, own["steps"][1]), idle_of="GPU", title=f"Your own step: for {outside:.0f}% of the time, no operator is running, only Python")
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
@@ -517,7 +513,7 @@ def confusion(logits, targets):
 
 
 def keep_logits(logits, targets):  # each step copies all of them, to append a few and drop the oldest
-    kept[0] = torch.cat([kept[0][-len(kept[0]) + logits.numel() // 96 :], logits.flatten(0, 1)])
+    kept[:] = torch.cat([kept[0][logits.numel() // 96 :], logits.flatten(0, 1)], out=kept[1]), kept[0]  # no new memory: only the copy is timed
 
 
 def read_file_again():
@@ -546,7 +542,7 @@ def head_by_head(model):
         block._attend = types.MethodType(attend, block)
 
 
-pairs, kept = [], [torch.zeros(KEPT * 32 * 32, 96, device=device)]
+pairs, kept = [], [torch.zeros(KEPT * 32 * 32, 96, device=device) for _ in range(2)]
 written_out = models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32, fused_layers=False, fused_attention=False)
 slowed = [
     training_step(change=sequence_by_sequence), training_step(after=confusion), training_step(written_out),
@@ -606,14 +602,14 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and a passing disturbance can spoil a single table. The timings alternate between the versions, so a disturbance hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. The fixes, in the same order:
+# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and a passing disturbance can spoil a single table. The timings alternate between the versions, so a disturbance hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. Here's what gives each of them away, and the fix:
 #
-# 1. Give the model all sequences at once.
-# 2. Keep the values in tensors, and read them once, with `tolist()`.
-# 3. Use PyTorch's fused functions, or `torch.compile`.
-# 4. Load the data before the loop.
-# 5. Compute attention for all sequences and heads in one call.
-# 6. Keep the results in a list (a `deque(maxlen=…)`, if only the last ones count), and concatenate once, when you need them.
+# 1. GELU runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
+# 2. `item` runs over 4,000 times per step, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
+# 3. `mul`, `var`, and `tanh` are new to the top of the table. Use PyTorch's fused functions, or `torch.compile`.
+# 4. `## data` has the longest self time. Load the data before the loop.
+# 5. Attention runs 256 times per step: once per sequence, block, and head. Compute it for all sequences and heads in one call.
+# 6. `cat` leads the table. Keep the results in a list (a `deque(maxlen=…)`, if only the last ones count), and concatenate once, when you need them.
 
 # %% [markdown] tags=["minutes-4", "short-0"]
 # ## Busy isn't the same as useful
@@ -630,7 +626,7 @@ copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
 print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it runs nothing but device-to-device copies ({len(device_copies):,} in all)")
 
 # %% [markdown]
-# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't show it, because it only says that something is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
+# The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't tell you, because it only says whether anything is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
 #
 # Look in this order:
 #
@@ -724,7 +720,7 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 took a step from {best_ms['as written']:.1f} ms at best to {best_ms['bf16']:.1f}; with a fused AdamW and torch.compile as well, it took {best_ms['bf16 fused compile']:.1f}.",
+    "Ask first who waits for whom": f"on an H100, bf16 took the typical step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}, because Python set the pace; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")

@@ -29,8 +29,8 @@ def trace_timeline(rows: Rows, seconds: float, *, title: str, idle_of: str = "")
             axes.broken_barh(
                 blocks, (place - 0.4, 0.8), facecolor=COLORS[place % len(COLORS)], lw=0
             )
-        events = [e for name, spans in rows.items() if name.startswith(idle_of) for e in spans]
-        idle = _gaps(events, seconds) if idle_of else []
+        events = [e for name in rows if idle_of and name.startswith(idle_of) for e in rows[name]]
+        idle = _gaps(events, seconds) if events else []
         for start, end in idle:
             axes.axvspan(start, end, color=PALE, alpha=0.7, lw=0, zorder=0)
         if idle:
