@@ -7,7 +7,7 @@ CONTEXTS = None
 USERS = None
 REQUESTS = None
 SLOTS = None
-WIDER = None
+ARRIVALS = None
 SECONDS = None
 COUNT = None
 
@@ -38,7 +38,7 @@ CONTEXTS = CONTEXTS or ((16, 64) if FAST else (16, 32, 64, 128, 192, 256))
 USERS = USERS or ((1, 4) if FAST else (1, 2, 4, 8, 16, 32, 64, 128))
 REQUESTS = REQUESTS or (6 if FAST else 40)  # that the server answers
 SLOTS = SLOTS or (2 if FAST else 8)  # conversations that it answers at the same time
-WIDER = WIDER or ((3,) if FAST else (16, 32, 64))  # slots of the servers after that
+ARRIVALS = ARRIVALS or (8 if FAST else 120)  # readers who come one by one
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
 COUNT = COUNT or (15 if FAST else 120)  # characters of a sample
 
@@ -169,7 +169,9 @@ def decode_step(users, context):  # returns a function that writes one character
     return lambda: forward(ids[:, -1:], positions[:, -1:], cache)
 
 
-cached = {n: benchmark.measure(decode_step(1, n), budget=SECONDS).median for n in CONTEXTS}
+cached = {}
+for n in (*CONTEXTS, *reversed(CONTEXTS)):  # twice each, of which the faster counts
+    cached[n] = min(benchmark.measure(decode_step(1, n), budget=SECONDS).median, cached.get(n, math.inf))
 gain = whole[last] / cached[last]
 readers = {"no cache": 1 / whole[last] / pace, "cached": 1 / cached[last] / pace}
 print(f"{1e3 * whole[last]:.1f} ms drops to {1e3 * cached[last]:.1f} ms: {gain:.1f} times as fast{your_prediction(cache_gains, '×')}")
@@ -228,12 +230,12 @@ print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3
 # Prefill reaches well over half of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
 # *memory-bound*, but it uses only part of the bandwidth.
 
-# %% [markdown] tags=["minutes-10", "short-8"]
+# %% [markdown] tags=["minutes-10", "short-7"]
 # ## Many readers per step
 #
 # A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all
-# of them. The caches aren't shared: attention has to read each user's own. That gives a
-# [prediction](https://jax-ml.github.io/scaling-book/inference/):
+# of them. The caches aren't shared: attention has to read each user's own. The model alternates between attention and matmuls, so their times add up.
+# That gives a [prediction](https://jax-ml.github.io/scaling-book/inference/):
 #
 # > step time = cache reads + matmuls
 #
@@ -258,13 +260,13 @@ print(f"predicted: {1 / sum(predicted(1).values()):,.0f} characters per second f
 can_follow = None  # @param {type:"integer"}
 
 # %%
-steps = {}  # seconds
-for users in (*USERS, *reversed(USERS)):  # twice each, of which the faster counts
+steps = {1: cached[last]}  # seconds
+for users in (*USERS[1:], *reversed(USERS[1:])):  # twice each, of which the faster counts
     steps[users] = min(benchmark.measure(decode_step(users, context), budget=SECONDS).median, steps.get(users, math.inf))
 for users, took in steps.items():
     print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
-readers["batched"], promised = (5 * round(users / 5) if users > 7 else users for users in (found or USERS[-1], expected or USERS[-1]))  # in fives: interpolated
+readers["batched"], promised = (5 * (users // 5) if users > 9 else users for users in (found or USERS[-1], expected or USERS[-1]))  # interpolated, and rounded down to fives
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
 print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {promised:.0f}")
 
@@ -287,16 +289,17 @@ figures.lines(
 # %%
 # @title Profile steps of three batches { display-mode: "form" }
 def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of a step without the profiler
-    step, seen = decode_step(users, context), {"matmul": [], "attention": []}
+    step, seen, whole_step = decode_step(users, context), {"matmul": [], "attention": []}, [steps[users]]
     for _ in range(3):
+        whole_step.append(benchmark.measure(step, budget=SECONDS / 3).median)
         with profile(activities=[ProfilerActivity.CPU]) as found:
             for _ in range(count):
                 step()
         spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
-        seen["matmul"].append(sum(took for name, took in spent.items() if name.endswith("mm")))  # aten::mm and aten::addmm
+        seen["matmul"].append(sum(took for name, took in spent.items() if name in ("aten::mm", "aten::addmm")))
         seen["attention"].append(sum(took for name, took in spent.items() if "scaled_dot_product" in name))
-    parts = {name: statistics.median(times) / users for name, times in seen.items()}
-    return parts | {"everything else": max(0.0, steps[users] / users - sum(parts.values()))}
+    parts = {name: min(times) / users for name, times in seen.items()}
+    return parts | {"everything else": min(whole_step) / users - sum(parts.values())}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
@@ -304,10 +307,10 @@ parts = {users: parts_of(users) for users in (1, few, many)}
 for users, spent in parts.items():
     rates = flops / spent["matmul"], weights / users / spent["matmul"], context * per_token / spent["attention"]
     print(f"batch of {users:>2}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {rates[2] / 1e9:.1f} GB/s")
-print(f"For one user, a cached step does 1/{context} of the work. By the formula it could be {whole[last] / sum(predicted(1).values()):.0f} times as fast as without a cache; it's {gain:.0f} times as fast.")
 
 # %%
 # @title Plot what a character was predicted to take, and what it takes { display-mode: "form" }
+print(f"For one user, a cached step does 1/{context} of the work. By the formula it could be {whole[last] / sum(predicted(1).values()):.0f} times as fast as without a cache; it's {gain:.0f} times as fast.")
 bars = {}
 for users, spent in parts.items():
     who = f"{users} user{'s' * (users > 1)}"
@@ -323,14 +326,14 @@ holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the 
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
 holds(context * per_token / parts[many]["attention"] / bandwidth, 0.25, 0.8, "Attention reads the caches at well below the bandwidth.", fast=FAST)
-holds(parts[1]["everything else"] / steps[1], 0.12, 0.7, "For one user, a good part of the step is neither matmul nor attention.", fast=FAST)
+holds(parts[1]["everything else"] / sum(parts[1].values()), 0.12, 0.7, "For one user, a good part of the step is neither matmul nor attention.", fast=FAST)
 holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the matmuls read the weights at only part of the bandwidth.", fast=FAST)
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
 # It depends on the batch. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between
-# the calls. The matmuls are slow, too: with one row, these small ones read their weights at only part of the bandwidth that a single large one
-# reached, and with a few rows, they reach neither limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
+# the calls. The matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows,
+# they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
 # are many users. So the formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
@@ -345,16 +348,15 @@ holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few
 def on_gpu(gpu):  # seconds per step at full context
     global device, model, text
     device, model, text = gpu, model.to(gpu), text.to(gpu)
-    users = {f"{users:,}": decode_step(users, context) for users in (1, 16 if FAST else 512)}
-    timed = benchmark.compare({"no cache": lambda: recompute(context)} | users, budget=SECONDS)
+    cached_steps = {f"{users:,}": decode_step(users, context) for users in (1, 16 if FAST else 512)}
+    timed = benchmark.compare({"no cache": lambda: recompute(context)} | cached_steps, budget=SECONDS)
     device, model, text = torch.device("cpu"), model.cpu(), text.cpu()
     return {name: times.median for name, times in timed.items()}
 
 
 ran = {"an H100, our run": scoreboard.job_record("nvidia-h100")["decode"]["seconds"]}
 ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.accelerator.is_available() else {}
-for name, took in ran.items():
-    print(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()))
+print(*(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()) for name, took in ran.items()), sep="\n")
 h100, h100_memory = ran["an H100, our run"], chip_throughput.rates("H100")["memory"].value
 print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
 print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all, enough for {512 / h100['512'] / pace:,.0f} readers; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
@@ -364,17 +366,17 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Arithmetic doesn't take much of it either: a cache,
-# which saves arithmetic, saves only a fifth. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
+# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Nor can faster arithmetic: without a cache the GPU does
+# 256 times as much of it, and the step takes only a quarter longer. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
 # 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses them and
 # also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per second out of an
 # A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our `empty` allocates one, but
-# `forward` slices it to the length of the longest text, so the shapes change from step to step. And `int(positions.max())` has to fetch a number from
-# the GPU, so Python waits for it in every step.
+# `forward` slices it to the length of the longest text, so the shapes
+# change from step to step.
 
-# %% [markdown] tags=["minutes-8"]
+# %% [markdown] tags=["minutes-6"]
 # ## Answers of different lengths
 #
 # So far, all users have been at the same position. Real requests don't line up like that. With *static batching*, a server fills all the *slots* of
@@ -384,43 +386,49 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 
 # %%
 dice = random.Random(0)
-asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(max(REQUESTS, 2 * max(WIDER)))]  # output length of each request
+asked = [min(200, 10 + int(dice.expovariate(1 / 50))) for _ in range(max(REQUESTS, ARRIVALS))]  # output length of each request
 starts = [dice.randrange(len(text) - 32) for _ in asked]  # where its prompt of 32 characters begins
 print(f"the first {REQUESTS} requests ask for {sum(asked[:REQUESTS]):,} characters in all, {min(asked[:REQUESTS])} to {max(asked[:REQUESTS])} each")
 
 
+def stopwatch():
+    begun = time.perf_counter()
+    return lambda: time.perf_counter() - begun
+
+
 def admit(request, slot, cache):  # prefill, into this slot's part of the cache; returns the first character
     own = [(keys[slot : slot + 1], values[slot : slot + 1]) for keys, values in cache]
-    return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax()
+    return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax().item()
 
 # %% [markdown]
-# `serve` can do either. All requests are in the queue from the start, and decoding is *greedy*: the next character is always the likeliest. The batch
-# has a fixed size, so idle slots go through the model, too.
+# `serve` can do either. `arrivals` says when each request comes; for now, all of them are there at the start. Decoding is *greedy*: the next character
+# is always the likeliest. Such text tends to repeat itself, but both ways should write the same. The batch has a fixed size, so idle slots go through the model, too. (A static server that
+# drops finished rows would lose less.)
 
 # %%
-def serve(continuous, slots=SLOTS, requests=REQUESTS):
-    cache, queue, owner = empty(slots), collections.deque(range(requests)), {}  # owner: slot -> request
+def serve(continuous, slots=SLOTS, arrivals=(0,) * REQUESTS):
+    cache, queue, owner = empty(slots), collections.deque(range(len(arrivals))), {}  # owner: slot -> (request, start)
     ids, positions = torch.zeros(2, slots, 1, dtype=torch.long, device=device)
-    answers, log, steps, since, begun = [[] for _ in range(requests)], [], 0, {}, time.perf_counter()  # log: (slot, start, first character, end)
+    answers, log, steps, clock = [[] for _ in arrivals], [], 0, stopwatch()  # log: (slot, start, first character, end)
     while queue or owner:
-        if continuous or not owner:
-            for slot in [slot for slot in range(slots) if slot not in owner][: len(queue)]:
-                owner[slot], since[slot] = queue.popleft(), time.perf_counter() - begun
-                ids[slot], positions[slot] = admit(owner[slot], slot, cache), 32
-                answers[owner[slot]].append((ids[slot].item(), time.perf_counter() - begun))
-        ids = forward(ids, positions, cache).argmax(-1, keepdim=True)  # one step for all slots
-        steps += 1
-        for slot, request in list(owner.items()):
-            answers[request].append((ids[slot].item(), time.perf_counter() - begun))  # a real server would send it to the user here
-            positions[slot] += 1
-            if len(answers[request]) == asked[request]:  # complete: the slot is free
-                log.append((slot, since[slot], answers[request][0][1], answers[request][-1][1]))
-                positions[slot] = 0  # the free slot is still computed, but no step has to be longer for it
+        time.sleep(0 if owner else max(0, arrivals[queue[0]] - clock()))  # idle: wait for the next one
+        free = [slot for slot in range(slots) if slot not in owner] if continuous or not owner else []
+        while free and queue and arrivals[queue[0]] <= clock():
+            slot, request, start = free.pop(0), queue.popleft(), clock()
+            ids[slot], positions[slot], owner[slot] = admit(request, slot, cache), 32, (request, start)
+            answers[request].append((ids[slot].item(), clock()))
+        ids, steps = forward(ids, positions, cache).argmax(-1, keepdim=True), steps + 1  # one step for all slots
+        for slot, (request, start) in list(owner.items()):
+            answers[request].append((ids[slot].item(), clock()))  # a real server would send it to the user here
+            complete = len(answers[request]) == asked[request]
+            positions[slot] = 0 if complete else positions[slot] + 1  # a free slot is computed, too, but mustn't make a step longer
+            if complete:
+                log.append((slot, start, answers[request][0][1], clock()))
                 del owner[slot]
     return answers, log, steps
 
 # %% [markdown]
-# **Predict.** Static batching takes how many times as long as continuous batching?
+# **Predict.** How many times as long will static batching take as continuous batching?
 
 # %%
 continuous_gains = None  # @param {type:"number"}
@@ -433,6 +441,7 @@ for name in ("static", "continuous", "continuous", "static"):  # twice each, of 
         served[name], seconds[name] = run, took
 
 # %%
+# @title Print how long both took, and one of the answers { display-mode: "form" }
 step_times = {}
 for name, (_, log, count) in served.items():
     in_use, to_first = sum(end - start for _, start, _, end in log) / SLOTS / seconds[name], sum(first for _, _, first, _ in log) / REQUESTS
@@ -460,10 +469,9 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
-# queue waits, too. Continuous batching fills the gaps until the queue is empty. The time shrinks less than the number of steps. For one thing, the
-# prefills stay. For another, a step has to read as far as the longest text in its batch, and with static batching all texts are short again whenever
-# a new batch begins. With equally long answers, all queued from the start, continuous batching
-# would gain nothing.
+# queue waits, too. Continuous batching fills the gaps until the queue is empty. Both servers need the same 40 prefills, so the time can't shrink by more
+# than the number of steps does, unless the steps themselves get shorter. With equally long answers, all queued from the start, continuous batching would
+# gain nothing.
 #
 # What users notice is the gap between one character and the next, the *inter-token latency*.
 
@@ -471,40 +479,80 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 answers = served["continuous"][0]
 gaps = sorted(late - early for answer in answers for (_, early), (_, late) in itertools.pairwise(answer))
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
-
-
-def longest_wait(answers, slots):  # seconds that a reader at `pace` spends waiting after the first character; the worst case
-    return max(when - answer[0][1] - i / pace for answer in answers[slots:] for i, (_, when) in enumerate(answer))  # once the slots have filled
-
-
-print(f"{SLOTS} slots: {1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
-print(f"once the slots have filled, a reader waits {max(0, longest_wait(answers, SLOTS)):.1f} s at most in all, after the first character")
+print(f"{1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
 
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
-# servers shorten by splitting a prompt into pieces (*chunked prefill*). With eight slots the text soon runs ahead of its readers, who hardly notice.
-# How many slots can this server have before they do?
+# servers shorten by splitting a prompt into pieces (*chunked prefill*).
+
+# %% [markdown] tags=["minutes-7", "short-4"]
+# ## Readers who come and go
+#
+# Only a benchmark starts with a full queue. Real readers come one by one, at random. How long does a reader then wait for the first character? First
+# measure the *capacity*: give a server with twice as many slots a full queue, and count how many requests it admits per second.
 
 # %%
-waits = {SLOTS: longest_wait(answers, SLOTS)}
-for slots in WIDER:
-    waits[slots] = longest_wait(serve(True, slots, 2 * slots)[0], slots)
-    print(f"{slots} slots: at most {waits[slots]:.1f} s")
-print(f"by the decode steps alone, the server kept up with {about} {readers['batched']:.0f} readers")
+spread = serve(True, 2 * SLOTS, (0,) * ARRIVALS)
+capacity = (ARRIVALS - 2 * SLOTS) / max(start for _, start, _, _ in spread[1])  # requests per second
+print(f"{2 * SLOTS} slots admit {capacity:.1f} requests per second")
+
+# %% [markdown]
+# Now let the same readers come at half this rate, at nine tenths of it, and at one and a half times.
+#
+# **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (When the last one comes, how
+# many are still waiting, and how long does the server take for those?)
+
+# %%
+last_waits = None  # @param {type:"number"}
+
+# %%
+dice = random.Random(1)
+came = list(itertools.accumulate(dice.expovariate(1) for _ in range(ARRIVALS)))  # at random, independently of each other
+loads, first, stalls = {"half the capacity": 0.5, "nine tenths of it": 0.9, "one and a half times": 1.5}, {}, {}
+for name, load in loads.items():
+    arrivals = [at * ARRIVALS / came[-1] / (load * capacity) for at in came]
+    answers = serve(True, 2 * SLOTS, arrivals)[0]
+    first[name] = [answer[0][1] - at for answer, at in zip(answers, arrivals)]
+    stalls[name] = max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))  # waiting after the first character
+    print(f"{name:>20}: {statistics.median(first[name]):.2f} s to the first character at the median, {max(first[name]):.2f} s at worst")
+overloaded = first["one and a half times"][-1]
+print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}")
+
+# %%
+# @title Plot each reader's wait { display-mode: "form" }
+figures.lines(
+    range(1, ARRIVALS + 1), first, xlabel="reader, in order of arrival", ylabel="seconds until the first character",
+    title=f"Above its capacity, a server falls further and further behind{your_prediction(last_waits, ' s')}",
+)
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
+below, above = statistics.median(first["half the capacity"]), statistics.median(first["one and a half times"])
 holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
-holds(waits.get(16, 0), 0, 1, "With 16 slots, nobody waits long.", fast=FAST)
-holds(waits.get(64, 9), 2, 30, "With 64 slots, some readers wait for seconds.", fast=FAST)
-holds(readers["batched"], 16, 64, "The number from the decode steps lies between the two.", fast=FAST)
+holds(below, 0, 0.3, "At half the capacity, most readers hardly wait.", fast=FAST)
+holds(max(first["nine tenths of it"]) / below, 4, 200, "At nine tenths, some wait many times as long.", fast=FAST)
+holds(above / below, 8, 500, "Above the capacity, most do.", fast=FAST)
+holds(overloaded / above, 1.2, 10, "The last reader waits longer than most.", fast=FAST)
+holds(max(stalls.values()), -1, 0.5, "Once a text has begun, nobody waits long.", fast=FAST)
 
 # %% [markdown]
-# With 16 slots nobody waits long once their text has begun. With 64, some readers wait for seconds. The number from the decode steps lies between the
-# two. Don't expect an exact match: prefills slow this server down, and shorter texts speed it up. (The first texts are left out, since at the start
-# the slots are filled one after another.)
+# At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths, some
+# wait many times as long: at random, readers sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as long
+# as readers come too fast. So an overloaded server has no latency that you could quote: the longer the test, the longer the wait. (Once a text has
+# begun, it hardly ever stalls, at any load.) Real servers refuse requests when the queue gets long, or start another machine.
+#
+# How many people can share this server? Multiply the rate by the time that each of them stays (*Little's law*).
 
-# %% [markdown] tags=["minutes-9", "short-5"]
+# %%
+reading = statistics.mean(asked[:ARRIVALS]) / pace  # seconds
+people = {pause: 0.9 * capacity * (reading + pause) for pause in (0, 30)}  # seconds in which a reader thinks about the next question
+print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at any time; if each thinks for 30 s before asking again, the server talks to {people[30]:,.0f} people")
+
+# %% [markdown]
+# People who talk to a model spend most of their time not reading its answer, so a chip can have many more users than slots. (Here each request is
+# new. In a chat, the server has to keep the cache during the pause, or prefill the whole conversation again.)
+
+# %% [markdown] tags=["minutes-8", "short-4"]
 # ## Real models, real chips
 #
 # The same arithmetic works for the models people serve, and all it needs is a model's `config.json`. In Qwen3-8B, 32 query heads share 8 key/value
@@ -543,12 +591,12 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# By this reckoning, a T4's memory runs out before its speed does. And at this length, a decode step as a whole never becomes compute-bound, however
-# many users there are: its matmuls may, but each user adds more time for memory traffic than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
+# In decode, then, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of them
+# adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
 # cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
-# measured on the chip. (For the L4 and the v5e that's an estimate, from what other chips reach.) Its lower end takes the lowest rates, assumes that
+# measured on the chip. Its lower end takes the lowest rates, assumes that
 # nothing overlaps, and adds 6 µs per kernel launch.
 
 # %%
@@ -564,8 +612,8 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. A step reads most of a full memory, so it takes about the chip's capacity divided by its
-# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: the caches of Qwen3-0.6B, per
-# token, are nearly as large as those of Qwen3-8B.
+# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: a token of Qwen3-0.6B takes
+# more than three quarters of the cache that one of Qwen3-8B takes.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test.
 
@@ -579,11 +627,14 @@ for one in checked[: len(checked) - near]:
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
 full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0] / t4.max_users
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
+stays = 300 / (checked[0].error_ratio * full)  # seconds that an answer of 300 tokens takes, at that speed
+shared = 0.9 * t4.max_users * (stays + 30) / stays  # people, at nine tenths of the capacity
+print(f"at nine tenths of that, {shared:.0f} people could share it, if each sends a short prompt, gets 300 tokens, and thinks for 30 s before the next one")
 
 # %% [markdown]
 # In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Two
-# had up to 128 or 512 sequences: we don't know how full those slots were, and the estimate leaves out the prefills. Our T4 is exactly such a case: 4-bit weights, and several users. If it misses as badly as the worst one, its 12 users get text hardly
-# faster than they read, and an L4's 24 have to wait. So plan on half of what the table says, or less, and measure.
+# had up to 128 or 512 sequences: we don't know how full those slots were, and the estimate leaves out the prefills. Our T4 has 4-bit weights and several users, too. So plan
+# on less than half of the table's lower end, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -639,7 +690,8 @@ exercises.check("16.compute_bound", compute_bound_from)
 #     return admitted, refused
 # ```
 #
-# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*).
+# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*): look no further than the first request
+# that has to wait.
 
 # %% tags=["exercise"]
 def admissible(waiting, free, room):
@@ -672,7 +724,7 @@ scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "read
 # %%
 takeaways = {
     "A cache spends memory to save arithmetic": f"after {last} characters, the next one took {1e3 * whole[last]:.0f} ms without a cache and {1e3 * cached[last]:.1f} ms with it.",
-    "Users share the weights but not their caches": f"batching took one core from {readers['cached']:.1f} readers to {readers['batched']:.0f}; with {many} users, a step reads {many * context * per_token / 1e6:,.0f} MB of cache on top of {weights / 1e6:.0f} MB of weights.",
+    "Users share the weights but not their caches": f"batching took one core from {readers['cached']:.1f} readers to {readers['batched']:.0f}; on a T4, {fit[4]} conversations of 4,096 tokens fit beside Qwen3-8B in 4 bits, enough for about {shared:.0f} people.",
     "Refill a slot as soon as it's free": f"continuous batching finished {REQUESTS} requests {served_gains:.1f} times as fast as static batching.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -686,6 +738,7 @@ measurements.record(
         "cache_gains": guess(cache_gains, gain, "×"),
         "can_follow": guess(can_follow, readers["batched"]),
         "continuous_gains": guess(continuous_gains, served_gains, "×"),
+        "last_waits": guess(last_waits, overloaded, "s"),
         "conversations": guess(conversations, t4.max_users),
     },
     gap=value(gap, "", "largest difference between the logits with and without a cache"),
@@ -699,6 +752,10 @@ measurements.record(
     over_roofline=value(max(took / sum(predicted(users).values()) for users, took in steps.items()), "×", "worst ratio of measured to predicted step time"),
     steps_saved=value(steps_saved, "×", "ratio of steps, static to continuous"),
     served=value(served_gains, "×", "speedup from continuous batching"),
+    capacity=value(capacity, "requests per second", f"admitted by a server with {2 * SLOTS} slots"),
+    overloaded=value(overloaded, "s", f"reader {ARRIVALS}'s wait for the first character at 1.5 times the capacity"),
+    t4_people=value(round(shared), "people", "who could share that T4 at 0.9 times its capacity, estimated"),
+    people=value(round(people[30]), "people", "in conversation at 0.9 times the capacity, if each thinks for 30 s"),
     fit_t4=value(t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
 )
 
