@@ -61,7 +61,7 @@ a, b = torch.rand(2, SIZE, SIZE, device=device)
 x, y = torch.rand(2, NUMBERS, device=device) / 2
 out = torch.empty_like(x)
 
-peak = 2 * SIZE**3 / min(seconds(lambda: a @ b, repeats=10))
+peak = 2 * SIZE**3 / min(seconds(lambda: a @ b, repeats=40))
 bandwidth = 2 * x.nbytes / min(seconds(x.neg_, repeats=10))  # in place: read, and written back
 print(f"computing {peak / 1e9:,.0f} GFLOP/s, moving {bandwidth / 1e9:,.1f} GB/s")
 
