@@ -40,7 +40,7 @@ device = torch.accelerator.current_accelerator() if torch.accelerator.is_availab
 #
 # The model from lesson 01 was trained on Shakespeare for 1,000 steps. Two plays were held out, so you can use them to measure how well it predicts.
 # The measure is *bits per character*, the cross-entropy of its predictions in base 2. A model that guesses uniformly among 96 characters needs 6.6,
-# and one that is always certain and right needs 0. We use the same 24 stretches of 256 characters every time.
+# and one that is always certain and right needs 0. We use the same 24 windows of 256 characters every time.
 
 # %%
 model = models.trained().to(device)
@@ -257,8 +257,9 @@ holds(max(repaired["a scale per column"], [*repaired.values()][-1]) - whole, -0.
 holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 repair the model, too.", fast=FAST)
 
 # %% [markdown]
-# Why not use a scale per column everywhere? If the inputs x are rounded to integers, too, as in a layer below, the chip can add up products of integers, provided that the scale can
-# be applied once, after the sum. Take a 2 × 2 matrix with codes c. The first element of its output is
+# Why not use a scale per column everywhere? If the inputs x are rounded to integers, too, as in a layer later in this lesson, the chip can add up
+# products of integers, provided that the scale can be applied once, after the sum. Take a 2 × 2 matrix with codes c. The first element of its output
+# is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
@@ -268,19 +269,20 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) does in moderation what the folded cell did: it makes large activations
 # smaller and the matching columns of weights larger, until both round well.
 
-# %% [markdown] tags=["minutes-11", "short-7"]
+# %% [markdown] tags=["minutes-12", "short-7"]
 # ## Two bits, better spent
 #
-# Can 2 bits do better than that? Three things can be changed without storing a bit more:
+# At 2 bits, the model babbled. Can 2 bits do better? Three things can be changed without storing a bit more:
 #
 # - *The levels.* At 2 bits, `quantize` uses three of the four codes: −1, 0, and 1 times the scale. You could use four evenly spaced levels instead: −1, −⅓,
 #   ⅓, and 1, with no zero.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
 # - *The size of a row.* Rounded weights can come out too small on average, and then so does the layer's output. Multiply all of a row's scales by one
-#   number, so that the rounded row is as large along the original as the original itself.
+#   number, so that the rounded row, projected onto the original, is as long as the original.
 #
-# **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best of these changes?
+# **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best combination of
+# these changes?
 
 # %%
 at_best = None  # @param {type:"number"}
@@ -332,15 +334,16 @@ four_levels = whole + spent["four levels"]["absmax scales"][0]
 worst, best = max(more for row in spent.values() for more, _ in row.values()), min(more for row in spent.values() for more, _ in row.values())
 figures.grouped_bars(
     {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits per character",
-    title=f"The same {2 + 16 / 64:.2f} bits per weight, with the scales, add {worst:.2f} or {best:.2f} bits per character\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
+    title=f"At the same {2 + 16 / 64:.2f} bits per weight, with the scales, the increase is anywhere from {worst:.2f} to {best:.2f} bits per character\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
 )
 
 # %% [markdown]
 # Look at the four levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
 # little. Together, they take away more than half of the damage.
 #
-# Why? A search for the smallest squared error ends with weights that are a little too small, and nothing in the search penalizes that. How much harm
-# does shrinking do? Make two errors of the same size in every layer, and round nothing: one shrinks all weights, and the other is random.
+# Why? To the search, shrinking is one error among others, so it accepts weights that are a little too small in exchange for finer rounding. How much
+# harm does shrinking do? To find out, round nothing, and disturb every layer by the same amount in one of two ways: shrink all its weights, or add
+# random noise.
 
 # %%
 clipped = nearest(w, uniform(4), scales["searched"])
@@ -353,12 +356,26 @@ def disturbed(w):
 
 
 alone, at_random = damage(lambda w: (1 - shrunk) * w), damage(disturbed)
-print(f"four levels and searched scales shrink that layer by {shrunk:.0%}")
+print(f"with four levels and searched scales, the weights of one layer shrink by {shrunk:.0%}")
 print(f"an error of {shrunk:.0%} in every layer: +{alone[0]:.3f} ± {alone[1]:.3f} if it shrinks the weights, +{at_random[0]:.3f} ± {at_random[1]:.3f} if it's random")
 
+# %%
+# @title How far do the hidden states move? { display-mode: "form" }
+@torch.no_grad()
+def hidden(model):  # after the last layer norm: (windows, 256, width)
+    caught = []
+    with model.norm.register_forward_hook(lambda norm, inputs, output: caught.append(output)):
+        model(windows[:, :-1])
+    return caught[0]
+
+
+moved = {name: error(hidden(changed(model, change)), hidden(model)) for name, change in {"shrunk": lambda w: (1 - shrunk) * w, "random": disturbed}.items()}
+print(f"the last hidden states are off by {moved['shrunk']:.0%} if the weights shrink, and by {moved['random']:.0%} if the error is random")
+
 # %% [markdown]
-# The errors are equally large, but shrinking does many times the damage: random errors partly cancel in a layer's sums, whereas errors that point the
-# same way add up. That's also why a search can take a third off the error and still make the model worse, until you rescale the rows.
+# The errors are equally large, but shrinking does many times the damage. In a layer's sums, random errors partly cancel, whereas errors that point
+# the same way add up: by the end, shrinking has moved the hidden states about three times as far. So a more accurate set of weights can make a worse
+# model, until you rescale the rows.
 #
 # Let the first of these models write, and then the best:
 
@@ -391,7 +408,7 @@ for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16), "15 
 # %% [markdown]
 # NF4 has the smallest error, but here the losses can't tell it from uniform levels. On larger models, [QLoRA's
 # authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and [AWQ](https://arxiv.org/abs/2306.00978),
-# which you'll meet in the names of models, choose codes and scales with the help of sample inputs.)
+# which you'll meet in the names of models, choose codes and scales with the help of sample inputs, the *calibration data*.)
 #
 # Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
 
@@ -421,6 +438,7 @@ holds(three["absmax scales"] - plain, 0.5, 5, "At 2 bits, the fourth level is wo
 holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
+holds(moved["shrunk"] / moved["random"], 2.2, 5, "Shrinking moves the hidden states about three times as far.", fast=FAST)
 holds(alone[0] / max(at_random[0], 1e-3), 5, 500, "Shrinking does many times the damage of a random error.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
@@ -469,7 +487,7 @@ holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer tha
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for
 # two operations, so the layer is *memory-bound*, and a quarter of the bytes should take about a quarter of the time. At 64 rows, each weight is used
-# 64 times. The layer is *compute-bound*, and the gain comes from the integers: one vector instruction handles more of them.
+# 64 times. The layer is *compute-bound*, and the gain presumably comes from the integers: one vector instruction handles more of them.
 #
 # If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so counting
 # bytes predicts 2.25 times as long for one row. (The CPU's caches make that a rough estimate.)
@@ -496,7 +514,7 @@ last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
 fp16, nf4, int8 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4", "int8"))  # tokens/s, by number of sequences
 for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
-print(f"one user, by this rule (a roofline): {1 / step(1, 16):.0f} tokens/s at most in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
+print(f"one user, by this rule (a roofline): about {1 / step(1, 16):.0f} tokens/s at best in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
 
 # %% [markdown]
 # The authors of bitsandbytes, the library behind QLoRA, [measured
@@ -511,9 +529,9 @@ nf4_tokens = None  # @param {type:"number"}
 # %%
 print(f"one user: {nf4[1]:.0f} tokens/s in NF4{your_prediction(nf4_tokens)}, {fp16[1]:.0f} in fp16")
 for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items():
-    print(f"{name}: " + ", ".join(f"{1e3 * n / speed:.0f} ms per step for {n}" for n, speed in speeds.items()))
+    print(f"{name}, per step: " + ", ".join(f"{1e3 * n / speed:.0f} ms for {n}" for n, speed in speeds.items()) + " sequences")
 extra = 1 / nf4[1] - 1 / fp16[1]
-print(f"For one sequence, NF4 takes {1e3 * extra:.0f} ms longer than fp16: {1e6 * extra / (36 * 7):.0f} µs for each of 36 × 7 linear layers.")
+print(f"For one sequence, NF4 takes {1e3 * extra:.0f} ms longer than fp16, or {1e6 * extra / (36 * 7):.0f} µs more for each of the 36 × 7 linear layers, on average.")
 
 # %%
 # @title Draw the T4's times, and compare two other chips { display-mode: "form" }
@@ -538,17 +556,17 @@ picture
 # By the roofline, NF4 could be nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something
 # about why:
 #
-# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the bytes.
+# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the weights, about 14 ms.
 #   That points to a cost that's the same in every step, such as launches and Python (lesson 10).
 # - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
 #   for more.
-# - For one sequence the kernel was fused, so NF4 should have saved time, and yet each layer takes 87 µs longer than in 16 bits. Whether the kernel or the
-#   calls around it are to blame, only a profile would show.
+# - For one sequence the kernel was fused, so NF4 should have saved time, and yet a layer takes 87 µs longer than in 16 bits, on average. Only a profile
+#   would show whether the kernel or the calls around it are to blame.
 #
 # It depends on the chip: with another model and one user, the same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, but
-# slower on an H100. And since [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has new fused
-# kernels, which its authors found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the limit;
-# the library decides how close you get. If you have an NVIDIA GPU, time yours:
+# slower on an H100. And since [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has had new
+# fused kernels, which its authors found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the
+# limit; the library decides how close you get. If you have an NVIDIA GPU, time yours:
 
 # %%
 # needs: bitsandbytes
@@ -556,7 +574,7 @@ from bitsandbytes.nn import Linear4bit
 
 if device.type == "cuda":
     half = nn.Linear(WIDE, WIDE, bias=False, dtype=torch.float16, device=device)
-    four_bits = Linear4bit(WIDE, WIDE, bias=False, compute_dtype=torch.float16, quant_type="nf4")
+    four_bits = Linear4bit(WIDE, WIDE, bias=False, compute_dtype=torch.float16, compress_statistics=False, quant_type="nf4")
     four_bits.load_state_dict(half.state_dict())
     four_bits = four_bits.to(device)  # quantizes
     for rows in (1, 8, 64, 512):
@@ -630,7 +648,7 @@ per_row = curve["per row"]
 takeaways = {
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
     "Errors that point the same way add up": f"an error of {shrunk:.0%} in every weight matrix costs {alone[0]:.2f} bits per character if it shrinks the weights, and {max(at_random[0], 0):.2f} if it's random.",
-    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}, because something else set the pace.",
+    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}, far below what its memory allows.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
@@ -660,7 +678,7 @@ measurements.record(
 )
 
 # %% [markdown] tags=["minutes-0"]
-# ## Keep this, and what comes next
+# ## A configuration to keep, and what comes next
 #
 # ```python
 # import torch
