@@ -227,10 +227,10 @@ per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one char
 print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
-# Prefill reaches well over half of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought to be
-# *memory-bound*, but it uses only part of the bandwidth.
+# Prefill reaches more than half of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought
+# to be *memory-bound*, but it uses only part of the bandwidth.
 
-# %% [markdown] tags=["minutes-10", "short-7"]
+# %% [markdown] tags=["minutes-11", "short-7"]
 # ## Many readers per step
 #
 # A decode step reads every weight for a single character. If several conversations advance together, as one batch, each weight is read once for all
@@ -268,7 +268,7 @@ for users, took in steps.items():
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
 readers["batched"], promised = (5 * (users // 5) if users > 9 else users for users in (found or USERS[-1], expected or USERS[-1]))  # interpolated, and rounded down to fives
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
-print(f"while none of them sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {promised:.0f}")
+print(f"As long as nobody sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {promised:.0f}")
 
 # %%
 # @title Plot characters per second against the number of users { display-mode: "form" }
@@ -309,7 +309,7 @@ for users, spent in parts.items():
     print(f"batch of {users:>2}: the matmuls reach {rates[0] / 1e9:3.0f} of {speed / 1e9:.0f} GFLOP/s and read weights at {rates[1] / 1e9:4.1f} of {bandwidth / 1e9:.0f} GB/s; attention reads caches at {rates[2] / 1e9:.1f} GB/s")
 
 # %%
-# @title Plot what a character was predicted to take, and what it takes { display-mode: "form" }
+# @title Plot predicted and measured time per character { display-mode: "form" }
 print(f"For one user, a cached step does 1/{context} of the work. By the formula it could be {whole[last] / sum(predicted(1).values()):.0f} times as fast as without a cache; it's {gain:.0f} times as fast.")
 bars = {}
 for users, spent in parts.items():
@@ -317,11 +317,11 @@ for users, spent in parts.items():
     bars[f"{who}, predicted"] = {name: took / users for name, took in predicted(users).items()} | {"everything else": 0.0}
     bars[f"{who}, measured"] = spent
 longer = {users: sum(spent.values()) * users / sum(predicted(users).values()) for users, spent in parts.items()}
-figures.stacked_bars(bars, unit="s", title=f"A character takes {longer[1]:.1f}, {longer[few]:.1f} and {longer[many]:.1f} times as long as predicted, for 1, {few} and {many} users")
+figures.stacked_bars(bars, unit="s", title=f"A character takes {longer[1]:.1f} times as long as predicted for 1 user, {longer[few]:.1f} times for {few}, and {longer[many]:.1f} times for {many}")
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds((last - 1) * flops / prefill / speed, 0.55, 1.3, "Prefill reaches well over half of the machine's matmul speed.", fast=FAST)
+holds((last - 1) * flops / prefill / speed, 0.55, 1.3, "Prefill reaches more than half of the machine's matmul speed.", fast=FAST)
 holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
@@ -333,15 +333,15 @@ holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few
 # %% [markdown]
 # It depends on the batch. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between
 # the calls. The matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows,
-# they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there
-# are many users. So the formula gives a roofline bound, and how close you come depends on the software.
+# they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the
+# formula gives a roofline bound, and how close you come depends on the software.
 #
 # **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
 # of what it reads.
 #
 # ### On a GPU
 #
-# An H100's memory is far faster than one CPU core's. How much faster is its step for one user?
+# An H100's memory is far faster than one CPU core's. How much faster is a step for one user there?
 
 # %%
 # @title The same steps on an H100, and on your GPU if you have one { display-mode: "form" }
@@ -359,7 +359,7 @@ ran |= {"your GPU": on_gpu(torch.accelerator.current_accelerator())} if torch.ac
 print(*(f"{name}: " + ", ".join(f"{1e3 * seconds:.1f} ms {'with' if batch == 'no cache' else 'for a batch of'} {batch}" for batch, seconds in took.items()) for name, took in ran.items()), sep="\n")
 h100, h100_memory = ran["an H100, our run"], chip_throughput.rates("H100")["memory"].value
 print(f"The H100 has {h100_memory / bandwidth:.0f} times this core's memory bandwidth, but for one user it's only {cached[last] / h100['1']:.1f} times as fast. Reading the weights would take it {1e3 * weights / h100_memory:.2f} ms.")
-print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all, enough for {512 / h100['512'] / pace:,.0f} readers; reading their caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
+print(f"For 512 users, it writes {512 / h100['512']:,.0f} characters per second in all, as many as about {round(512 / h100['512'] / pace, -2):,.0f} readers take in; reading the caches would take {1e3 * 512 * context * per_token / h100_memory:.1f} ms.")
 as_written, compiled = (published_results.get(f"decode-llama2-a100-{how}") for how in ("gptfast-eager", "gptfast"))
 print(f"Llama 2 7B on an A100, one user: {as_written.value} tokens/s as written ({as_written.credit}), {compiled.points[16]} compiled, with a static cache ({compiled.credit}).")
 holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of the H100's step is memory traffic.", fast=FAST)
@@ -367,14 +367,14 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 
 # %% [markdown]
 # Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Nor can faster arithmetic: without a cache the GPU does
-# 256 times as much of it, and the step takes only a quarter longer. Presumably each kernel finishes before Python can launch the next. Such a step is *launch-bound* (lesson
-# 10), so the GPU has time to spare: 512 users take less than three times as long as one.
+# 256 times as much of it, and the step takes only a quarter longer. Presumably each kernel finishes before Python can launch the next. Such a step is
+# *launch-bound* (lesson 10), so the GPU has time to spare: 512 users take less than three times as long as one.
 #
-# A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses them and
-# also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per second out of an
-# A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our `empty` allocates one, but
-# `forward` slices it to the length of the longest text, so the shapes
-# change from step to step.
+# A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses CUDA
+# graphs and also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per
+# second out of an A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our `empty`
+# allocates one, but `forward` slices it to the length of the longest text, so the shapes change from step to step, and fetching
+# `int(positions.max())` makes Python wait in every step.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Answers of different lengths
@@ -401,9 +401,9 @@ def admit(request, slot, cache):  # prefill, into this slot's part of the cache;
     return forward(text[None, starts[request] : starts[request] + 32], places[:, :32], own).argmax().item()
 
 # %% [markdown]
-# `serve` can do either. `arrivals` says when each request comes; for now, all of them are there at the start. Decoding is *greedy*: the next character
-# is always the likeliest. Such text tends to repeat itself, but both ways should write the same. The batch has a fixed size, so idle slots go through the model, too. (A static server that
-# drops finished rows would lose less.)
+# `serve` can do either. `arrivals` says when each request comes; for now, all of them are there at the start. Decoding is *greedy*: the next
+# character is always the likeliest. Such text tends to repeat itself, but it should be the same with both kinds of batching. The batch has a fixed
+# size, so idle slots go through the model, too. (A static server that drops finished rows would lose less.)
 
 # %%
 def serve(continuous, slots=SLOTS, arrivals=(0,) * REQUESTS):
@@ -469,9 +469,9 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
-# queue waits, too. Continuous batching fills the gaps until the queue is empty. Both servers need the same 40 prefills, so the time can't shrink by more
-# than the number of steps does, unless the steps themselves get shorter. With equally long answers, all queued from the start, continuous batching would
-# gain nothing.
+# queue waits, too. Continuous batching fills the gaps until the queue is empty. Both servers need the same 40 prefills, so the time can't shrink by
+# more than the number of steps does, unless the steps themselves get shorter. With equally long answers, all queued from the start, continuous
+# batching would gain nothing.
 #
 # What users notice is the gap between one character and the next, the *inter-token latency*.
 
@@ -497,10 +497,10 @@ capacity = (ARRIVALS - 2 * SLOTS) / max(start for _, start, _, _ in spread[1])  
 print(f"{2 * SLOTS} slots admit {capacity:.1f} requests per second")
 
 # %% [markdown]
-# Now let the same readers come at half this rate, at nine tenths of it, and at one and a half times.
+# Now let the same readers come at half the capacity, at nine tenths of it, and at one and a half times the capacity.
 #
-# **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (When the last one comes, how
-# many are still waiting, and how long does the server take for those?)
+# **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (When the last one comes,
+# how many are still waiting, and how long does the server take for those?)
 
 # %%
 last_waits = None  # @param {type:"number"}
@@ -508,15 +508,15 @@ last_waits = None  # @param {type:"number"}
 # %%
 dice = random.Random(1)
 came = list(itertools.accumulate(dice.expovariate(1) for _ in range(ARRIVALS)))  # at random, independently of each other
-loads, first, stalls = {"half the capacity": 0.5, "nine tenths of it": 0.9, "one and a half times": 1.5}, {}, {}
+loads, first, stalls = {"0.5 × capacity": 0.5, "0.9 × capacity": 0.9, "1.5 × capacity": 1.5}, {}, {}
 for name, load in loads.items():
     arrivals = [at * ARRIVALS / came[-1] / (load * capacity) for at in came]
     answers = serve(True, 2 * SLOTS, arrivals)[0]
     first[name] = [answer[0][1] - at for answer, at in zip(answers, arrivals)]
     stalls[name] = max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))  # waiting after the first character
-    print(f"{name:>20}: {statistics.median(first[name]):.2f} s to the first character at the median, {max(first[name]):.2f} s at worst")
-overloaded = first["one and a half times"][-1]
-print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}")
+    print(f"{name}: {statistics.median(first[name]):.2f} s to the first character at the median, {max(first[name]):.2f} s at worst")
+overloaded = first["1.5 × capacity"][-1]
+print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}; once a text has begun, nobody waits more than {max(0, *stalls.values()):.2f} s for more of it")
 
 # %%
 # @title Plot each reader's wait { display-mode: "form" }
@@ -527,30 +527,30 @@ figures.lines(
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-below, above = statistics.median(first["half the capacity"]), statistics.median(first["one and a half times"])
+below, above = statistics.median(first["0.5 × capacity"]), statistics.median(first["1.5 × capacity"])
 holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
 holds(below, 0, 0.3, "At half the capacity, most readers hardly wait.", fast=FAST)
-holds(max(first["nine tenths of it"]) / below, 4, 200, "At nine tenths, some wait many times as long.", fast=FAST)
+holds(max(first["0.9 × capacity"]) / below, 4, 200, "At nine tenths, some wait many times as long.", fast=FAST)
 holds(above / below, 8, 500, "Above the capacity, most do.", fast=FAST)
 holds(overloaded / above, 1.2, 10, "The last reader waits longer than most.", fast=FAST)
 holds(max(stalls.values()), -1, 0.5, "Once a text has begun, nobody waits long.", fast=FAST)
 
 # %% [markdown]
-# At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths, some
-# wait many times as long: at random, readers sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as long
-# as readers come too fast. So an overloaded server has no latency that you could quote: the longer the test, the longer the wait. (Once a text has
-# begun, it hardly ever stalls, at any load.) Real servers refuse requests when the queue gets long, or start another machine.
+# At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths,
+# some wait many times as long: random arrivals sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as
+# long as readers come too fast. So an overloaded server has no latency that you could quote: the longer the test, the longer the wait. Real servers
+# refuse requests when the queue gets long, or start another machine.
 #
 # How many people can share this server? Multiply the rate by the time that each of them stays (*Little's law*).
 
 # %%
 reading = statistics.mean(asked[:ARRIVALS]) / pace  # seconds
 people = {pause: 0.9 * capacity * (reading + pause) for pause in (0, 30)}  # seconds in which a reader thinks about the next question
-print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at any time; if each thinks for 30 s before asking again, the server talks to {people[30]:,.0f} people")
+print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at any time; if each thinks for 30 s before asking again, the server can serve {people[30]:,.0f} people")
 
 # %% [markdown]
-# People who talk to a model spend most of their time not reading its answer, so a chip can have many more users than slots. (Here each request is
-# new. In a chat, the server has to keep the cache during the pause, or prefill the whole conversation again.)
+# Where the pauses are longer than the answers, as here, a chip can have many more users than slots. (Here each request is new. In a chat, the server
+# has to keep the cache during the pause, or prefill the whole conversation again.)
 
 # %% [markdown] tags=["minutes-8", "short-4"]
 # ## Real models, real chips
@@ -578,7 +578,7 @@ conversations = None  # @param {type:"integer"}
 t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
 fit = {bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, size in stored.items()}
 step = (stored[4] - table + fit[4] * 4096 * token) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
-print(f"{fit[4]} conversations fit; each gets at most about {1 / step:.0f} tokens/s. plan.serve says {t4.max_users} conversations.")
+print(f"{fit[4]} conversations fit; each gets at most about {1 / step:.0f} tokens/s. The course's planner, plan.serve, says {t4.max_users}.")
 print(f"A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
 arithmetic = 2 * (linear + table / 2) / chip_throughput.rates("T4")["fp16"].high  # seconds per token
 print(f"In each step a conversation adds {1e3 * 4096 * token / 240e9:.1f} ms of cache reads and at least {1e3 * arithmetic:.1f} ms of arithmetic.")
@@ -592,12 +592,13 @@ figures.stacked_bars(
 
 # %% [markdown]
 # In decode, then, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of them
-# adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
-# cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
+# adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the cache
+# in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
-# `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at the best bandwidth
-# measured on the chip. Its lower end takes the lowest rates, assumes that
-# nothing overlaps, and adds 6 µs per kernel launch.
+# `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
+# measured on the chip (for an L4 and a v5e: estimated, at 88% of the data sheet's). Its lower end uses the lowest measured rates, assumes that
+# nothing overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends allow for 48 launches per layer, at
+# 6 to 20 µs each.)
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
@@ -611,11 +612,12 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
-# Read along a chip's row: the speeds hardly change. A step reads most of a full memory, so it takes about the chip's capacity divided by its
-# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: a token of Qwen3-0.6B takes
-# more than three quarters of the cache that one of Qwen3-8B takes.
+# Read along a chip's row: the speeds hardly change. Memory is full, and a step reads most of it, so it takes about the chip's capacity divided by its
+# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: a token's keys and values take more
+# than three quarters as much memory in Qwen3-0.6B as in Qwen3-8B.
 #
-# No measured decode speeds went into these estimates, so published ones are a fair test.
+# No measured decode speeds went into these estimates, so published ones are a fair test. (LLM.int8() is left out, because the planner doesn't model
+# it.)
 
 # %%
 checked = plan.serving_checks()  # the worst first
@@ -629,12 +631,12 @@ full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).to
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
 stays = 300 / (checked[0].error_ratio * full)  # seconds that an answer of 300 tokens takes, at that speed
 shared = 0.9 * t4.max_users * (stays + 30) / stays  # people, at nine tenths of the capacity
-print(f"at nine tenths of that, {shared:.0f} people could share it, if each sends a short prompt, gets 300 tokens, and thinks for 30 s before the next one")
+print(f"at nine tenths of its capacity, {shared:.0f} people could share the T4, if each sends a short prompt, gets 300 tokens, and comes back 30 s after the last of them")
 
 # %% [markdown]
-# In every miss the estimate is too high. Most of them are 4-bit models, whose kernels ran far below the roofline (lesson 12). Two
-# had up to 128 or 512 sequences: we don't know how full those slots were, and the estimate leaves out the prefills. Our T4 has 4-bit weights and several users, too. So plan
-# on less than half of the table's lower end, and measure.
+# In every miss the estimate is too high. Most of them are 4-bit models, which ran far below the roofline (lesson 12). Two had up to 128 or 512
+# sequences: we don't know how full those slots were, and the estimate leaves out the prefills. The last is a very small model, where launches
+# probably dominate. The T4 in our estimate has 4-bit weights and several users, too. So plan on less than half of the table's lower end, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -690,8 +692,8 @@ exercises.check("16.compute_bound", compute_bound_from)
 #     return admitted, refused
 # ```
 #
-# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*): look no further than the first request
-# that has to wait.
+# Fix it. Small requests must not jump ahead of a large one that can be served later (*first come, first served*): look no further than the first
+# request that has to wait.
 
 # %% tags=["exercise"]
 def admissible(waiting, free, room):
