@@ -231,7 +231,7 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 # Together, these numbers say who waits for whom:
 #
 # - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Part of the busy time may be NCCL kernels waiting for the other GPU; see Exercise 3.)
-# - On the H100 the queue is short, and a quarter of the kernels start immediately: the queue was empty, and the GPU was waiting. The program is *CPU-bound*, at least for part of each step.
+# - On the H100 the queue is short, and a quarter of the kernels start immediately: they find the queue empty and the GPU waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
 # Something held that work up, and the copy may have waited for the same thing: a profiler charges a blocking call for *whatever it waits for*. What was it? Look at the calls that launched the work at the end of the long gaps.
@@ -245,16 +245,16 @@ for took, _, after in long:
     name = called.get(after["args"].get("correlation"), "launched before the recording")
     ended_by[name] = ended_by.get(name, 0) + took / 1e3
 for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
-    print(f"{took:6.1f} ms of long gaps end with work from: {name}")
+    print(f"{took:6.1f} ms of long gaps end when work of this call starts: {name}")
 five = sorted(sorted(long, key=lambda gap: -gap[0])[:5], key=lambda gap: gap[1])
 for took, at, after in five:
-    print(f"{took / 1e3:.1f} ms from {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms on, until: {after['name']}")
-print(f"with work in these five gaps, the GPU would be idle for {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
+    print(f"{took / 1e3:.1f} ms, starting at {(at - a100['steps'][0]['ts']) / 1e3:.0f} ms; what runs next: {after['name']}")
+print(f"if the GPU was in fact working during these five gaps, it was idle for only {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time")
 plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched)
-print(f"median wait of what no graph launched: {plain[len(plain) // 2]:.0f} ms")
+print(f"median wait, leaving out CUDA graphs: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and once per step there's a gap of about 64 ms that ends at the same memset. (The first one's graph was launched before the recording.) Two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which. (One launch starts a whole graph, so the wait of a graph's last kernel includes the kernels before it. Leaving the graphs out hardly changes the median wait, though.)
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and once per step there's a gap of about 64 ms that ends at the same memset. (The graph that ends the first of these gaps was launched before the recording began.) Two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which. (One launch starts a whole graph, so the wait of a graph's last kernel includes the time that the kernels before it took. Leaving the graphs out hardly changes the median wait, though.)
 #
 # The trace doesn't say what the copy costs, either. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
@@ -377,18 +377,18 @@ compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 
 print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast, yet at best the step got only a fifth shorter, and the typical time shows no gain. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast as in float32, yet at best the step got only a fifth shorter, and the typical time shows no gain. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
 # The first three versions are too noisy to rank: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference, presumably because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
-# So before you make anything faster, ask who is waiting for whom. A T4's matmuls take many times as long, so there Python should be the one that waits. Try 16 bits first: fp16, because a T4's tensor cores don't support bf16. The next cell shows in code how the versions differ. On a GPU, the one after it times four, `torch.compile` in float32 among them.
+# So before you make anything faster, ask who is waiting for whom. A T4's matmuls take many times as long, so there Python should be the one that waits. Try 16 bits first: fp16, because a T4's tensor cores don't support bf16. The next cell has the code for these versions. If you have a GPU, the one after it times four of them on yours, including `torch.compile` in float32.
 
 # %%
 # @title How the versions differ { display-mode: "form" }
 def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of the ten million parameters, not of a small model
     gpt = models.GPT(models.GPTConfig(n_layer=1 if FAST else 6)).to(device)
     run = torch.compile(gpt) if compiled else gpt
-    adamw = torch.optim.AdamW(gpt.parameters(), fused=fused)
+    adamw = torch.optim.AdamW(gpt.parameters(), fused=fused or None)  # None: PyTorch's default
     plays = shakespeare.load().to(device if text_on_gpu else "cpu")
 
     def step():
@@ -417,7 +417,7 @@ if gpu_here:
 # %% [markdown] tags=["minutes-9", "short-6"]
 # ## Your own step
 #
-# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also takes a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take nearly all of a CPU core's time, so these steps use a small model and 32 characters per sequence.
+# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also takes a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take most of a CPU core's time, so these steps use a small model and 32 characters per sequence.
 
 # %%
 text, small = shakespeare.load(), models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32)
@@ -493,7 +493,7 @@ outside = 100 * (1 - busy(own["operators"], start, start + length) / length)  # 
 if own["gpu"]:
     waits = queue_waits(own)
     print(f"GPU idle for {idle(own)[0]:.0f}% of the time; median wait {waits[len(waits) // 2]:.3g} ms")
-figures.trace_timeline(*rows_of(own, own["steps"][1]), idle_of="GPU", title=f"Your own step: for {outside:.0f}% of the time, no operator is running, only Python")
+figures.trace_timeline(*rows_of(own, own["steps"][1]), idle_of="GPU", title=f"Your own step: for {outside:.0f}% of the time, no operator is running")
 
 # %% [markdown] tags=["minutes-6"]
 # ## Six slow steps and their profiles
@@ -602,9 +602,11 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and a passing disturbance can spoil a single table. The timings alternate between the versions, so a disturbance hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds weighs more, since the healthy step is so much shorter. Here's what gives each of them away, and the fix:
+# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and another program can spoil a single table. The timings alternate between the versions, so interference hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds presumably weighs more, since the healthy step is so much shorter there.
 #
-# 1. GELU runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
+# Here's what gives each slow step away, and how to fix it. (The tables count four recorded steps.)
+#
+# 1. `gelu_backward` runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
 # 2. `item` runs over 4,000 times per step, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
 # 3. `mul`, `var`, and `tanh` are new to the top of the table. Use PyTorch's fused functions, or `torch.compile`.
 # 4. `## data` has the longest self time. Load the data before the loop.
@@ -623,7 +625,7 @@ device_copies = [e for e in v100["gpu"] if e["name"] == "Memcpy DtoD (Device -> 
 rest = [e for e in v100["gpu"] if e["name"] != "Memcpy DtoD (Device -> Device)"]
 start, end = v100["steps"][0]["ts"], v100["steps"][-1]["ts"] + v100["steps"][-1]["dur"]
 copy_ms = (busy(v100["gpu"], start, end) - busy(rest, start, end)) / 1e3
-print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it runs nothing but device-to-device copies ({len(device_copies):,} in all)")
+print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, the GPU runs nothing but device-to-device copies ({len(device_copies):,} in all)")
 
 # %% [markdown]
 # The GPU spends a ninth of its time doing nothing but copying tensors from one place in its own memory to another. The utilization in `nvidia-smi` wouldn't tell you, because it only says whether anything is running. Nor does the trace say whether the program could do without the copies: for that, read the code.
@@ -640,7 +642,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, it 
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
-#         ├─ copies                         keep tensors where they are; allocate once, instead of enlarging one in each step
+#         ├─ copies                         keep tensors where they are; allocate once, instead of growing a tensor in every step
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
 # ```
 #
@@ -681,7 +683,7 @@ exercises.check("10.pairs", pairs_of, slow=slow_pairs)
 # | Q | 55% | hundreds of kernels are pending | is blocked in a copy |
 # | R | 60% | nothing is pending | launches, call after call |
 #
-# None of them spends time in NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And for which can't you say until you know what its kernels are waiting for?
+# None of them spends time in NCCL. Which gets faster with CUDA graphs? Which with a faster GPU? And which one can't you judge until you know what its kernels are waiting for?
 
 # %% tags=["exercise"]
 programs = {"CUDA graphs": ..., "a faster GPU": ..., "can't say": ...}  # "P", "Q" or "R" for each
@@ -720,7 +722,7 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 took the typical step from {step_ms['as written']:.1f} ms to {step_ms['bf16']:.1f}, because Python set the pace; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "Ask first who waits for whom": f"on an H100, bf16 didn't shorten the typical step ({step_ms['as written']:.1f} ms before, {step_ms['bf16']:.1f} after), because Python set the pace; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -747,7 +749,7 @@ measurements.record(
 )
 
 # %% [markdown] tags=["minutes-0"]
-# ## Keep this, and what comes next
+# ## A profile to keep, and what comes next
 #
 # ```python
 # import torch
