@@ -135,8 +135,7 @@ def _row(line: Mapping[str, Any]) -> Row:
         low, high = _expected(line["expected"])
         share = _share_of_h100()
         source = (
-            "estimated: at its best measured fp32 matmul speed, "
-            f"and at {share:.0%} of it, as on the H100"
+            f"estimated: at a measured fp32 matmul speed, and at {share:.0%} of it, as on the H100"
         )
     else:
         low = high = _recorded(line)

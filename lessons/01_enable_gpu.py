@@ -40,7 +40,7 @@ threads = torch.get_num_threads()  # of the CPU
 # ## Is there a GPU?
 #
 # Colab lends you a machine to run your notebook on, and by default that machine has no GPU. This notebook asks for one with a T4, a small NVIDIA GPU
-# that Colab lends free of charge when it has one to spare. NVIDIA's own tool shows whether you got one.
+# that you get free of charge when one is available. NVIDIA's own tool shows whether you got one.
 
 # %%
 # !nvidia-smi 2>/dev/null || echo "nvidia-smi finds no NVIDIA GPU on this machine."
@@ -133,7 +133,7 @@ holds(right, 0.75, 1, "Most of the words are real.", fast=FAST)
 # It makes no sense, but it's laid out like a play, and most of the words are real. All the model was ever asked to do was predict the next character.
 #
 # **Predict.** You've seen how long three steps take on all of this machine's cores, or on its GPU. How many minutes would 1,000 steps take on a
-# single CPU core? (Machines differ in their number of cores, so this course compares everything with one.)
+# single CPU core? (Machines differ in their number of cores, so this course compares everything with a single core.)
 
 # %%
 minutes_on_one_core = None  # @param {type:"number"}
@@ -145,9 +145,8 @@ minutes_on_one_core = None  # @param {type:"number"}
 # multiplications and n additions. That makes 2n³ floating-point operations, or *FLOPs*: about two billion for n = 1,024. Divide that by the time it
 # took, and you have the speed in *FLOP/s*.
 #
-# Below, `launch()` starts `a @ a`, and `wait()` returns once everything launched so far has finished. On a CPU, a PyTorch call returns only when its
-# work is done, so without a GPU you couldn't see the effect. There, a second thread stands in for the GPU: it takes matmuls from a queue while your
-# code goes on.
+# Below, `launch()` starts `a @ a`, and `wait()` returns once everything launched so far has finished. On a GPU, a call may return before its work is
+# done. On a CPU it doesn't, so if you have no GPU, a second thread plays its part: it takes matmuls from a queue while your code goes on.
 
 # %%
 a = torch.rand(1024, 1024, device=device)
@@ -174,10 +173,7 @@ for when, took in {"the last call returned": returned, "the work was done": fini
     print(f"Clock stopped when {when}: {1000 * took:,.2f} ms for ten matmuls, or {10 * 2 * 1024**3 / took / 1e12:,.2f} TFLOP/s.")
 
 # %%
-# @title The same on an H100 { display-mode: "form" }
-recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
-h100_clock = {when: 10 * 2 * 1024**3 / took / 1e12 for when, took in recorded["clock"].items()}
-print(f"an H100, our run: {h100_clock['returned']:.0f} TFLOP/s by the clock that stops early, {h100_clock['finished']:.0f} TFLOP/s by the one that waits")
+# @title Check { display-mode: "form" }
 holds(finished / returned, 1.5, math.inf, "The clock that stops early claims a much higher speed than the chip reaches.", fast=FAST)
 
 # %% [markdown]
@@ -185,7 +181,7 @@ holds(finished / returned, 1.5, math.inf, "The clock that stops early claims a m
 #
 # Work on a GPU is *asynchronous*. PyTorch adds each operation to a queue, called a *stream*, and returns while the GPU is still busy with earlier
 # ones. If you stop the clock there, you've timed the request. To time the work, you have to *synchronize*: wait until the queue is empty. Anything
-# that needs the result waits, too, like the `.item()` that read the loss.
+# that needs the value on the CPU waits, too, like the `.item()` that read the loss.
 #
 # The cell also calls `launch` once before it starts the clock, because the first call pays for setup that later calls reuse. That untimed call is a
 # *warm-up*. Put the warm-up and the wait together, and you have an honest timer:
@@ -204,7 +200,7 @@ def seconds(work, device, repeats=5):
 
 
 # %% [markdown]
-# When you compare speeds, take the smallest of these times, because other programs can hardly make yours faster, only slower. When you want to know
+# When you compare speeds, take the smallest of these times, because other programs can slow yours down but hardly speed it up. When you want to know
 # how long you'll wait, take the median.
 #
 # Now time the job on a single core.
@@ -223,10 +219,10 @@ if minutes_on_one_core is not None:
 # %% [markdown] tags=["minutes-6"]
 # ## When does a GPU win?
 #
-# Nearly all the arithmetic in a training step is matmuls, and the elements of a matmul's result don't depend on one another. They can all be computed
-# at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused multiply-add*, two FLOPs, per clock
-# cycle. (A CPU core is far more than one such unit: its vector instructions do dozens of FLOPs per cycle, at a higher clock rate.) These are
-# rates for *fp32*, the 32-bit floating-point format that PyTorch uses by default.
+# Nearly all the arithmetic in a training step is in matmuls, and the elements of a matmul's result don't depend on one another. They can all be
+# computed at the same time, given enough arithmetic units. NVIDIA calls these units *CUDA cores*, and each does one *fused multiply-add*, two FLOPs,
+# per clock cycle. (A CPU core is far more than one such unit: its vector instructions do dozens of FLOPs per cycle, at a higher clock rate.) These
+# are rates for *fp32*, the 32-bit floating-point format that PyTorch uses by default.
 
 # %%
 n = SIZES[-1]
@@ -239,12 +235,15 @@ print(*(f"{name}: {speed / 1e9:,.0f} GFLOP/s at n = {n:,}" for name, speed in ma
 # %%
 # @title Compare with an H100 and a T4 { display-mode: "form" }
 t4, sheet = chip_throughput.rates("T4"), hardware.catalog()["T4"]
+recorded = scoreboard.job_record("nvidia-h100")["lesson_01"]  # what this lesson measured on an H100
 h100_matmul = 2 * 2048**3 / recorded["matmul"]["2048"]
-print(f"an H100, our run: {h100_matmul / 1e9:,.0f} GFLOP/s at n = 2,048")
-print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured ({published_results.get('matmul-t4-formats').credit})")
+print(f"an H100, our run: {round(h100_matmul / 1e9, -2):,.0f} GFLOP/s at n = 2,048")
+print(f"a T4: {sheet.fp32_lanes:,} CUDA cores × 2 FLOPs × 1.59 GHz = {sheet.fp32_lanes * 2 * 1.59:,.0f} GFLOP/s peak; {t4['fp32'].value / 1e9:,.0f} measured with PyTorch ({published_results.get('matmul-t4-formats').credit})")
+cublas = published_results.get("sgemm-t4-gcp")
+print(f"another T4, NVIDIA's cuBLAS library alone: up to {max(cublas.y) / 1e9:,.0f} GFLOP/s ({cublas.credit})")
 
 # %% [markdown]
-# The best T4 measurement we found is about half of the chip's peak, so the estimates below use the measurement.
+# The estimates below use the measurement by PyTorch, but yours may be faster.
 #
 # The computer in front of you probably has a GPU, too. To add it to the comparison, open [The GPU in front of
 # you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), copy the line it gives you, and paste it into the field below.
@@ -256,8 +255,8 @@ browser = browser_gpu_report.read(mine)
 
 # %% [markdown]
 # A function that many threads execute in parallel on a GPU is called a *kernel*. However small the matrix, PyTorch has to *launch* a kernel, and you
-# have to wait for it to finish. So every call has a fixed cost, its *overhead*: Python, PyTorch, the *kernel launch* itself, and the wait. For a small
-# matrix, that's nearly all of the time. On our H100, the overhead is 16 to 20 µs.
+# have to wait for it to finish. So every call has a fixed cost, its *overhead*: Python, PyTorch, the *kernel launch* itself, and the wait. For a
+# small matrix, that's nearly all of the time. On our H100, the overhead is 16 to 20 µs.
 #
 # **Predict.** At what n does an H100 start to beat this core? (If you have a GPU, predict for yours.)
 
@@ -297,22 +296,22 @@ figures.loglog(
 # @title What the figure says { display-mode: "form" }
 print(f"A {SIZES[0]} × {SIZES[0]} matmul takes {1e6 * drawn[gpu][0]:.0f} µs on {gpu.partition(',')[0]}, nearly all of it overhead. At n = {SIZES[-1]:,}, the GPU is {core_times[-1] / drawn[gpu][-1]:.0f}× as fast as the core.")
 if on_t4 and "your GPU" not in race:
-    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at the best speed measured on a T4 (too optimistic for small matrices). The T4 should overtake the core somewhere between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and be {t4['fp32'].value / core:.0f}× as fast at n = {max(SIZES):,}.")
+    print(f"The band is our estimate for a T4: {1e6 * overhead[0]:.0f} to {1e6 * overhead[1]:.0f} µs of overhead, then arithmetic at the speed measured with PyTorch (too optimistic for small matrices). The T4 should overtake the core somewhere between n = {min(on_t4):.0f} and n = {max(on_t4):.0f}, and be {t4['fp32'].value / core:.0f}× as fast at n = {max(SIZES):,}.")
 if browser:
     print(f"Your browser's GPU ({browser.name}) takes {1e6 * browser.trip:,.0f} µs to return any result at all, since the browser passes each call on to another process." + ("" if there else f" Not drawn: it was measured at n = {', '.join(map(str, browser.matmuls))}."))
 holds(found or math.nan, 30, 1000, "The GPU overtakes one core between n = 30 and n = 1000.", fast=FAST)
 
 # %% [markdown]
 # On the left, the GPU is *launch-bound*: nearly all of its time is overhead, and a GPU twice as fast would finish no sooner. That's where its line is
-# flat. The core's line rises about eightfold per doubling, once n is large enough to keep the core busy. So the two lines cross. Toward the right,
-# a chip becomes *compute-bound*, limited by its arithmetic. The core is compute-bound from n = 128 or so; the H100, only at the far right.
+# flat. The core's line rises about eightfold per doubling, once n is large enough to keep the core busy. So the two lines cross. Toward the right, a
+# chip becomes *compute-bound*, limited by its arithmetic. The core is compute-bound from n = 128 or so; the H100, only at the far right.
 #
-# If you had to copy the matrices to the GPU first, the crossover would move to a larger n. It moves to a smaller one if you wait only once for many
-# launches, as a network does.
+# If you had to copy the matrices to the GPU first, the crossover would move to a larger n. If you launch many matmuls and wait only once, as a
+# network does, the GPU wins from a smaller n.
 #
-# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is well to the right: going forward, nearly all of its
-# arithmetic multiplies a matrix of 8,192 rows (32 sequences of 256) by one that's 384 × 384 or larger. A small network with a small batch is on the left. What helps there is
-# more work per launch, such as a larger batch.
+# If a GPU ever disappoints you, ask which side of the crossover you're on. Most of our job is well to the right: in the forward pass, nearly all the
+# arithmetic is matmuls of a matrix with 8,192 rows (32 sequences of 256) and one that's at least 384 × 384. A small network with a small batch is on
+# the left. What helps there is more work per launch, such as a larger batch.
 
 # %% [markdown] tags=["minutes-5"]
 # ## How much parallel work is enough?
@@ -343,7 +342,7 @@ for name, chip in chips.items():
         for n in random.sample(CROWDS, len(CROWDS)):  # in random order, so that no size always runs after the same one
             x = torch.rand(n, device=chip)
             scratch = torch.empty_like(x)
-            taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=100 if n < 10**5 else 2))
+            taken[n] = min(seconds(lambda: advance(x, scratch), chip, repeats=min(100, 1 + 10**7 // n)))
         rounds.append(taken)
     crowd[name] = {n: min(taken[n] for taken in rounds) for n in CROWDS}
 torch.set_num_threads(threads)  # all cores again
@@ -366,13 +365,13 @@ holds(ratio, 0.85, 1.3, "A thousand elements take barely longer than one.", fast
 figures.loglog(
     CROWDS, curves, bands={} if "your GPU" in crowd else {"a T4, estimated": ends},
     shade=[passed] if passed else [], xlabel="number of elements", ylabel="time for 100 iterations",
-    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\nOn {gpu.partition(',')[0]}, {float(f'{flat:.1g}'):,.0f} take as long as one; it {enough}",
+    title=f"On one core, 1,000 elements take {ratio:.1f}× as long as one{your_prediction(thousand_takes, '×')}\n{gpu[0].upper() + gpu[1:].partition(',')[0]}'s time is flat up to {float(f'{flat:.1g}'):,.0f}; it {enough}",
 )
 
 # %% [markdown]
 # At the left end, even the CPU's time is nearly all overhead: Python calls PyTorch 300 times, and each call costs about as much for a thousand
-# elements as for one. Each call to a GPU costs more, so the GPU's line starts higher, but it stays flat much longer. Once moving the elements to and
-# from memory takes longer than the call, the time grows with their number. Such work is *memory-bound*.
+# elements as for one. Each call to a GPU costs more, so the GPU's line starts higher, but it stays flat much longer. Once moving the elements takes
+# longer than the call, the time grows with their number. Such work is *memory-bound*.
 #
 # How much parallel work is enough? Here, the H100 needs tens of thousands of elements to beat one core, and millions before an operation takes longer
 # than its launch.
@@ -395,7 +394,7 @@ print(f"6 × {parameters:,} × {tokens:,} = {flops:.1e} FLOPs")
 print(*(f"{name}: {estimate[name] / 60:,.1f} minutes at {speed / 1e9:,.0f} GFLOP/s" for name, speed in matmul_speed.items()), sep="\n")
 
 # %% [markdown]
-# Your measured time was longer. Training isn't all matmul, so it reaches only a fraction of the core's matmul speed.
+# The time that you measured earlier was longer. Training isn't all matmul, so it reaches only a fraction of the core's matmul speed.
 #
 # **Predict.** What percentage of its matmul speed does an H100 reach while training? (If you have a GPU, predict for yours.)
 
@@ -420,13 +419,13 @@ last, guessed = [*chips][-1], "your GPU" if "your GPU" in chips else "an H100, o
 holds(share["one CPU core"], 0.46, 1, "The estimate is within a factor of about two.", fast=FAST)
 figures.dot_plot(
     rows, unit="s", xlabel="time for 1,000 training steps, fp32",
-    title=f"On {guessed.partition(',')[0]}, training reaches {share[guessed]:.0%} of matmul speed{your_prediction(percent_of_speed, '%')}",
+    title=f"On {guessed.partition(',')[0]}, training reaches {share[guessed]:.0%} of its matmul speed{your_prediction(percent_of_speed, '%')}",
 )
 
 # %% [markdown]
 # One division gets you within a factor of about two. The estimate is a best case, because the rule leaves things out: attention's own matmuls, and
-# everything that isn't a matmul, such as softmax, normalization, and the optimizer. When we profiled the step on the H100 (lesson 10), matmuls took a
-# little more than half of the time and other kernels nearly a quarter. The rest of the time, the GPU was waiting for Python.
+# everything that isn't a matmul, such as softmax, normalization, and the optimizer. By a profile of the step on the H100 (lesson 10), matmuls account
+# for a little more than half of the 22 ms, and other kernels for nearly a quarter. The rest of the time, the GPU waits for Python.
 #
 # And it's a best case only for *fp32*. With 16-bit numbers, a GPU's *tensor cores* multiply many times as fast (lesson 07).
 #
@@ -448,7 +447,7 @@ if train_all_steps:
 # %% [markdown] tags=["minutes-7"]
 # ## Exercises
 #
-# ### 1 · Repair a clock
+# ### 1 · Write an honest timer
 #
 # `launch()` puts work into a queue and returns, and `wait()` returns when the queue is empty. The first `launch` also pays for some setup. Write a
 # function `timed` that returns how many seconds one launch's work takes, not counting the setup.
@@ -474,9 +473,9 @@ exercises.check("01.clock", timed)
 # %% [markdown]
 # ### 2 · Where do two lines cross?
 #
-# You can estimate a crossover without a race. Suppose that a matmul on the GPU takes `overhead` seconds plus the arithmetic at `fast` FLOP/s, while
-# the core's overhead is negligible and its speed is `slow` FLOP/s. Write a function that returns the n at which both take the same time. The check
-# tries it with this core and an H100, and you can compare the result with the figure.
+# You can estimate a crossover without a race. Suppose that a matmul on the GPU takes `overhead` seconds, plus the time for its arithmetic at `fast`
+# FLOP/s, while the core's overhead is negligible and its speed is `slow` FLOP/s. Write a function that returns the n at which both take the same
+# time. The check tries it with this core and an H100, and you can compare the result with the figure.
 
 # %% tags=["exercise"]
 def crossing(overhead, slow, fast):
@@ -524,8 +523,8 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Your own times are extrapolated from a few steps, and the H100's from 60. We haven't timed the job on a T4. The low end
-# of its range assumes full matmul speed, which no training run reaches; the high end assumes the share that we measured on the H100.
+# Your own times are extrapolated from a few steps, and the H100's from 60. We haven't timed the job on a T4. The low end of its range assumes that
+# training runs at the full matmul speed of our estimate; the high end, at the share of it that we measured on the H100.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -539,8 +538,8 @@ takeaways = {
     "6 × parameters × tokens ÷ matmul speed is a best case": "in fp32, training reaches " + " and ".join(f"{part:.0%} of {name.partition(',')[0]}'s" for name, part in share.items()) + " matmul speed.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
-ratio_h100, low, high = (job["one CPU core"] / time for time in (h100, board.rows[2].high, board.rows[2].low))
-print(f"On this job, an H100 is about {float(f'{ratio_h100:.2g}'):.0f} times as fast as one core. At the H100's share of its matmul speed, a T4 would be {low:.0f} times as fast, and {high:.0f} times at the very best.")
+ratio_h100, t4_gains = job["one CPU core"] / h100, job["one CPU core"] / board.rows[2].high
+print(f"On this job, an H100 is about {float(f'{ratio_h100:.1g}'):.0f} times as fast as one core. If a T4 reached the same share of its matmul speed as the H100, it would be about {t4_gains:.0f} times as fast.")
 
 # %%
 # @title Keep your numbers as a record { display-mode: "form" }
@@ -588,8 +587,8 @@ measurements.record(
 #     return 6 * parameters * tokens / matmul_speed / 3600
 # ```
 #
-# You can now say when a GPU wins, and estimate the least time that a training run takes. What keeps a chip from reaching that best case? Lesson 02
-# measures it.
+# You can now say when a GPU wins, and estimate the shortest time that a training run could take. What keeps a chip from reaching it? Lesson 02 finds
+# out.
 #
 # If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. The more you've used
 # lately, the less Colab gives you.

@@ -61,7 +61,7 @@ def loglog(
             axes.axvspan(shade[0], shade[-1] * 1.001, color=GRAY, alpha=0.18, lw=0)
             axes.axvline(shade[0], color=GRAY, lw=1)
             axes.annotate(
-                f"{shade[0]:.2g}", (shade[0], 0.94), xycoords=("data", "axes fraction"),
+                f"{float(f'{shade[0]:.2g}'):,g}", (shade[0], 0.94), xycoords=("data", "axes fraction"),
                 xytext=(4, 0), textcoords="offset points", fontsize=9, color=INK,
             )  # fmt: skip
         if prediction is not None and prediction > 0:
