@@ -262,7 +262,7 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # is
 #
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
-# - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out.
+# - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out. (Groups need an integer sum for each group.)
 #
 # This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations. The authors of
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and their method computes with
@@ -278,8 +278,8 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 #   ⅓, and 1, with no zero.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
-# - *The size of a row.* Rounded weights can come out too small on average, and then so does the layer's output. Multiply all of a row's scales by one
-#   number, so that the rounded row, projected onto the original, is as long as the original.
+# - *The size of a row.* A rounded row ŵ can come out too short. Multiply its scales by w·w ÷ ŵ·w: projected onto the original row w, it then has the
+#   full length again.
 #
 # **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best combination of
 # these changes?
@@ -334,7 +334,7 @@ four_levels = whole + spent["four levels"]["absmax scales"][0]
 worst, best = max(more for row in spent.values() for more, _ in row.values()), min(more for row in spent.values() for more, _ in row.values())
 figures.grouped_bars(
     {name: {way: more for way, (more, _) in row.items()} for name, row in spent.items()}, unit="bits per character",
-    title=f"At the same {2 + 16 / 64:.2f} bits per weight, with the scales, the increase is anywhere from {worst:.2f} to {best:.2f} bits per character\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
+    title=f"At the same {2 + 16 / 64:.2f} bits per weight, the damage falls from {worst:.2f} to {best:.2f}\nThe best model needs {whole + best:.2f} in all{your_prediction(at_best)}",
 )
 
 # %% [markdown]
@@ -360,22 +360,25 @@ print(f"with four levels and searched scales, the weights of one layer shrink by
 print(f"an error of {shrunk:.0%} in every layer: +{alone[0]:.3f} ± {alone[1]:.3f} if it shrinks the weights, +{at_random[0]:.3f} ± {at_random[1]:.3f} if it's random")
 
 # %%
-# @title How far do the hidden states move? { display-mode: "form" }
+# @title How far do outputs and hidden states move? { display-mode: "form" }
 @torch.no_grad()
-def hidden(model):  # after the last layer norm: (windows, 256, width)
+def passing(model, part):  # what goes into a part of the model, and what comes out
     caught = []
-    with model.norm.register_forward_hook(lambda norm, inputs, output: caught.append(output)):
+    with part.register_forward_hook(lambda part, inputs, output: caught.append((inputs[0], output))):
         model(windows[:, :-1])
     return caught[0]
 
 
-moved = {name: error(hidden(changed(model, change)), hidden(model)) for name, change in {"shrunk": lambda w: (1 - shrunk) * w, "random": disturbed}.items()}
-print(f"the last hidden states are off by {moved['shrunk']:.0%} if the weights shrink, and by {moved['random']:.0%} if the error is random")
+x, hidden = passing(model, model.blocks[0].expand)[0], passing(model, model.norm)[1]  # (windows, 256, width) each
+moved = {}
+for name, change in {"the weights shrink": lambda w: (1 - shrunk) * w, "the error is random": disturbed}.items():
+    other = changed(model, change)
+    moved[name] = error(x @ change(w).T, x @ w.T), error(passing(other, other.norm)[1], hidden)
+    print(f"if {name}, one layer's output is off by {moved[name][0]:.0%}, and the last hidden states by {moved[name][1]:.0%}")
 
 # %% [markdown]
 # The errors are equally large, but shrinking does many times the damage. In a layer's sums, random errors partly cancel, whereas errors that point
-# the same way add up: by the end, shrinking has moved the hidden states about three times as far. So a more accurate set of weights can make a worse
-# model, until you rescale the rows.
+# the same way add up, and from layer to layer the gap widens. So a more accurate set of weights can make a worse model, until you rescale the rows.
 #
 # Let the first of these models write, and then the best:
 
@@ -438,7 +441,9 @@ holds(three["absmax scales"] - plain, 0.5, 5, "At 2 bits, the fourth level is wo
 holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
-holds(moved["shrunk"] / moved["random"], 2.2, 5, "Shrinking moves the hidden states about three times as far.", fast=FAST)
+near, far = (a / b for a, b in zip(*moved.values()))
+holds(near, 1.3, 5, "In a layer's sums, random errors partly cancel.", fast=FAST)
+holds(far / near, 1.2, 5, "From layer to layer the gap widens.", fast=FAST)
 holds(alone[0] / max(at_random[0], 1e-3), 5, 500, "Shrinking does many times the damage of a random error.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
