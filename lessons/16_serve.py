@@ -288,10 +288,9 @@ figures.lines(
 
 # %%
 # @title Profile steps of three batches { display-mode: "form" }
-def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of a step without the profiler
-    step, seen, whole_step = decode_step(users, context), {"matmul": [], "attention": []}, [steps[users]]
+def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of the step timed above
+    step, seen = decode_step(users, context), {"matmul": [], "attention": []}
     for _ in range(3):
-        whole_step.append(benchmark.measure(step, budget=SECONDS / 3).median)
         with profile(activities=[ProfilerActivity.CPU]) as found:
             for _ in range(count):
                 step()
@@ -299,7 +298,7 @@ def parts_of(users, count=3):  # seconds per character: matmuls and attention fr
         seen["matmul"].append(sum(took for name, took in spent.items() if name in ("aten::mm", "aten::addmm")))
         seen["attention"].append(sum(took for name, took in spent.items() if "scaled_dot_product" in name))
     parts = {name: min(times) / users for name, times in seen.items()}
-    return parts | {"everything else": min(whole_step) / users - sum(parts.values())}
+    return parts | {"everything else": max(0, steps[users] / users - sum(parts.values()))}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
@@ -316,7 +315,7 @@ for users, spent in parts.items():
     who = f"{users} user{'s' * (users > 1)}"
     bars[f"{who}, predicted"] = {name: took / users for name, took in predicted(users).items()} | {"everything else": 0.0}
     bars[f"{who}, measured"] = spent
-longer = {users: sum(spent.values()) * users / sum(predicted(users).values()) for users, spent in parts.items()}
+longer = {users: steps[users] / sum(predicted(users).values()) for users in parts}
 figures.stacked_bars(bars, unit="s", title=f"A character takes {longer[1]:.1f} times as long as predicted for 1 user, {longer[few]:.1f} times for {few}, and {longer[many]:.1f} times for {many}")
 
 # %%
@@ -372,9 +371,9 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses CUDA
 # graphs and also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per
-# second out of an A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our `empty`
-# allocates one, but `forward` slices it to the length of the longest text, so the shapes change from step to step, and fetching
-# `int(positions.max())` makes Python wait in every step.
+# second out of an A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our cache is
+# static, but `forward` isn't ready for a graph: it slices the cache, so the shapes change, and `int(positions.max())` makes Python wait for the GPU
+# in every step.
 
 # %% [markdown] tags=["minutes-6"]
 # ## Answers of different lengths
@@ -591,14 +590,14 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# In decode, then, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of them
-# adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the cache
-# in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
+# In decode, at best, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of
+# them adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
+# cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
-# measured on the chip (for an L4 and a v5e: estimated, at 88% of the data sheet's). Its lower end uses the lowest measured rates, assumes that
-# nothing overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends allow for 48 launches per layer, at
-# 6 to 20 µs each.)
+# measured on the chip (for an L4 and a v5e: estimated from the data sheet). Its lower end uses the lowest measured rates, assumes that nothing
+# overlaps, and adds 6 µs per kernel launch. (Programs that launch every kernel from Python pay for about 48 launches per layer, at 6 to 20 µs each.
+# For those, both ends include them.)
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
@@ -612,8 +611,8 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
-# Read along a chip's row: the speeds hardly change. Memory is full, and a step reads most of it, so it takes about the chip's capacity divided by its
-# bandwidth, whichever model fills it. What a smaller model buys you is more users, but fewer than you'd expect: a token's keys and values take more
+# Read along a chip's row: the speeds hardly change. Once memory is full, a step reads most of it. So it takes about the chip's capacity divided by
+# its bandwidth, whatever the model. What a smaller model buys you is more users, but fewer than you'd expect: a token's keys and values take more
 # than three quarters as much memory in Qwen3-0.6B as in Qwen3-8B.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test. (LLM.int8() is left out, because the planner doesn't model
@@ -627,16 +626,14 @@ print(f"{near} of {len(checked)} published speeds lie within 10% of the estimate
 for one in checked[: len(checked) - near]:
     low, high = one.predicted
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
-full = plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second[0] / t4.max_users
-print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {checked[0].error_ratio * full:.0f} tokens/s each")
-stays = 300 / (checked[0].error_ratio * full)  # seconds that an answer of 300 tokens takes, at that speed
-shared = 0.9 * t4.max_users * (stays + 30) / stays  # people, at nine tenths of the capacity
-print(f"at nine tenths of its capacity, {shared:.0f} people could share the T4, if each sends a short prompt, gets 300 tokens, and comes back 30 s after the last of them")
+full, high_t4 = (rate / t4.max_users for rate in plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second)
+slowest = checked[0].error_ratio * full  # tokens/s
+print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {slowest:.0f} tokens/s each; a reader takes in {260 / 60 / 0.75:.0f}")
 
 # %% [markdown]
 # In every miss the estimate is too high. Most of them are 4-bit models, which ran far below the roofline (lesson 12). Two had up to 128 or 512
 # sequences: we don't know how full those slots were, and the estimate leaves out the prefills. The last is a very small model, where launches
-# probably dominate. The T4 in our estimate has 4-bit weights and several users, too. So plan on less than half of the table's lower end, and measure.
+# probably dominate. Our T4 resembles the worst of them: 4 bits, several users. So plan on less than half of the table's lower end, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]
 # ## Exercises
@@ -726,7 +723,7 @@ scoreboard.show("16", {"generation for one user": round(1 / cached[last]), "read
 # %%
 takeaways = {
     "A cache spends memory to save arithmetic": f"after {last} characters, the next one took {1e3 * whole[last]:.0f} ms without a cache and {1e3 * cached[last]:.1f} ms with it.",
-    "Users share the weights but not their caches": f"batching took one core from {readers['cached']:.1f} readers to {readers['batched']:.0f}; on a T4, {fit[4]} conversations of 4,096 tokens fit beside Qwen3-8B in 4 bits, enough for about {shared:.0f} people.",
+    "Users share the weights but not their caches": f"batching took one core from {readers['cached']:.1f} readers to {readers['batched']:.0f}; on a T4, {fit[4]} conversations of 4,096 tokens fit beside Qwen3-8B in 4 bits, at {slowest:.0f} to {high_t4:.0f} tokens/s each.",
     "Refill a slot as soon as it's free": f"continuous batching finished {REQUESTS} requests {served_gains:.1f} times as fast as static batching.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -756,7 +753,6 @@ measurements.record(
     served=value(served_gains, "×", "speedup from continuous batching"),
     capacity=value(capacity, "requests per second", f"admitted by a server with {2 * SLOTS} slots"),
     overloaded=value(overloaded, "s", f"reader {ARRIVALS}'s wait for the first character at 1.5 times the capacity"),
-    t4_people=value(round(shared), "people", "who could share that T4 at 0.9 times its capacity, estimated"),
     people=value(round(people[30]), "people", "in conversation at 0.9 times the capacity, if each thinks for 30 s"),
     fit_t4=value(t4.max_users, "", "conversations of 4,096 tokens with Qwen3-8B in 4 bits on a T4, estimated"),
 )
