@@ -243,7 +243,7 @@ cublas = published_results.get("sgemm-t4-gcp")
 print(f"another T4, NVIDIA's cuBLAS library alone: up to {max(cublas.y) / 1e9:,.0f} GFLOP/s ({cublas.credit})")
 
 # %% [markdown]
-# The estimates below use the measurement by PyTorch, but yours may be faster.
+# The estimates below use the lower of the two measured speeds, so a T4 of yours may be faster.
 #
 # The computer in front of you probably has a GPU, too. To add it to the comparison, open [The GPU in front of
 # you](https://colab-accelerator-course.github.io/colab-accelerator-course/gpu.html), copy the line it gives you, and paste it into the field below.
@@ -328,7 +328,7 @@ def advance(x, scratch):
 
 
 # %% [markdown]
-# **Predict.** On one core, how many times as long do a thousand elements take as one?
+# **Predict.** On one core, by what factor does the time grow from one element to a thousand?
 
 # %%
 thousand_takes = None  # @param {type:"number"}
@@ -424,8 +424,8 @@ figures.dot_plot(
 
 # %% [markdown]
 # One division gets you within a factor of about two. The estimate is a best case, because the rule leaves things out: attention's own matmuls, and
-# everything that isn't a matmul, such as softmax, normalization, and the optimizer. By a profile of the step on the H100 (lesson 10), matmuls account
-# for a little more than half of the 22 ms, and other kernels for nearly a quarter. The rest of the time, the GPU waits for Python.
+# everything that isn't a matmul, such as softmax, normalization, and the optimizer. A step takes 22 ms on the H100. When we profiled it (lesson 10),
+# matmuls filled a little more than half of that time, and other kernels nearly a quarter. For the rest, the GPU waited for Python.
 #
 # And it's a best case only for *fp32*. With 16-bit numbers, a GPU's *tensor cores* multiply many times as fast (lesson 07).
 #
@@ -494,7 +494,7 @@ exercises.check("01.crossing", crossing, core=core, h100=h100_matmul)
 # ### 3 · Halve the time
 #
 # `slowly` advances 2,000 chains, one after another. Write `quickly`, which returns the same list in half the time or less. Each step amplifies
-# rounding errors, so call `grow` as it is instead of rewriting its formula, and use `torch.float64`, because PyTorch's default is 32 bits.
+# rounding errors, so call `grow` as it is, and give it a tensor of `torch.float64`, the precision of a Python number.
 
 
 # %% tags=["exercise"]
@@ -523,8 +523,8 @@ exercises.check("01.quickly", quickly, slowly=slowly)
 # %% [markdown] tags=["minutes-2"]
 # ## The scoreboard
 #
-# Your own times are extrapolated from a few steps, and the H100's from 60. We haven't timed the job on a T4. The low end of its range assumes that
-# training runs at the full matmul speed of our estimate; the high end, at the share of it that we measured on the H100.
+# Your own times are extrapolated from a few steps, and the H100's from 60. We haven't timed the job on a T4. The low end of its range is what
+# training would take at full matmul speed, and the high end at 49% of it, as on the H100.
 
 # %%
 own = {name if name != "your GPU" else f"your GPU, {hardware.list_devices().main.short_name}": time for name, time in job.items()}
@@ -587,8 +587,8 @@ measurements.record(
 #     return 6 * parameters * tokens / matmul_speed / 3600
 # ```
 #
-# You can now say when a GPU wins, and estimate the shortest time that a training run could take. What keeps a chip from reaching it? Lesson 02 finds
-# out.
+# You can now say when a GPU wins, and estimate the shortest time that a training run could take in fp32. What keeps a chip from reaching it? Lesson
+# 02 finds out.
 #
 # If you have one of Colab's free GPUs, give it back when you've finished, with *Runtime > Disconnect and delete runtime*. The more you've used
 # lately, the less Colab gives you.

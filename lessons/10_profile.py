@@ -166,7 +166,7 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
         print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
 
 # %% [markdown]
-# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. Despite the *Async* in its name, `cudaMemcpyAsync` returns from a copy to *pageable* host memory (the ordinary kind, as opposed to *pinned*) only when the copy is done. The copy, in turn, can't start until everything ahead of it in its stream is done. Such a wait is a *synchronization*. While it lasts, the calling thread launches nothing, so this copy looks like the reason the GPU runs out of work.
+# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. `cudaMemcpyAsync` isn't always asynchronous. If the destination is ordinary (*pageable*) host memory, it returns only when the copy is done; if it's *pinned*, it returns at once. The copy, in turn, can't start until everything ahead of it in its stream is done. Such a wait is a *synchronization*. While it lasts, the calling thread launches nothing, so this copy looks like the reason the GPU runs out of work.
 #
 # ### How long does a kernel wait?
 #
@@ -234,7 +234,7 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: they find the queue empty and the GPU waiting. The program is *CPU-bound*, at least for part of each step.
 # - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
 #
-# Something held that work up, and the copy may have waited for the same thing: a profiler charges a blocking call for *whatever it waits for*. What was it? Look at the calls that launched the work at the end of the long gaps.
+# Something held the kernels up. A profiler charges a blocking call for *whatever it waits for*, so the copy's time may simply be the same delay. What delayed them? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
 # @title What ended the long gaps { display-mode: "form" }
@@ -377,7 +377,7 @@ compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 
 print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast as in float32, yet at best the step got only a fifth shorter, and the typical time shows no gain. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# In bf16, an H100's matmuls are many times as fast as in float32, yet the fastest step got only a fifth shorter, and the typical step no shorter at all. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
 #
 # The first three versions are too noisy to rank: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference, presumably because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
@@ -602,9 +602,9 @@ if device.type == "cpu":
     holds(min(there / one.value for there, one in zip(on_h100, slower)), 1, math.inf, "The first five lose more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and another program can spoil a single table. The timings alternate between the versions, so interference hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, reading a value forces a synchronization every time, and whatever Python adds presumably weighs more, since the healthy step is so much shorter there.
+# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and another program can spoil a single table. The timings alternate between the versions, so interference hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, each read makes Python wait for the GPU. And the healthy step is presumably shorter there, so that the same overhead is a larger multiple of it.
 #
-# Here's what gives each slow step away, and how to fix it. (The tables count four recorded steps.)
+# Here's what gives each slow step away in tables from a CPU, and how to fix it. (They count four recorded steps.)
 #
 # 1. `gelu_backward` runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
 # 2. `item` runs over 4,000 times per step, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
@@ -722,7 +722,7 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 didn't shorten the typical step ({step_ms['as written']:.1f} ms before, {step_ms['bf16']:.1f} after), because Python set the pace; with a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "Ask first who waits for whom": f"on an H100, bf16 didn't shorten the typical step ({step_ms['as written']:.1f} ms before, {step_ms['bf16']:.1f} after): a GPU that waits for Python gains nothing from faster kernels. With a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
