@@ -561,7 +561,7 @@ picture
 # By the roofline, NF4 could be nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something
 # about why:
 #
-# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the weights, about 14 ms.
+# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the weights would.
 #   That points to a cost that's the same in every step, such as launches and Python (lesson 10).
 # - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
 #   for more.
