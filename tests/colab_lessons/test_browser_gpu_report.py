@@ -22,6 +22,10 @@ def test_a_line_is_read_however_it_was_pasted(text):
     assert (gpu.name, gpu.copy, gpu.matmuls) == ("apple metal-3", 89e9, {16: 0.00021, 2048: 0.011})
 
 
+def test_a_name_may_have_quotes():
+    assert browser_gpu_report.parse(line(BODY.replace("metal-3", '"m3"'))).name == 'apple "m3"'
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
