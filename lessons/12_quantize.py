@@ -14,6 +14,7 @@ SECONDS = None
 import copy
 import itertools
 import json
+import logging
 import math
 import warnings
 
@@ -32,6 +33,7 @@ CHARACTERS = CHARACTERS or (15 if FAST else 90)  # that the model writes
 BITS = BITS or ((4, 2) if FAST else (8, 6, 5, 4, 3, 2))
 WIDE = WIDE or (512 if FAST else 4096)  # width of the layer that's timed
 SECONDS = SECONDS or (0.05 if FAST else 1.0)  # time budget of one measurement
+logging.disable(logging.WARNING)  # what libraries say while they load
 recorded_outputs.watch("12_quantize")  # where a package is missing, a recorded output appears
 device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
 
@@ -413,25 +415,49 @@ for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16), "15 
 # authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and [AWQ](https://arxiv.org/abs/2306.00978),
 # which you'll meet in the names of models, choose codes and scales with the help of sample inputs, the *calibration data*.)
 #
-# Two 4-bit codes fit in a byte. Pack ours that way, and compare them with the bytes that bitsandbytes stores for the same weights.
+# So far, the rounded weights were still stored as float32. To save memory, store codes and scales instead. Two 4-bit codes fit in a byte, and a layer
+# can dequantize its weights whenever it's called:
 
 # %%
-bell = torch.randn(1024, 1024, device=device)  # normally distributed weights
-codes, scale = encode(bell, nf4_levels())
-pairs = codes.to(torch.uint8).reshape(-1, 2)
-both = pairs[:, 0] * 16 + pairs[:, 1]
-stored = both.numel() + 4 * scale.numel()  # bytes
-print(f"{4 * bell.numel():,} bytes become {stored:,}, with float32 scales: {8 * stored / bell.numel():.1f} bits per weight")
+class PackedLinear(nn.Module):
+    def __init__(self, layer, levels):
+        super().__init__()
+        codes, scale = encode(layer.weight.detach(), levels)  # (groups, 64) and (groups, 1)
+        first, second = codes.to(torch.uint8).reshape(-1, 2).T
+        self.codes, self.scale, self.levels = first * 16 + second, scale, levels  # two codes per byte
+        self.shape, self.bias = layer.weight.shape, layer.bias
+
+    def forward(self, x):
+        codes = torch.stack([self.codes >> 4, self.codes & 15], 1).reshape(-1, 64)  # (groups, 64)
+        w = (self.levels[codes.int()] * self.scale).reshape(self.shape)  # float32, until the call returns
+        return F.linear(x, w, self.bias)
+
+
+# %%
+packed = copy.deepcopy(model)
+for block in packed.blocks:
+    for name, layer in [*block.named_children()]:
+        if isinstance(layer, nn.Linear):
+            setattr(block, name, PackedLinear(layer, nf4_levels()))
+layers = [layer for layer in packed.modules() if isinstance(layer, PackedLinear)]
+in_layers = sum(layer.codes.numel() + 4 * layer.scale.numel() for layer in layers)  # bytes
+print(f"{4 * in_linear / 1e6:.1f} MB of weights in linear layers become {in_layers / 1e6:.1f} MB, with float32 scales: {8 * in_layers / in_linear:.1f} bits per weight")
+written = training.sample(packed, prompt="ROMEO:\n", count=CHARACTERS)
+print(f"{bits_per_character(packed):.3f} bits per character; it writes {written.removeprefix('ROMEO:').strip()!r}")
+
+# %% [markdown]
+# bitsandbytes, the library behind QLoRA, stores weights in this format. Does it arrive at the same bytes?
 
 # %%
 # needs: bitsandbytes
 from bitsandbytes import functional as bnb
 
-theirs, state = bnb.quantize_4bit(bell.cpu(), blocksize=64, quant_type="nf4")
-print(f"{(theirs.flatten() == both.cpu()).float().mean():.3%} of bitsandbytes' bytes match ours")
+theirs = [bnb.quantize_4bit(layer.weight.detach().cpu(), blocksize=64, quant_type="nf4")[0].flatten() for layer in linear.values()]
+ours = [layer.codes.cpu() for layer in layers]
+print(f"{(torch.cat(theirs) == torch.cat(ours)).float().mean():.3%} of bitsandbytes' bytes match ours")
 
 # %% [markdown]
-# bitsandbytes can quantize the scales as well (*double quantization*), which brings the total to 4.13 bits per weight.
+# It can also quantize the scales (*double quantization*), which brings the total to 4.13 bits per weight.
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
@@ -451,9 +477,21 @@ holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, N
 # %% [markdown] tags=["minutes-12", "short-10"]
 # ## Is it faster?
 #
-# The layer below has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
-# token. PyTorch has a *fused* CPU kernel for 8-bit weights. It rounds the input to 7-bit integers as well (*dynamic quantization*), multiplies
-# integers, and never writes dequantized weights to memory. The alternative is to convert the matrix to float32 first.
+# The packed model is a fraction of the size. Is it also faster? Give both a single character.
+
+# %%
+one = windows[:1, :1]
+with torch.no_grad():
+    times = benchmark.compare({"in 32 bits": lambda: model(one), "packed": lambda: packed(one)}, budget=SECONDS)
+packed_takes = times["packed"].median / times["in 32 bits"].median
+print("; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()) + f": packed, it takes {packed_takes:.1f} times as long")
+
+# %% [markdown]
+# A packed layer unpacks its codes, looks up their levels, and scales them in separate operations. Each writes its result to memory, and only then
+# can the matmul read the weights. A *fused* kernel does it all while it multiplies, and never writes dequantized weights to memory. PyTorch has such
+# a kernel for 8-bit weights on CPUs, which rounds the input to 7-bit integers as well (*dynamic quantization*) and multiplies integers. Try it
+# on a layer with a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
+# token.
 #
 # **Predict.** On this machine's CPU, with one row, how many times as fast is the fused layer as the 32-bit one? (1 means equally fast.)
 
@@ -468,34 +506,23 @@ with warnings.catch_warnings():
     eight_bits = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
 
 # %%
-codes, scale = quantize(layer.weight.detach(), 8, WIDE)
-buffer = torch.empty(WIDE, WIDE)  # for the converted weights
-gains, slower = {}, {}
+gains = {}
 with torch.no_grad():
     for rows in (1, 64):
         x = torch.randn(rows, WIDE)
-        ways = {
-            "in 32 bits": lambda: layer(x),
-            "in 8 bits, fused": lambda: eight_bits(x),
-            "in 8 bits, converted first": lambda: x @ buffer.copy_(codes).T * scale.T,  # a scale per row can wait until the end
-        }
-        times = benchmark.compare(ways, budget=SECONDS)
+        times = benchmark.compare({"in 32 bits": lambda: layer(x), "in 8 bits, fused": lambda: eight_bits(x)}, budget=SECONDS)
         gains[rows] = times["in 32 bits"].median / times["in 8 bits, fused"].median
         print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
-        slower[rows] = times["in 8 bits, converted first"].median / times["in 32 bits"].median
-        print(f"   converted first, the layer takes {slower[rows]:.1f}× as long as in 32 bits; fused, it's {gains[rows]:.1f}× as fast{your_prediction(fused_gains, '×') if rows == 1 else ''}, with a relative error of {error(eight_bits(x), layer(x)):.1%}")
+        print(f"   {gains[rows]:.1f}× as fast{your_prediction(fused_gains, '×') if rows == 1 else ''}, with a relative error of {error(eight_bits(x), layer(x)):.1%}")
 
 # %%
 # @title Check this claim on your machine { display-mode: "form" }
-holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer than 32 bits do.", fast=FAST)
+holds(packed_takes, 1.5, 100, "The packed model takes longer.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for
 # two operations, so the layer is *memory-bound*, and a quarter of the bytes should take about a quarter of the time. At 64 rows, each weight is used
 # 64 times. The layer is *compute-bound*, and the gain presumably comes from the integers: one vector instruction handles more of them.
-#
-# If you convert first, you read the 8-bit weights, write the 32-bit ones, and read those back. That's 9 bytes per weight instead of 4, so counting
-# bytes predicts 2.25 times as long for one row. (The CPU's caches make that a rough estimate.)
 #
 # ### On a T4
 #
@@ -522,7 +549,7 @@ for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f}
 print(f"one user, by this rule (a roofline): about {1 / step(1, 16):.0f} tokens/s at best in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
 
 # %% [markdown]
-# The authors of bitsandbytes, the library behind QLoRA, [measured
+# The authors of bitsandbytes [measured
 # it](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md) on a T4 in 2024. In fp16, the model wrote 26 tokens
 # per second for one user.
 #
@@ -574,6 +601,7 @@ picture
 # limit; the library decides how close you get. If you have an NVIDIA GPU, time yours:
 
 # %%
+# @title Time a layer on your GPU, if you have one { display-mode: "form" }
 # needs: bitsandbytes
 from bitsandbytes.nn import Linear4bit
 
@@ -670,6 +698,8 @@ measurements.record(
         "nf4_tokens": guess(nf4_tokens, nf4[1]),
     },
     whole=value(whole, "bits per character", "the model as shipped"),
+    packed=value(in_layers / 1e6, "MB", "the linear layers, packed in NF4"),
+    packed_takes=value(packed_takes, "×", "time for one character with packed layers, relative to float32"),
     **{f"row_{bits}": value(found, "bits per character", f"{bits} bits per weight and a scale per row") for bits, found in per_row.items()},
     matrix_broke=value(broke, "", "bits per weight at which a scale per matrix breaks the model"),
     same=value(same, "bits per character", "with a large column, not rounded"),
