@@ -194,8 +194,6 @@ holds(readers["no cache"], 0, 1, "Without a cache, the model falls behind a read
 # %% [markdown]
 # Keys and values that used to be recomputed are now read from memory. One user's cache is small, so the time grows little with the length of the
 # context. The step does about 1/256 of the work, yet it isn't 256 times as fast. The next two sections explain why.
-#
-# At 256 characters the cache is full, and this model's position embeddings end there.
 
 # %% [markdown] tags=["minutes-5"]
 # ## Prefill and decode
@@ -334,9 +332,6 @@ holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few
 # the calls. The matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows,
 # they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the
 # formula gives a roofline bound, and how close you come depends on the software.
-#
-# **Users share the weights but not their caches.** A step reads the weights once, but a cache for every user, so with many users the caches are most
-# of what it reads.
 #
 # ### On a GPU
 #
@@ -596,8 +591,8 @@ figures.stacked_bars(
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
 # measured on the chip (for an L4 and a v5e: estimated from the data sheet). Its lower end uses the lowest measured rates, assumes that nothing
-# overlaps, and adds 6 µs per kernel launch. (Programs that launch every kernel from Python pay for about 48 launches per layer, at 6 to 20 µs each.
-# For those, both ends include them.)
+# overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends include
+# the launches.)
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
