@@ -75,10 +75,10 @@ new-lesson: setup ## create the files of a lesson: make new-lesson NN=17 NAME=my
 # Two workers on few cores: threads of one would only take from the other.
 test test-slow test-notebooks: export OMP_NUM_THREADS := 1
 test: lint ## lint, every notebook, the packages and the tools: what each change has to pass
-	$(BIN)/python -m pytest tests/notebooks tests -m "not slow" -n $(TEST_JOBS) --dist worksteal
+	$(BIN)/python -m pytest tests -m "not slow" -n $(TEST_JOBS) --dist worksteal
 
 test-slow: setup ## the rest: every notebook on a fake GPU, every page and deck, more cases of other tests
-	$(BIN)/python -m pytest tests/notebooks tests -m slow -n $(TEST_JOBS) --dist worksteal
+	$(BIN)/python -m pytest tests -m slow -n $(TEST_JOBS) --dist worksteal
 
 test-notebooks: setup ## every notebook: static checks, papermill with FAST, stored outputs by nbval
 	$(BIN)/python -m pytest tests/notebooks -m "not slow" -n $(TEST_JOBS) --dist worksteal \

@@ -27,12 +27,14 @@ def pytest_sessionstart(session):
         pytest.exit(str(error), returncode=1)
 
 
+def pytest_collection_modifyitems(items):
+    """Run notebooks first: at the end, one worker would run the last of them while the others wait."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/notebooks/"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Files whose tests share what they make go to one worker each, others freely; notebooks first.
-
-    They are the longest: at the end, one worker would run the last of them while the others wait.
-    """
+    """Send files whose tests share what they make to one worker each, and others anywhere."""
     from xdist.scheduler import LoadScopeScheduling
 
     config.option.loadscopereorder = False  # it would put what shares nothing last
