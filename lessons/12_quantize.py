@@ -100,7 +100,7 @@ print(f"{4 * w.numel():,} bytes become {w.numel() + 4:,}; the relative error is 
 
 # %% [markdown]
 # In fact, you've been using eight bits all along. The trained model's file stores each matrix in 8 bits, with one scale per row, and
-# `models.trained()` dequantizes it. (That's why the first two weights above are equal.) On the full text of both plays, that cost next to nothing:
+# `models.trained()` dequantizes it. On the full text of both plays, that cost next to nothing:
 
 # %%
 # @title Print both losses { display-mode: "form" }
@@ -154,7 +154,7 @@ figures.lines(
 # at 0.001.) Below 5 bits, each bit you remove multiplies the damage. For a given loss, the curve farthest to the left needs the least storage. Small
 # groups don't come for free: 3 bits in groups of 16 take as much storage as 4 bits with a scale per row, and lose more.
 #
-# Bits per character is an abstract measure, so read what the model writes, with a scale per row and the same random seed.
+# Bits per character is abstract, so read what the model writes, with a scale per row and the same random seed.
 
 # %%
 for bits in BITS:
@@ -271,7 +271,7 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) does in moderation what the folded cell did: it makes large activations
 # smaller and the matching columns of weights larger, until both round well.
 
-# %% [markdown] tags=["minutes-12", "short-7"]
+# %% [markdown] tags=["minutes-8", "short-4"]
 # ## Two bits, better spent
 #
 # At 2 bits, the model babbled. Can 2 bits do better? Three things can be changed without storing a bit more:
@@ -280,8 +280,8 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 #   ⅓, and 1, with no zero.
 # - *The scales.* A smaller scale clips a group's largest weights and rounds the others more finely. *Clipping search* tries a few, and keeps the one with
 #   the smallest squared error.
-# - *The size of a row.* A rounded row ŵ can come out too short. Multiply its scales by w·w ÷ ŵ·w: projected onto the original row w, it then has the
-#   full length again.
+# - *The size of a row.* Along the direction of the original row w, the rounded row ŵ may reach only part of the way: ŵ·w ÷ w·w of it. Divide the row's
+#   scales by that, and it reaches all the way.
 #
 # **Predict.** With three levels and groups of 64, the model needs about 3.6 bits per character. How many does it need with the best combination of
 # these changes?
@@ -340,12 +340,11 @@ figures.grouped_bars(
 )
 
 # %% [markdown]
-# Look at the four levels. Searched scales take a third off the error in the weights, and make the model *worse*. Rescaling the rows, by itself, does
-# little. Together, they take away more than half of the damage.
+# (The figure after ± is one standard error, over the 24 windows.) Look at the four levels. Searched scales take a third off the error in the weights,
+# and make the model *worse*. Rescaling the rows, by itself, does little. Together, they take away more than half of the damage.
 #
 # Why? To the search, shrinking is one error among others, so it accepts weights that are a little too small in exchange for finer rounding. How much
-# harm does shrinking do? To find out, round nothing, and disturb every layer by the same amount in one of two ways: shrink all its weights, or add
-# random noise.
+# harm does shrinking do? To find out, round nothing, and disturb every layer by the same amount: shrink its weights, or add random noise.
 
 # %%
 clipped = nearest(w, uniform(4), scales["searched"])
@@ -379,8 +378,9 @@ for name, change in {"the weights shrink": lambda w: (1 - shrunk) * w, "the erro
     print(f"if {name}, one layer's output is off by {moved[name][0]:.0%}, and the last hidden states by {moved[name][1]:.0%}")
 
 # %% [markdown]
-# The errors are equally large, but shrinking does many times the damage. In a layer's sums, random errors partly cancel, whereas errors that point
-# the same way add up, and from layer to layer the gap widens. So a more accurate set of weights can make a worse model, until you rescale the rows.
+# The errors are equally large, but shrinking does many times the damage. In one layer, the random error moved the output by 5%, and shrinking by 11%.
+# After all six blocks, it's 11% and 36%: the random errors of different layers are unrelated, but shrinking repeats the same mistake in every layer.
+# So a more accurate set of weights can make a worse model, until you rescale the rows.
 #
 # Let the first of these models write, and then the best:
 
@@ -393,7 +393,9 @@ for name, change in pair.items():
     written = training.sample(changed(model, change), prompt="ROMEO:\n", count=CHARACTERS)
     print(f"{name}: {written.removeprefix('ROMEO:').strip()!r}")
 
-# %% [markdown]
+# %% [markdown] tags=["minutes-4", "short-3"]
+# ## The model in 4 bits
+#
 # At 4 bits, does the choice of levels matter? *NF4*, QLoRA's format, has its levels closer together near zero, where most weights are: it takes them
 # from the quantiles of a normal distribution.
 
@@ -406,7 +408,7 @@ def nf4_levels():
 
 
 at_four = {}
-for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16), "15 uniform levels": uniform(15)}.items():
+for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16)}.items():
     at_four[name], off = damage(lambda w: nearest(w, values))
     print(f"{name}: +{at_four[name]:.3f} ± {off:.3f} bits per character; error of one layer's weights {error(nearest(w, values), w):.1%}")
 
@@ -423,8 +425,8 @@ class PackedLinear(nn.Module):
     def __init__(self, layer, levels):
         super().__init__()
         codes, scale = encode(layer.weight.detach(), levels)  # (groups, 64) and (groups, 1)
-        first, second = codes.to(torch.uint8).reshape(-1, 2).T
-        self.codes, self.scale, self.levels = first * 16 + second, scale, levels  # two codes per byte
+        first, second = codes.to(torch.uint8).reshape(-1, 2).T  # of each pair of neighbors
+        self.codes, self.scale, self.levels = first * 16 + second, scale, levels  # a pair per byte: the first is in the upper four bits
         self.shape, self.bias = layer.weight.shape, layer.bias
 
     def forward(self, x):
@@ -468,7 +470,7 @@ holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55,
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
 near, far = (a / b for a, b in zip(*moved.values()))
-holds(near, 1.3, 5, "In a layer's sums, random errors partly cancel.", fast=FAST)
+holds(near, 1.3, 5, "One layer's output moves less if the error is random.", fast=FAST)
 holds(far / near, 1.2, 5, "From layer to layer the gap widens.", fast=FAST)
 holds(alone[0] / max(at_random[0], 1e-3), 5, 500, "Shrinking does many times the damage of a random error.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
@@ -487,11 +489,11 @@ packed_takes = times["packed"].median / times["in 32 bits"].median
 print("; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()) + f": packed, it takes {packed_takes:.1f} times as long")
 
 # %% [markdown]
-# A packed layer unpacks its codes, looks up their levels, and scales them in separate operations. Each writes its result to memory, and only then
-# can the matmul read the weights. A *fused* kernel does it all while it multiplies, and never writes dequantized weights to memory. PyTorch has such
-# a kernel for 8-bit weights on CPUs, which rounds the input to 7-bit integers as well (*dynamic quantization*) and multiplies integers. Try it
-# on a layer with a 4,096 × 4,096 matrix, like those in a model with 7 billion weights. Its input is one row, as when a chatbot generates its next
-# token.
+# A packed layer unpacks its codes, looks up their levels, and scales them, each in an operation of its own that writes its result to memory. Only
+# then can the matmul begin. A *fused* kernel never writes dequantized weights to memory. PyTorch has one for 8-bit weights on CPUs: it rounds the
+# input to 7-bit integers, too (*dynamic quantization*), and multiplies integers. Compare it with the simplest conversion, one operation that turns
+# 8-bit integers into float32. The layer has a 4,096 × 4,096 matrix, like those in a model with 7 billion weights, and its input is one row, as when a
+# chatbot generates its next token.
 #
 # **Predict.** On this machine's CPU, with one row, how many times as fast is the fused layer as the 32-bit one? (1 means equally fast.)
 
@@ -506,23 +508,32 @@ with warnings.catch_warnings():
     eight_bits = torch.ao.quantization.quantize_dynamic(nn.Sequential(layer), {nn.Linear}, dtype=torch.qint8)
 
 # %%
-gains = {}
+codes, scale = quantize(layer.weight.detach(), 8, WIDE)
+buffer = torch.empty(WIDE, WIDE)  # for the converted weights
+bytes_moved = {"in 32 bits": 4, "in 8 bits, fused": 1, "in 8 bits, converted first": 1 + 4 + 4}  # per weight: read, written, and read back
+gains, slower, bandwidth = {}, {}, {}
 with torch.no_grad():
     for rows in (1, 64):
         x = torch.randn(rows, WIDE)
-        times = benchmark.compare({"in 32 bits": lambda: layer(x), "in 8 bits, fused": lambda: eight_bits(x)}, budget=SECONDS)
+        ways = (lambda: layer(x), lambda: eight_bits(x), lambda: x @ buffer.copy_(codes).T * scale.T)  # a scale per row can wait until the end
+        times = benchmark.compare(dict(zip(bytes_moved, ways)), budget=SECONDS)
+        slower[rows] = times["in 8 bits, converted first"].median / times["in 32 bits"].median
         gains[rows] = times["in 32 bits"].median / times["in 8 bits, fused"].median
-        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}" for name, time in times.items()))
-        print(f"   {gains[rows]:.1f}× as fast{your_prediction(fused_gains, '×') if rows == 1 else ''}, with a relative error of {error(eight_bits(x), layer(x)):.1%}")
+        bandwidth[rows] = {name: bytes_moved[name] * WIDE**2 / time.median for name, time in times.items()}  # bytes/s
+        print(f"{rows} row{'s' if rows > 1 else ''}: " + "; ".join(f"{1e3 * time.median:.1f} ms {name}, {bandwidth[rows][name] / 1e9:.0f} GB/s" for name, time in times.items()))
+        print(f"   fused, it's {gains[rows]:.1f}× as fast{your_prediction(fused_gains, '×') if rows == 1 else ''}, with a relative error of {error(eight_bits(x), layer(x)):.1%}")
 
 # %%
-# @title Check this claim on your machine { display-mode: "form" }
+# @title Check these claims on your machine { display-mode: "form" }
 holds(packed_takes, 1.5, 100, "The packed model takes longer.", fast=FAST)
+holds(max(bandwidth[1].values()) / min(bandwidth[1].values()), 1, 2, "With one row, all three ways move about as many gigabytes per second.", fast=FAST)
+holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer than 32 bits do.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for
-# two operations, so the layer is *memory-bound*, and a quarter of the bytes should take about a quarter of the time. At 64 rows, each weight is used
-# 64 times. The layer is *compute-bound*, and the gain presumably comes from the integers: one vector instruction handles more of them.
+# two operations, so the layer is *memory-bound*: all three ways move about as many gigabytes per second. If the weights are converted first, it's 9 bytes per weight instead of 4. (The same weights are read again and again, so a large cache
+# may hold some of them.) At 64 rows, each weight is used 64 times. The layer is *compute-bound*, and fewer bytes no longer explain the gain.
+# Presumably, one vector instruction multiplies more 8-bit integers than 32-bit floats.
 #
 # ### On a T4
 #
@@ -680,8 +691,8 @@ scoreboard.show("12")
 per_row = curve["per row"]
 takeaways = {
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "Errors that point the same way add up": f"an error of {shrunk:.0%} in every weight matrix costs {alone[0]:.2f} bits per character if it shrinks the weights, and {max(at_random[0], 0):.2f} if it's random.",
-    "Fewer bytes save time where reading them is the bottleneck": f"for one row on this CPU, a fused 8-bit layer ran at {gains[1]:.1f}× the speed of a 32-bit one; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}, far below what its memory allows.",
+    "A mistake that every layer repeats does the most harm": f"an error of {shrunk:.0%} in every weight matrix costs {alone[0]:.2f} bits per character if it shrinks the weights, and {max(at_random[0], 0):.2f} if it's random.",
+    "Fewer bytes make a speedup possible; the kernel decides whether you get it": f"for one row on this CPU, 8 bits were {gains[1]:.1f}× as fast as 32 with a fused kernel, and took {slower[1]:.1f}× as long if they were converted first; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 
