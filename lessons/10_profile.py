@@ -232,9 +232,9 @@ print(f"When the longest gap began, {pending[began]} launched kernels hadn't sta
 #
 # - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Part of the busy time may be NCCL kernels waiting for the other GPU; see Exercise 3.)
 # - On the H100 the queue is short, and a quarter of the kernels start immediately: they find the queue empty and the GPU waiting. The program is *CPU-bound*, at least for part of each step.
-# - The A100's kernels wait longest of all, *and yet the GPU is idle*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and couldn't start.
+# - The A100's kernels wait longest of all, *and yet the trace shows an idle GPU*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and hadn't started.
 #
-# Something held the kernels up. A profiler charges a blocking call for *whatever it waits for*, so the copy's time may simply be the same delay. What delayed them? Look at the calls that launched the work at the end of the long gaps.
+# Something held the kernels up. A profiler charges a blocking call for *whatever it waits for*, so the copy's time may be the same delay, seen from the CPU's side. What delayed them? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
 # @title What ended the long gaps { display-mode: "form" }
@@ -249,11 +249,9 @@ for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
 five = sorted(long, key=lambda gap: -gap[0])[:5]
 print(f"The five longest gaps, of {five[-1][0] / 1e3:.0f} to {five[0][0] / 1e3:.0f} ms, end with: {', '.join({after['name'] for *_, after in five})}")
 print(f"If the GPU was in fact working during these five, it was idle for only {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time.")
-plain = sorted((e["ts"] - launched[key]) / 1e3 for e in a100["gpu"] if (key := e["args"].get("correlation")) in launched)
-print(f"Median wait, leaving out CUDA graphs: {plain[len(plain) // 2]:.0f} ms")
 
 # %% [markdown]
-# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which. (Nor do the graphs explain the long waits: without them, the median hardly changes.)
+# `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which.
 #
 # The trace doesn't say what the copy costs, either. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
@@ -278,7 +276,7 @@ def small_step(second_needs_it, read_when, events):
     if read_when == "before":
         timed("Python blocked in the read", wait, [message])
     if second_needs_it:
-        stream_2.submit(arrived.wait)
+        stream_2.submit(timed, "waits for the message", arrived.wait)
     work = stream_2.submit(timed, "stream 2", time.sleep, 1.5 * WORK)
     if read_when == "after":
         timed("Python blocked in the read", wait, [message])
@@ -295,7 +293,7 @@ def draw(read_when, title):  # returns the picture, and the share of each step i
     for name, needs_it in LOOPS.items():
         events = []
         seconds = small_step(needs_it, read_when, events)
-        for row in ("Python blocked in the read", "stream 1", "stream 2"):
+        for row in ("Python blocked in the read", "stream 1", "stream 2", *(["waits for the message"] if read_when == "after" else [])):
             rows[f"{name[0]}: {row}"] = [(at, took) for what, at, took in events if what == row]
         device_busy = busy([{"ts": at, "dur": took} for what, at, took in events if "stream" in what], 0, seconds)
         idle_share[name] = 100 * (1 - device_busy / seconds)
@@ -330,7 +328,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The first picture shows the two versions alike, but the answers differ: they depend on what the second kernel needs. The picture omits one thing: in version A, stream 2 waits for the message, too. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
+# In the first picture the two versions look the same, and yet moving the read saves a third of the step in B and nothing in A, because A's second kernel needs the message. The second picture has rows that the first leaves out: A's stream 2 waits for the message, and B's doesn't. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -340,7 +338,7 @@ holds(saves[with_message], -5, 5, "A kernel that needs the message can't run soo
 # %%
 h100_idle, h100_ms = idle(h100)
 kernels = [e for e in h100["gpu"] if e["cat"] == "kernel"]
-in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / sum(e["dur"] for e in kernels)
+in_matmuls = sum(e["dur"] for e in kernels if "gemm" in e["name"]) / 3e3  # milliseconds per step
 longest = sorted(h100["calls"], key=lambda e: -e["dur"])[0]
 record = json.loads((trace_downloads.OURS.parent / "nvidia-h100.json").read_text())["steps"]
 step_ms = {name: 1e3 * found["seconds_waiting_each_step"] for name, found in record.items()}
@@ -350,7 +348,7 @@ print(f"The GPU works for {busy_ms:.1f} ms per step, and is idle for the rest:")
 for what, took in {"with the profiler": h100_ms / 3, "without it, typically": step_ms["as written"], "at best": best_ms["as written"]}.items():
     print(f"{what:>22}: {took:4.1f} ms per step, idle for {1 - busy_ms / took:.0%}")
 each = 1e3 * step_ms["as written"] / (len(h100["gpu"]) / 3)  # microseconds
-print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; at least {in_matmuls:.0%} of the kernels' time is in matmuls; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
+print(f"{len(h100['gpu']) // 3} kernels and copies per step, one every {each:.0f} µs; matmuls take at least {in_matmuls:.0f} ms per step; the longest CUDA call takes {longest['dur']:.0f} µs ({longest['name']})")
 
 # %%
 # @title Draw one of its steps { display-mode: "form" }
@@ -359,7 +357,7 @@ figures.trace_timeline(*rows_of(h100, h100["steps"][1]), idle_of="GPU", title="O
 # %% [markdown]
 # The GPU is idle at the start of the step, where the loop samples the batch from the text, and again toward the end, while `optimizer.step()` runs. In between, except for a gap where the backward pass begins, the kernels run nearly back to back. Most of the kernels' time goes to matmuls, which an H100 does many times faster in bf16 than in float32.
 #
-# **Predict.** In float32, a typical step takes 22.2 ms without the profiler. How many milliseconds does it take in bf16?
+# **Predict.** Without the profiler, the fastest of 60 steps took 18.9 ms in float32. How many milliseconds did the fastest take in bf16?
 
 # %%
 bf16_takes = None  # @param {type:"number"}
@@ -371,14 +369,14 @@ changes = {
 }
 for name, key in changes.items():  # 60 steps each, timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: typically {step_ms[key]:4.1f} ms per step, {best_ms[key]:4.1f} at best")
-print(f"a typical step: {step_ms['as written']:.1f} ms in float32, {step_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
-compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 fused"] - step_ms["bf16 fused compile"]
+print(f"the fastest step: {best_ms['as written']:.1f} ms in float32, {best_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
+compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["as written"] - step_ms["bf16 fused compile"]
 print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
 
 # %% [markdown]
-# In bf16, an H100's matmuls are many times as fast as in float32, yet the fastest step got only a fifth shorter, and the typical step no shorter at all. The trace had hinted at it. Reading the loss at the end of the step should block Python until the GPU catches up, yet it returns quickly: the GPU has already finished. The median kernel starts a fraction of a millisecond after its launch, so the queue is short. Once it's empty, faster kernels only leave the GPU waiting longer for the next launch: for part of its time, such a step is *launch-bound*. And under autocast, Python has to launch the conversions to bf16 as well.
+# Why so little? A step can't be shorter than the time that the GPU needs for its kernels, nor shorter than the time that Python needs to launch them: it takes about as long as the *slower of the two*. In float32 the two are close. The GPU works for 17.1 ms, but when Python reads the loss at the end, it hardly has to wait: the GPU has already finished. In bf16 the GPU needs far less time, and Python needs as much as before, or a little more, because under autocast it has to launch the conversions to bf16 as well. Such a step is *launch-bound*. `torch.compile` helps, presumably because it launches fewer kernels and runs less Python for each.
 #
-# The first three versions are too noisy to rank: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference, presumably because it launches fewer kernels and runs less Python for each. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
+# Typical steps are too noisy to rank the first three versions: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. A T4's matmuls take many times as long, so there Python should be the one that waits. Try 16 bits first: fp16, because a T4's tensor cores don't support bf16. The next cell has the code for these versions. If you have a GPU, the one after it times four of them on yours, including `torch.compile` in float32.
 
@@ -479,7 +477,7 @@ found = profiled(healthy)
 show(found)
 
 # %% [markdown]
-# An operator's *self* time excludes the time spent in the operators it calls, so self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm`, and `bmm` are matmuls. On a GPU, another thread launches the backward pass, and `## backward` shows only how long Python waited for that thread.
+# An operator's *self* time excludes the time spent in the operators it calls, so on a CPU, self times add up to the whole. *Total* times don't, since they count nested calls more than once. `mm`, `addmm`, and `bmm` are matmuls. On a GPU, another thread launches the backward pass, and `## backward` shows only how long Python waited for that thread.
 #
 # The table doesn't show what ran when. For that, write a trace like Meta's, and read it with the same functions. ([ui.perfetto.dev](https://ui.perfetto.dev) opens it, too, and with `with_stack=True` the profiler also records the call stack of each operator, at some cost in time.)
 
@@ -606,8 +604,8 @@ if device.type == "cpu":
 # Here's what gives each slow step away in tables from a CPU, and how to fix it. (They count four recorded steps.)
 #
 # 1. `gelu_backward` runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
-# 2. `item` runs over 4,000 times per step, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
-# 3. `mul`, `var`, and `tanh` are new to the top of the table. Use PyTorch's fused functions, or `torch.compile`.
+# 2. `item` runs over 4,000 times per step, as do `unbind` or `select`, which pick the values out, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
+# 3. `mul` and `var` are new to the top of the table. Use PyTorch's fused functions, or `torch.compile`.
 # 4. `## data` has the longest self time. Load the data before the loop.
 # 5. Attention runs 256 times per step: once per sequence, block, and head. Compute it for all sequences and heads in one call.
 # 6. `cat` leads the table. Keep the results in a list (a `deque(maxlen=…)`, if only the last ones count), and concatenate once, when you need them.
@@ -637,7 +635,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, the
 # │       ├─ launching, call after call     batch the calls; torch.compile; CUDA graphs
 # │       ├─ preparing data                 move it before the loop, into workers, or onto the GPU
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
-# ├─ yes, although kernels are pending      find what holds them up: another GPU, the host, or graph nodes the profiler missed
+# ├─ yes, although kernels are pending      find what holds them up: another stream or GPU, or graph nodes the profiler missed
 # └─ no:  which kernels take the time?
 #         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
@@ -720,8 +718,8 @@ scoreboard.show("10")
 # %%
 needed, free = saves.values()
 takeaways = {
-    "A trace doesn't show what had to wait": f"in our simulated steps, two reads looked alike, but moving one past the next launch saved {round(free)}% of a step, and moving the other saved {round(needed)}%.",
-    "Ask first who waits for whom": f"on an H100, bf16 didn't shorten the typical step ({step_ms['as written']:.1f} ms before, {step_ms['bf16']:.1f} after): a GPU that waits for Python gains nothing from faster kernels. With a fused AdamW and torch.compile as well, it took {step_ms['bf16 fused compile']:.1f}.",
+    "A trace doesn't show what had to wait": f"in our simulated steps, two versions looked alike, but moving the read past the next launch saved {round(free)}% of a step in one, and {round(needed)}% in the other.",
+    "A step takes as long as the slower of Python and the GPU": f"on an H100, bf16 made the fastest step only {1 - best_ms['bf16'] / best_ms['as written']:.0%} shorter ({best_ms['as written']:.1f} to {best_ms['bf16']:.1f} ms), presumably because Python couldn't launch its kernels any faster. With a fused AdamW and torch.compile as well, it took {best_ms['bf16 fused compile']:.1f}.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -735,7 +733,7 @@ predicted = {
     "median_wait": guess(median_wait, medians["A100"] if with_trace else None, "ms"),
     "version_a": guess(version_a, saves[with_message], "%"),
     "version_b": guess(version_b, saves[without], "%"),
-    "bf16_takes": guess(bf16_takes, step_ms["bf16"], "ms"),
+    "bf16_takes": guess(bf16_takes, best_ms["bf16"], "ms"),
     "first": guess(first, cause_of[0]), "second": guess(second, cause_of[1]), "third": guess(third, cause_of[2]),
     "fourth": guess(fourth, cause_of[3]), "fifth": guess(fifth, cause_of[4]), "sixth": guess(sixth, cause_of[5]),
 }
