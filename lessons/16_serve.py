@@ -24,7 +24,7 @@ import time
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages
 import torch
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from colab_helpers import benchmark, chip_throughput, hardware, plan, published_results
 
@@ -83,12 +83,14 @@ def recompute(context):  # the whole context, for one character
     return model(text[None, :context])[:, -1]
 
 
-whole = {n: benchmark.measure(lambda: recompute(n), budget=SECONDS).median for n in CONTEXTS}
+whole = {}
+for n in (*CONTEXTS, *reversed(CONTEXTS)):  # twice each, of which the faster counts
+    whole[n] = min(benchmark.measure(lambda: recompute(n), budget=SECONDS).median, whole.get(n, math.inf))
 print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
 
 # %% [markdown]
-# The longer the text, the longer the next character takes. Every position goes through every layer each time, although all but the last already did
-# in the previous step. Those earlier positions produce the same results again, because in a causal model no position sees what comes after it.
+# The longer the text, the longer the next character takes. To add one character, all 256 go through the model, and 255 of them give exactly what
+# they gave a step ago, because in a causal model no position sees what comes after it.
 
 # %% [markdown] tags=["minutes-8"]
 # ## A key/value cache
@@ -225,8 +227,8 @@ per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one char
 print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
-# Prefill reaches more than half of the core's matmul speed (and we haven't counted attention's own arithmetic), so it's *compute-bound*. Decode ought
-# to be *memory-bound*, but it uses only part of the bandwidth.
+# At the core's matmul speed, prefill's arithmetic would take about half of its time or more (and we haven't counted attention's own), so prefill is
+# *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of the bandwidth.
 
 # %% [markdown] tags=["minutes-11", "short-7"]
 # ## Many readers per step
@@ -264,7 +266,7 @@ for users in (*USERS[1:], *reversed(USERS[1:])):  # twice each, of which the fas
 for users, took in steps.items():
     print(f"batch of {users:>3}: {1e3 * took:6.1f} ms per step, {1e3 * sum(predicted(users).values()):6.1f} predicted; {users / took:6,.0f} characters/s in all, {1 / took:5,.0f} each")
 expected, found = (crossover.crossover(USERS, took, [1 / pace] * len(USERS)) for took in ([sum(predicted(n).values()) for n in USERS], [steps[n] for n in USERS]))
-readers["batched"], promised = (5 * (users // 5) if users > 9 else users for users in (found or USERS[-1], expected or USERS[-1]))  # interpolated, and rounded down to fives
+readers["batched"], promised = (5 * round(users / 5) if users > 9 else users for users in (found or USERS[-1], expected or USERS[-1]))  # interpolated, and rounded to fives
 about = "about" if found else "at least"  # at least: even the largest batch was fast enough
 print(f"As long as nobody sends a new prompt, one CPU core keeps up with {about} {readers['batched']:.0f} readers{your_prediction(can_follow)}; the formula predicted {'about' if expected else 'at least'} {promised:.0f}")
 
@@ -281,22 +283,25 @@ figures.lines(
 # %% [markdown]
 # Batching multiplies *throughput*, the output for all users together, and each user pays for it in *latency*.
 #
-# But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps. To
-# compare batches, divide each time by the number of users.
+# But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps, and
+# divide the times measured above in the same proportions. To compare batches, divide by the number of users as well.
 
 # %%
 # @title Profile steps of three batches { display-mode: "form" }
-def parts_of(users, count=3):  # seconds per character: matmuls and attention from profiles, and what is left of the step timed above
-    step, seen = decode_step(users, context), {"matmul": [], "attention": []}
+def parts_of(users, count=3):  # seconds per character: the step timed above, divided as in the fastest of three profiles
+    step, profiles = decode_step(users, context), []
     for _ in range(3):
         with profile(activities=[ProfilerActivity.CPU]) as found:
             for _ in range(count):
-                step()
-        spent = {event.key: event.self_cpu_time_total / 1e6 / count for event in found.key_averages()}  # without the operators it calls
-        seen["matmul"].append(sum(took for name, took in spent.items() if name in ("aten::mm", "aten::addmm")))
-        seen["attention"].append(sum(took for name, took in spent.items() if "scaled_dot_product" in name))
-    parts = {name: min(times) / users for name, times in seen.items()}
-    return parts | {"everything else": max(0, steps[users] / users - sum(parts.values()))}
+                with record_function("a step"):
+                    step()
+        spent = {event.key: event.self_cpu_time_total for event in found.key_averages()}  # without the operators it calls
+        length = next(event.cpu_time_total for event in found.key_averages() if event.key == "a step")
+        attention = sum(took for name, took in spent.items() if "scaled_dot_product" in name)
+        profiles.append((length, spent.get("aten::mm", 0) + spent.get("aten::addmm", 0), attention))
+    length, matmul, attention = min(profiles)
+    shares = {"matmul": matmul / length, "attention": attention / length, "everything else": 1 - (matmul + attention) / length}
+    return {name: share * steps[users] / users for name, share in shares.items()}
 
 
 few, many = USERS[len(USERS) // 2 - 1], USERS[-2]
@@ -318,7 +323,7 @@ figures.stacked_bars(bars, unit="s", title=f"A character takes {longer[1]:.1f} t
 
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
-holds((last - 1) * flops / prefill / speed, 0.55, 1.3, "Prefill reaches more than half of the machine's matmul speed.", fast=FAST)
+holds((last - 1) * flops / prefill / speed, 0.4, 1.3, "Prefill's matmuls take about half of its time or more.", fast=FAST)
 holds(weights / cached[last] / bandwidth, 0, 0.6, "Decode uses only part of the bandwidth.", fast=FAST)
 holds(batch_gains, 4, 40, "Batching raises throughput several times.", fast=FAST)
 holds(min(steps[n] / sum(predicted(n).values()) for n in USERS), 1.2, 5, "No step is as fast as predicted.", fast=FAST)
@@ -360,9 +365,10 @@ holds(h100["1"] / weights * h100_memory, 20, 500, "For one user, almost none of 
 holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few times as fast.", fast=FAST)
 
 # %% [markdown]
-# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Nor can faster arithmetic: without a cache the GPU does
-# 256 times as much of it, and the step takes only a quarter longer. Presumably each kernel finishes before Python can launch the next. Such a step is
-# *launch-bound* (lesson 10), so the GPU has time to spare: 512 users take less than three times as long as one.
+# Reading the weights takes almost none of the H100's step, so faster memory can't shorten it. Nor can less arithmetic: without a cache the GPU does
+# 256 times as much of it, and the step takes only a quarter longer, so for one user the cache gains little. Presumably each kernel finishes before
+# Python can launch the next. Such a step is *launch-bound* (lesson 10), so the GPU has time to spare: 512 users take less than three times as long as
+# one.
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses CUDA
 # graphs and also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per
@@ -475,6 +481,10 @@ gaps = sorted(late - early for answer in answers for (_, early), (_, late) in it
 middle, slow = gaps[len(gaps) // 2], gaps[len(gaps) * 99 // 100]
 print(f"{1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f} ms or more for the slowest 1%; a reader needs one every {1e3 / pace:.0f} ms")
 
+# %%
+# @title Check this claim on your machine { display-mode: "form" }
+holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
+
 # %% [markdown]
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
 # servers shorten by splitting a prompt into pieces (*chunked prefill*).
@@ -486,15 +496,19 @@ print(f"{1e3 * middle:.0f} ms between characters at the median, {1e3 * slow:.0f}
 # measure the *capacity*: give a server with twice as many slots a full queue, and count how many requests it admits per second.
 
 # %%
-spread = serve(True, 2 * SLOTS, (0,) * ARRIVALS)
-capacity = (ARRIVALS - 2 * SLOTS) / max(start for _, start, _, _ in spread[1])  # requests per second
+def admitted_per_second():
+    log = serve(True, 2 * SLOTS, (0,) * ARRIVALS)[1]
+    return (ARRIVALS - 2 * SLOTS) / max(start for _, start, _, _ in log)  # the first ones find empty slots, and don't count
+
+
+capacity = statistics.median(admitted_per_second() for _ in range(3))
 print(f"{2 * SLOTS} slots admit {capacity:.1f} requests per second")
 
 # %% [markdown]
 # Now let the same readers come at half the capacity, at nine tenths of it, and at one and a half times the capacity.
 #
 # **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (When the last one comes,
-# how many are still waiting, and how long does the server take for those?)
+# how many have come, how many have been admitted, and how long does the server take for the rest?)
 
 # %%
 last_waits = None  # @param {type:"number"}
@@ -510,7 +524,8 @@ for name, load in loads.items():
     stalls[name] = max(when - answer[0][1] - i / pace for answer in answers for i, (_, when) in enumerate(answer))  # waiting after the first character
     print(f"{name}: {statistics.median(first[name]):.2f} s to the first character at the median, {max(first[name]):.2f} s at worst")
 overloaded = first["1.5 × capacity"][-1]
-print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}; once a text has begun, nobody waits more than {max(0, *stalls.values()):.2f} s for more of it")
+by_rates = max(0, (ARRIVALS - 2 * SLOTS) / capacity - arrivals[-1])  # when the last one is admitted, minus when they come
+print(f"at one and a half times the capacity, the last reader waits {overloaded:.1f} s{your_prediction(last_waits, ' s')}, where the rates alone predict {by_rates:.1f} s; once a text has begun, nobody waits more than {max(0, *stalls.values()):.2f} s for more of it")
 
 # %%
 # @title Plot each reader's wait { display-mode: "form" }
@@ -522,7 +537,6 @@ figures.lines(
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 below, above = statistics.median(first["0.5 × capacity"]), statistics.median(first["1.5 × capacity"])
-holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.", fast=FAST)
 holds(below, 0, 0.3, "At half the capacity, most readers hardly wait.", fast=FAST)
 holds(max(first["0.9 × capacity"]) / below, 4, 200, "At nine tenths, some wait many times as long.", fast=FAST)
 holds(above / below, 8, 500, "Above the capacity, most do.", fast=FAST)
@@ -532,8 +546,9 @@ holds(max(stalls.values()), -1, 0.5, "Once a text has begun, nobody waits long."
 # %% [markdown]
 # At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths,
 # some wait many times as long: random arrivals sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as
-# long as readers come too fast. So an overloaded server has no latency that you could quote: the longer the test, the longer the wait. Real servers
-# refuse requests when the queue gets long, or start another machine.
+# long as readers come too fast. The rates alone predict that wait only roughly: it's the difference of two larger times, so a server that is a little
+# slower than when you measured its capacity makes readers wait much longer. And the longer the test, the longer the wait, so an overloaded server has
+# no latency that you could quote. Real servers refuse requests when the queue gets long, or start another machine.
 #
 # How many people can share this server? Multiply the rate by the time that each of them stays (*Little's law*).
 
@@ -573,7 +588,8 @@ t4 = plan.serve("qwen3-8b", "T4", context=4096, bits=4)
 fit = {bits: max(0, int((15.63e9 - 1.72e9 - size) / (4096 * token))) for bits, size in stored.items()}
 step = (stored[4] - table + fit[4] * 4096 * token) / 240e9  # seconds, at the 240 GB/s that copies reach; of the embedding only a few rows are read
 print(f"{fit[4]} conversations fit; each gets at most about {1 / step:.0f} tokens/s. The course's planner, plan.serve, says {t4.max_users}.")
-print(f"A reader takes in {260 / 60 / 0.75:.0f} tokens per second, at about 0.75 words per token.")
+token_pace = 260 / 60 / 0.75
+print(f"At about 0.75 words per token, a reader takes in {token_pace:.0f} tokens per second.")
 arithmetic = 2 * (linear + table / 2) / chip_throughput.rates("T4")["fp16"].high  # seconds per token
 print(f"In each step a conversation adds {1e3 * 4096 * token / 240e9:.1f} ms of cache reads and at least {1e3 * arithmetic:.1f} ms of arithmetic.")
 
@@ -585,9 +601,9 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# In decode, at best, a T4's memory runs out before its speed does. And at this length, more users never make a decode step compute-bound: each of
-# them adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096 tokens. Real servers allocate the
-# cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
+# At best, a T4 runs out of memory while it could still give each of its users three times a reader's pace. And at this length, more users never make
+# a decode step compute-bound: each of them adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096
+# tokens. Real servers allocate the cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
 # measured on the chip (for an L4 and a v5e: estimated from the data sheet). Its lower end uses the lowest measured rates, assumes that nothing
@@ -607,8 +623,8 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
 # Read along a chip's row: the speeds hardly change. Once memory is full, a step reads most of it. So it takes about the chip's capacity divided by
-# its bandwidth, whatever the model. What a smaller model buys you is more users, but fewer than you'd expect: a token's keys and values take more
-# than three quarters as much memory in Qwen3-0.6B as in Qwen3-8B.
+# its bandwidth, whatever the model. A smaller model leaves room for more users, but not for many more: Qwen3-0.6B has a fraction of the weights, and
+# yet a token's keys and values take more than three quarters as much memory as in Qwen3-8B.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test. (LLM.int8() is left out, because the planner doesn't model
 # it.)
@@ -623,7 +639,7 @@ for one in checked[: len(checked) - near]:
     print(f"{one.row.chip_key:>7}: {low:6,.0f} to {high:6,.0f} tokens/s estimated, {one.measured:5,.0f} published, {one.what}")
 full, high_t4 = (rate / t4.max_users for rate in plan.serve("qwen3-8b", "T4", context=4096, users=t4.max_users, bits=4).tokens_per_second)
 slowest = checked[0].error_ratio * full  # tokens/s
-print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {slowest:.0f} tokens/s each; a reader takes in {260 / 60 / 0.75:.0f}")
+print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {slowest:.0f} tokens/s each; a reader takes in {token_pace:.0f}")
 
 # %% [markdown]
 # In every miss the estimate is too high. Most of them are 4-bit models, which ran far below the roofline (lesson 12). Two had up to 128 or 512
@@ -648,9 +664,10 @@ exercises.check("16.caches", caches)
 # %% [markdown]
 # ### 2 · When does decode become compute-bound?
 #
-# The crossover above counted the matmuls alone. Now take the whole step: write a function that returns the number of users above which the step
-# spends more time on arithmetic than on memory traffic (weights and caches together). `weights` is the number of weights (2 bytes each), `cache` is
-# the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return infinity if there's no such number.
+# The crossover above counted the matmuls alone. Now take the whole step, on a chip that can overlap all memory traffic with arithmetic: write a
+# function that returns the number of users above which the arithmetic takes longer than the traffic (weights and caches together). `weights` is the
+# number of weights (2 bytes each), `cache` is the size of one user's cache in bytes, `speed` is in FLOP/s, and `bandwidth` in bytes/s. Return
+# infinity if there's no such number.
 
 # %% tags=["exercise"]
 def compute_bound_from(weights, cache, speed, bandwidth):
