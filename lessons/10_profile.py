@@ -122,7 +122,7 @@ def idle(trace):  # percent
 a100_idle, a100_ms = idle(a100)
 print(f"idle for {a100_idle:.0f}% of {a100_ms:,.0f} ms")
 
-# %% [markdown] tags=["minutes-11", "short-8"]
+# %% [markdown] tags=["minutes-12", "short-8"]
 # ## Which call is to blame?
 #
 # On a GPU tensor, `.item()` copies one value to the CPU and waits for it, so it's the first thing people look for.
@@ -166,11 +166,11 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
         print(f"           on the GPU: {work['name'].split('<')[0][:40]}, {work['dur']:.0f} µs{size}")
 
 # %% [markdown]
-# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. `cudaMemcpyAsync` isn't always asynchronous. If the destination is ordinary (*pageable*) host memory, it returns only when the copy is done; if it's *pinned*, it returns at once. The copy, in turn, can't start until everything ahead of it in its stream is done. Such a wait is a *synchronization*. While it lasts, the calling thread launches nothing, so this copy looks like the reason the GPU runs out of work.
+# Each step has one 704-byte copy that occupies the GPU for 2 µs and blocks Python for two thirds of the step. `cudaMemcpyAsync` isn't always asynchronous. With an ordinary (*pageable*) host destination, the call returns only when the copy is done; with a *pinned* one, it can return at once. The copy, in turn, can't start until everything ahead of it in its stream is done. When the CPU waits for the GPU like this, it's called a *synchronization*. While it lasts, the calling thread launches nothing, so this copy looks like the reason the GPU runs out of work.
 #
 # ### How long does a kernel wait?
 #
-# If the GPU had run out of work, the next kernel would have started within microseconds of its launch. The correlation IDs can tell us.
+# If the GPU had run out of work, the next kernel would have started within microseconds of its launch. The correlation IDs tell us whether it did.
 #
 # **Predict.** In this trace, how many milliseconds pass between a launch and the start of what it launched? Give the median.
 
@@ -178,9 +178,9 @@ for call in sorted(within, key=lambda e: -e["dur"])[:6]:
 median_wait = None  # @param {type:"number"}
 
 # %%
-def launch_times(trace):  # when the CPU asked for each piece of the GPU's work, by correlation ID
+def launch_times(trace):  # when the CPU asked for each piece of the GPU's work, by correlation ID; without graphs, where one call launches many
     start, end = trace["steps"][0]["ts"], trace["steps"][-1]["ts"] + trace["steps"][-1]["dur"]
-    return {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end}
+    return {call["args"]["correlation"]: call["ts"] for call in trace["calls"] if start <= call["ts"] < end and "Graph" not in call["name"]}
 
 
 def queue_waits(trace):  # milliseconds from each launch to the start on the GPU, sorted
@@ -217,24 +217,23 @@ for name, trace in {"A100": a100, "V100": v100, "H100": h100}.items():
 # %%
 # @title What was pending when the long gaps began? { display-mode: "form" }
 # needs: a100_trace
-of_graphs = {call["args"]["correlation"] for call in a100["calls"] if "Graph" in call["name"]}  # one call for many kernels: leave those out
-launched = {key: at for key, at in launch_times(a100).items() if key not in of_graphs}
+launched = launch_times(a100)
 started_at = [(launched.get(e["args"].get("correlation"), math.inf), e["ts"]) for e in a100["gpu"] if e["cat"] == "kernel"]
 long = [gap for gap in gaps(a100) if gap[0] > 100]  # over 0.1 ms
 pending = {began: sum(asked < began < start for asked, start in started_at) for _, began, _ in long}  # launched, but not started yet
 in_long, (longest, began, _) = sum(took for took, *_ in long), max(long, key=lambda gap: gap[0])
 held_up = sum(took for took, began, _ in long if pending[began]) / in_long
-print(f"{len(long)} gaps of over 0.1 ms make up {in_long / sum(took for took, *_ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of that time, at least one launched kernel was still waiting to start.")
+print(f"{len(long)} gaps of more than 0.1 ms make up {in_long / sum(took for took, *_ in gaps(a100)):.0%} of the A100's idle time. For {held_up:.1%} of the time in these gaps, at least one launched kernel was waiting to start.")
 print(f"When the longest gap began, {pending[began]} launched kernels hadn't started. It lasted {longest / 1e3:.0f} ms.")
 
 # %% [markdown]
 # Together, these numbers say who waits for whom:
 #
 # - The V100's kernels wait their turn, and the GPU is hardly ever idle. Python is far ahead. The program is *GPU-bound*. (Part of the busy time may be NCCL kernels waiting for the other GPU; see Exercise 3.)
-# - On the H100 the queue is short, and a quarter of the kernels start immediately: they find the queue empty and the GPU waiting. The program is *CPU-bound*, at least for part of each step.
+# - On the H100 the queue is short, and a quarter of the kernels start immediately: they find the queue empty and the GPU waiting. The program is *CPU-bound*, at least for part of each step. (The profiler slows Python down. Without it, that part is smaller.)
 # - The A100's kernels wait longest of all, *and yet the trace shows an idle GPU*. It hadn't run out of work: throughout nearly all of its long gaps, kernels had been launched and hadn't started.
 #
-# Something held the kernels up. A profiler charges a blocking call for *whatever it waits for*, so the copy's time may be the same delay, seen from the CPU's side. What delayed them? Look at the calls that launched the work at the end of the long gaps.
+# Something held the kernels up. A profiler charges a blocking call for *whatever it waits for*, so the copy's time may be the same delay, seen from the CPU's side. What delayed the kernels? Look at the calls that launched the work at the end of the long gaps.
 
 # %%
 # @title What ended the long gaps { display-mode: "form" }
@@ -245,20 +244,20 @@ for took, _, after in long:
     name = called.get(after["args"].get("correlation"), "launched before the recording")
     ended_by[name] = ended_by.get(name, 0) + took / 1e3
 for name, took in sorted(ended_by.items(), key=lambda item: -item[1]):
-    print(f"{took:6.1f} ms of long gaps end when work of this call starts: {name}")
+    print(f"{took:6.1f} ms of the long gaps end with work from: {name}")
 five = sorted(long, key=lambda gap: -gap[0])[:5]
-print(f"The five longest gaps, of {five[-1][0] / 1e3:.0f} to {five[0][0] / 1e3:.0f} ms, end with: {', '.join({after['name'] for *_, after in five})}")
+print(f"The five longest gaps, {five[-1][0] / 1e3:.0f} to {five[0][0] / 1e3:.0f} ms each, all end with: {', '.join({after['name'] for *_, after in five})}")
 print(f"If the GPU was in fact working during these five, it was idle for only {a100_idle - 100 * sum(took for took, *_ in five) / 1e3 / a100_ms:.0f}% of the time.")
 
 # %% [markdown]
 # `cudaGraphLaunch` starts a *CUDA graph*: a sequence of kernels and copies, recorded once, that Python launches with one call. Most of the idle time ends when the profiler next sees work from such a graph, and two explanations fit. Either the GPU was working on a part of the graph that the profiler didn't record, and then these gaps aren't idle time at all. Or it waited, perhaps for another GPU. The trace doesn't say which.
 #
-# The trace doesn't say what the copy costs, either. Without the block, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
+# Nor does the trace say what the copy costs. Had it not been blocked, Python could have launched any work that doesn't need the copied value. A trace shows what waited. It doesn't show what had to wait. To find out, you have to move the copy and measure again, which we can't do on Meta's machines.
 
 # %% [markdown] tags=["minutes-8", "short-6"]
 # ## A loop to take apart
 #
-# The A100 had launches pending. But a blocking read can also leave a GPU with nothing to do, because Python can't launch anything while it waits. Would moving the read help? Try it in a loop small enough to take apart. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until both are done. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
+# The A100 had launches pending. But a blocking read can also leave a GPU with nothing to do, because Python can't launch anything while it waits. Would moving the read help? Try it in a loop small enough to take apart. Two threads play the part of two streams, and a kernel is a call to `sleep`. In each step, stream 1 runs a short kernel and then waits for a message from another process. A blocking read has to wait until the kernel has finished and the message has arrived. After the read, Python launches a second kernel into stream 2. In version A this kernel needs the message, and in version B it doesn't.
 
 # %%
 def small_step(second_needs_it, read_when, events):
@@ -304,7 +303,7 @@ picture, idle_share = draw("before", "Read first: when Python is blocked, and wh
 picture
 
 # %% [markdown]
-# The two versions look alike: Python is blocked for just as long, and the device is idle over the same stretch.
+# The two versions look alike: Python is blocked equally long in both, and the device is idle over the same stretch.
 #
 # **Predict.** Move the read to after the launch of the second kernel. By what percentage does the step get shorter in each version?
 
@@ -328,7 +327,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# In the first picture the two versions look the same, and yet moving the read saves a third of the step in B and nothing in A, because A's second kernel needs the message. The second picture has rows that the first leaves out: A's stream 2 waits for the message, and B's doesn't. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
+# The first picture can't tell A from B. Moving the read could: it saves a third of B's step and nothing of A's, because A's second kernel needs the message. In the second picture, A's stream 2 waits for it. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100
@@ -364,19 +363,19 @@ bf16_takes = None  # @param {type:"number"}
 
 # %%
 changes = {
-    "as written, in float32": "as written", "autocast to bf16": "bf16", "and a fused AdamW": "bf16 fused",
-    "and torch.compile": "bf16 fused compile", "and the text on the GPU": "bf16 fused compile text on GPU",
+    "as written, in float32": "as written", "autocast to bf16": "bf16", "+ fused AdamW": "bf16 fused",
+    "+ torch.compile": "bf16 fused compile", "+ text on the GPU": "bf16 fused compile text on GPU",
 }
 for name, key in changes.items():  # 60 steps each, timed without the profiler, the loss read in every step, as in the trace
     print(f"{name:>24}: typically {step_ms[key]:4.1f} ms per step, {best_ms[key]:4.1f} at best")
 print(f"the fastest step: {best_ms['as written']:.1f} ms in float32, {best_ms['bf16']:.1f} in bf16{your_prediction(bf16_takes, ' ms')}")
-compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["as written"] - step_ms["bf16 fused compile"]
-print(f"torch.compile: the first step took {compiling:.0f} s, and 1,000 steps save {saved:.0f} s")
+compiling, saved = record["bf16 fused compile"]["first_seconds"], step_ms["bf16 fused"] - step_ms["bf16 fused compile"]
+print(f"torch.compile: the first step took {compiling:.0f} s; after that, 1,000 steps take {saved:.0f} s less than without it")
 
 # %% [markdown]
-# Why so little? A step can't be shorter than the time that the GPU needs for its kernels, nor shorter than the time that Python needs to launch them: it takes about as long as the *slower of the two*. In float32 the two are close. The GPU works for 17.1 ms, but when Python reads the loss at the end, it hardly has to wait: the GPU has already finished. In bf16 the GPU needs far less time, and Python needs as much as before, or a little more, because under autocast it has to launch the conversions to bf16 as well. Such a step is *launch-bound*. `torch.compile` helps, presumably because it launches fewer kernels and runs less Python for each.
+# Why does bf16 take so little off the fastest step? A step takes at least as long as the GPU needs for its kernels, and at least as long as Python needs to launch them: about as long as the *slower of the two*. In float32, the fastest step takes little longer than the GPU's 17.1 ms of work. In bf16, the 12 ms of matmuls should shrink to a fraction, so those 15.0 ms are presumably Python's: the step has become *launch-bound*, and faster kernels can't shorten it any further. `torch.compile` can, presumably because it launches fewer kernels and runs less Python for each. (In a typical step, and even more under the profiler, Python is slower, and the GPU waits for it in float32, too.)
 #
-# Typical steps are too noisy to rank the first three versions: within each of them, steps vary by more than the versions differ. `torch.compile` made a clear difference. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
+# Typical steps are too noisy to rank the first three versions: within each of them, steps vary by more than the versions differ. `torch.compile` shortens the typical step, too. Compiling takes longer than our 1,000 steps can save, though, so it pays only in a longer run. With the text on the GPU as well, a typical step takes 12.8 ms.
 #
 # So before you make anything faster, ask who is waiting for whom. A T4's matmuls take many times as long, so there Python should be the one that waits. Try 16 bits first: fp16, because a T4's tensor cores don't support bf16. The next cell has the code for these versions. If you have a GPU, the one after it times four of them on yours, including `torch.compile` in float32.
 
@@ -403,7 +402,7 @@ def job_step(dtype=None, fused=False, compiled=False, text_on_gpu=False):  # of 
 
 
 # %%
-# @title The same on your GPU, if you have one { display-mode: "form" }
+# @title Time them on your GPU, if you have one { display-mode: "form" }
 if gpu_here:
     half = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16  # to train in fp16, add a GradScaler (lesson 07)
     all_four = {"dtype": half, "fused": True, "compiled": True, "text_on_gpu": True}
@@ -414,7 +413,7 @@ if gpu_here:
 # %% [markdown] tags=["minutes-9", "short-6"]
 # ## Your own step
 #
-# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. `record_function` gives a part its name. The profiler also takes a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take most of a CPU core's time, so these steps use a small model and 32 characters per sequence.
+# You could tell where Meta's copy was because the program's parts had names, such as `sparse_data_dist`. In your own program, `record_function` names a part. The profiler also takes a *schedule*: ours skips one step, warms up for two, and records four. At full size, matmuls would take most of a CPU core's time, so these steps use a small model and 32 characters per sequence.
 
 # %%
 text, small = shakespeare.load(), models.GPTConfig(n_layer=2, n_head=4, n_embd=64, block_size=32)
@@ -599,12 +598,12 @@ if device.type == "cpu":
     holds(min(on_h100[place] / slower[place].value for place in (0, 1, 4)), 1.5, math.inf, "Many small calls cost more on an H100 than here.", fast=FAST)
 
 # %% [markdown]
-# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and another program can spoil a single table. The timings alternate between the versions, so interference hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, each read makes Python wait for the GPU. And the healthy step is presumably shorter there, so that the same overhead is a larger multiple of it.
+# Find the cause in the table, but measure the cost with the profiler off. Profiling adds time, and a table from a single run can be distorted by whatever else the machine is doing. The timings above alternate between the versions, so interference hits all of them alike. The number of calls doesn't tell you the cost, either: steps 1 and 2 make about the same number, but on a CPU the calls in step 2 are cheap. On an H100, each read makes Python wait for the GPU. And the healthy step is presumably shorter there, so the same overhead is a larger multiple of it.
 #
-# Here's what gives each slow step away in tables from a CPU, and how to fix it. (They count four recorded steps.)
+# Here's what gives each slow step away in a CPU's table, and how to fix it. (The tables count the calls of four steps.)
 #
 # 1. `gelu_backward` runs 64 times per step instead of twice: once per sequence and block. Give the model all sequences at once.
-# 2. `item` runs over 4,000 times per step, as do `unbind` or `select`, which pick the values out, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
+# 2. `item` runs over 4,000 times per step, once `select` has picked out each value, and `## after` has a long self time. Keep the values in tensors, and read them once, with `tolist()`.
 # 3. `mul` and `var` are new to the top of the table. Use PyTorch's fused functions, or `torch.compile`.
 # 4. `## data` has the longest self time. Load the data before the loop.
 # 5. Attention runs 256 times per step: once per sequence, block, and head. Compute it for all sequences and heads in one call.
@@ -637,7 +636,7 @@ print(f"idle for {v100_idle:.0f}% of {v100_ms:.0f} ms; for {copy_ms:.0f} ms, the
 # │       └─ blocked in a copy or a read    launch first, and read later (it may save nothing: measure)
 # ├─ yes, although kernels are pending      find what holds them up: another stream or GPU, or graph nodes the profiler missed
 # └─ no:  which kernels take the time?
-#         ├─ NCCL                           a straggler; larger buckets, a faster link (lesson 11)
+#         ├─ NCCL                           look for a straggler; try larger buckets, a faster link (lesson 11)
 #         ├─ many that aren't matmuls       fused functions, torch.compile
 #         ├─ copies                         keep tensors where they are; allocate once, instead of growing a tensor in every step
 #         └─ matmuls                        16 bits (lesson 07), then a faster chip (lesson 08)
@@ -692,7 +691,7 @@ exercises.check("10.waits", programs)
 # %% [markdown]
 # ### 3 · Exposed communication
 #
-# The time in which NCCL's kernels run and nothing else does is called *exposed communication*: about the most that a faster network could save. (Some of it may be waiting for a slower GPU.) `gpu` is
+# The time during which NCCL's kernels run and nothing else does is called *exposed communication*. It's about the most that a faster network could save. (Some of it may be waiting for a slower GPU.) `gpu` is
 # a list of events, as in this lesson. Return the microseconds of exposed communication between `start` and `end`, with the help of `busy`.
 
 # %% tags=["exercise"]
@@ -719,7 +718,7 @@ scoreboard.show("10")
 needed, free = saves.values()
 takeaways = {
     "A trace doesn't show what had to wait": f"in our simulated steps, two versions looked alike, but moving the read past the next launch saved {round(free)}% of a step in one, and {round(needed)}% in the other.",
-    "A step takes as long as the slower of Python and the GPU": f"on an H100, bf16 made the fastest step only {1 - best_ms['bf16'] / best_ms['as written']:.0%} shorter ({best_ms['as written']:.1f} to {best_ms['bf16']:.1f} ms), presumably because Python couldn't launch its kernels any faster. With a fused AdamW and torch.compile as well, it took {best_ms['bf16 fused compile']:.1f}.",
+    "A step takes as long as the slower of Python and the GPU": f"on an H100, bf16 made the fastest step only {1 - best_ms['bf16'] / best_ms['as written']:.0%} shorter ({best_ms['as written']:.1f} to {best_ms['bf16']:.1f} ms), presumably because Python couldn't launch its kernels any faster. With a fused AdamW and torch.compile as well, it took {best_ms['bf16 fused compile']:.1f} ms.",
     "Give each call more work": f"calling the model once per sequence made a step take {slower[0]} as long, and computing attention once per sequence and head, {slower[4]} as long.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
@@ -741,7 +740,7 @@ measurements.record(
     "10_profile", FAST, device=inventory.main if gpu_here else inventory.cpu, predicted=predicted,
     saved_free=value(round(saves[without], 1), "%", "share of a step saved by reading later, second kernel independent of the message"),
     saved_needs=value(round(saves[with_message], 1) + 0.0, "%", "the same, second kernel waiting for the message"),
-    **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time in which only copies within its memory run")} if "copy_ms" in globals() else {}),
+    **({"copies": value(100 * copy_ms / v100_ms, "%", "share of a V100's time with nothing running but device-to-device copies")} if "copy_ms" in globals() else {}),
     **{f"slower_{place + 1}": value(one.value, "×", f"time of a step with {cause_of[place]} ({place + 1})") for place, one in enumerate(slower)},
 )
 

@@ -173,7 +173,7 @@ at = curve["per matrix"]
 holds(at.get(5, whole), whole - 0.02, whole + 0.05, "At 5 bits with a scale per matrix, the model is about as good as before.", fast=FAST)
 holds(at.get(2, 20), whole + 1, 20, "At 2 bits with a scale per matrix, the model falls apart.", fast=FAST)
 steeper = [row[few] / row[more] for row in lost.values() for more, few in itertools.pairwise(BITS) if more <= 5 and row[more] > 0]
-holds(lost["per 16 weights"].get(3, 2) / lost["per row"].get(4, 1), 1.2, 6, "At 4 bits with the scales, small groups lose more than whole rows.", fast=FAST)
+holds(lost["per 16 weights"].get(3, 2) / lost["per row"].get(4, 1), 1.2, 6, "At 4 bits per weight, scales included, groups of 16 lose more than whole rows.", fast=FAST)
 holds(min(steeper, default=3), 2, 100, "Below 5 bits, each bit you remove multiplies the damage.", fast=FAST)
 
 # %% [markdown] tags=["minutes-8"]
@@ -266,12 +266,15 @@ holds(repaired["a scale per 16 weights"] - whole, -0.02, 0.05, "Groups of 16 rep
 # - s₁c₁₁x₁ + s₁c₁₂x₂ = s₁(c₁₁x₁ + c₁₂x₂) with a scale per row: the sum in parentheses is all integers, and the scale can wait until the end;
 # - s₁c₁₁x₁ + s₂c₁₂x₂ with a scale per column: there's nothing to factor out. (Groups need an integer sum for each group.)
 #
+# You could multiply each x by its column's scale before you round it, but then the large column's x becomes the outlier, among the inputs. (Where
+# only the weights are rounded, that does no harm: the fourth repair above did it in the layer norm.)
+#
 # This outlier was made by hand, and it's in the weights. In large language models the worst outliers are in the activations. The authors of
 # [LLM.int8()](https://arxiv.org/abs/2208.07339) found them in every layer once a model reached 6.7 billion parameters, and their method computes with
 # those columns in 16 bits. [SmoothQuant](https://arxiv.org/abs/2211.10438) does in moderation what the folded cell did: it makes large activations
 # smaller and the matching columns of weights larger, until both round well.
 
-# %% [markdown] tags=["minutes-8", "short-4"]
+# %% [markdown] tags=["minutes-9", "short-4"]
 # ## Two bits, better spent
 #
 # At 2 bits, the model babbled. Can 2 bits do better? Three things can be changed without storing a bit more:
@@ -300,6 +303,20 @@ def encode(w, levels, factor=1):
     return torch.bucketize(blocks / scale, (levels[1:] + levels[:-1]) / 2), scale  # the midpoints between levels separate the codes
 
 # %%
+# @title Draw weights and levels { display-mode: "form" }
+relative = (w.reshape(-1, 64) / w.reshape(-1, 64).abs().amax(1, keepdim=True)).flatten().cpu()  # to the largest of its group
+below_half = (relative.abs() < 0.5).float().mean().item()
+sets = {"three levels": uniform(3), "four levels": uniform(4), "four levels, scale × 0.55": 0.55 * uniform(4)}
+with figures.canvas(8.4, 3.4, title=f"{below_half:.0%} of the weights are less than half as large as the largest in their group") as (figure, axes):
+    axes.hist(relative.numpy(), bins=81, density=True, color=figures.COLORS[5], alpha=0.4)
+    for place, (name, values) in enumerate(sets.items()):
+        axes.plot(values.cpu(), [-0.15 * (place + 1)] * len(values), ls="-", lw=0.5, marker=figures.MARKERS[place], color=figures.COLORS[place], label=name)
+    axes.set(xlabel="weight, relative to the largest in its group of 64", ylabel="share of the weights", yticks=[])
+    axes.legend(loc="upper left", frameon=False)
+    picture = figures.finish(figure, f"Histogram of one layer's weights, relative to the largest in their group of 64: a bell around 0, with {below_half:.0%} below one half. Under it, three rows of levels: three and four, evenly spaced from -1 to 1, and four from -0.55 to 0.55, which lie closer together where the weights are and clip the rest.")
+picture
+
+# %%
 def nearest(w, levels, factors=(1,)):  # each group gets the factor with the smallest squared error
     tries = torch.stack([levels[codes] * scale for codes, scale in (encode(w, levels, factor) for factor in factors)])  # (factors, groups, 64)
     best = (tries - w.reshape(-1, 64)).square().sum(2).argmin(0)  # (groups,)
@@ -321,14 +338,15 @@ def damage(change):  # the increase in bits per character, and its standard erro
 # %%
 levels = {"three levels": uniform(3), "four levels": uniform(4)}
 scales = {"absmax": (1,), "searched": (0.4, 0.55, 0.7, 0.85, 1)}
-spent, errors = {name: {} for name in levels}, {name: {} for name in levels}
+spent, errors, shrinkage = ({name: {} for name in levels} for _ in range(3))
 for (name, values), (kind, factors) in itertools.product(levels.items(), scales.items()):
     spent[name][f"{kind} scales"] = damage(lambda w: nearest(w, values, factors))
     spent[name][f"{kind}, rescaled"] = damage(lambda w: rescaled(w, nearest(w, values, factors)))
-    errors[name][kind] = error(nearest(w, values, factors), w)
+    back = nearest(w, values, factors)
+    errors[name][kind], shrinkage[name][kind] = error(back, w), 1 - ((back * w).sum() / w.square().sum()).item()  # 0: as long as w, along w
 for name, row in spent.items():
     print(name + ":", "; ".join(f"{way} +{more:.3f} ± {off:.3f}" for way, (more, off) in row.items()))
-    print("    error of one layer's weights: " + ", ".join(f"{off:.0%} with {kind} scales" for kind, off in errors[name].items()))
+    print("    error of one layer's weights: " + ", ".join(f"{off:.0%} with {kind} scales, which shrink them by {shrinkage[name][kind]:.0%}" for kind, off in errors[name].items()))
 four_levels = whole + spent["four levels"]["absmax scales"][0]
 
 # %%
@@ -340,49 +358,36 @@ figures.grouped_bars(
 )
 
 # %% [markdown]
-# (The figure after ± is one standard error, over the 24 windows.) Look at the four levels. Searched scales take a third off the error in the weights,
-# and make the model *worse*. Rescaling the rows, by itself, does little. Together, they take away more than half of the damage.
+# (The figure after ± is one standard error, over the 24 windows.) Look at the results for four levels. Searched scales take a third off the error in
+# the weights, and make the model *worse*. Rescaling the rows, by itself, does little. Together, they take away more than half of the damage.
 #
-# Why? To the search, shrinking is one error among others, so it accepts weights that are a little too small in exchange for finer rounding. How much
-# harm does shrinking do? To find out, round nothing, and disturb every layer by the same amount: shrink its weights, or add random noise.
+# Why? The search minimizes the squared error. A smaller scale clips the largest weights, which shrinks a row, but rounds all the others more finely,
+# so it wins by that measure. How much harm does shrinking do? To find out, round nothing, and change every weight by the same percentage: shrink all
+# of them, shrink or enlarge each row at random, or each weight at random.
 
 # %%
-clipped = nearest(w, uniform(4), scales["searched"])
-shrunk = 1 - ((clipped * w).sum() / w.square().sum()).item()  # 0: as large along w as w itself
+shrunk = shrinkage["four levels"]["searched"]
 
 
-def disturbed(w):
-    noise = torch.randn_like(w)
-    return w + noise * shrunk * torch.linalg.vector_norm(w) / torch.linalg.vector_norm(noise)
+def flipped(w, *shape):  # shrunk or enlarged, at random
+    return w * (1 - shrunk * (1 - 2 * torch.randint(2, shape, device=device)))
 
 
-alone, at_random = damage(lambda w: (1 - shrunk) * w), damage(disturbed)
-print(f"with four levels and searched scales, the weights of one layer shrink by {shrunk:.0%}")
-print(f"an error of {shrunk:.0%} in every layer: +{alone[0]:.3f} ± {alone[1]:.3f} if it shrinks the weights, +{at_random[0]:.3f} ± {at_random[1]:.3f} if it's random")
-
-# %%
-# @title How far do outputs and hidden states move? { display-mode: "form" }
-@torch.no_grad()
-def passing(model, part):  # what goes into a part of the model, and what comes out
-    caught = []
-    with part.register_forward_hook(lambda part, inputs, output: caught.append((inputs[0], output))):
-        model(windows[:, :-1])
-    return caught[0]
-
-
-x, hidden = passing(model, model.blocks[0].expand)[0], passing(model, model.norm)[1]  # (windows, 256, width) each
-moved = {}
-for name, change in {"the weights shrink": lambda w: (1 - shrunk) * w, "the error is random": disturbed}.items():
-    other = changed(model, change)
-    moved[name] = error(x @ change(w).T, x @ w.T), error(passing(other, other.norm)[1], hidden)
-    print(f"if {name}, one layer's output is off by {moved[name][0]:.0%}, and the last hidden states by {moved[name][1]:.0%}")
+torch.manual_seed(0)
+alike = {
+    "all the weights shrink": damage(lambda w: (1 - shrunk) * w),
+    "each row shrinks or grows": damage(lambda w: flipped(w, len(w), 1)),
+    "each weight shrinks or grows": damage(lambda w: flipped(w, *w.shape)),
+}
+for what, (more, off) in alike.items():
+    print(f"{what}, by {shrunk:.0%}: +{more:.3f} ± {off:.3f}")
 
 # %% [markdown]
-# The errors are equally large, but shrinking does many times the damage. In one layer, the random error moved the output by 5%, and shrinking by 11%.
-# After all six blocks, it's 11% and 36%: the random errors of different layers are unrelated, but shrinking repeats the same mistake in every layer.
-# So a more accurate set of weights can make a worse model, until you rescale the rows.
+# Every weight is off by the same percentage each time, but only errors that all point the same way do real harm. That's the kind that searched scales
+# make, and rescaling the rows removes it. So a more accurate set of weights can make a worse model. (With three levels and absmax scales, the weights
+# shrink as much, but there the rounding itself does far more harm.)
 #
-# Let the first of these models write, and then the best:
+# Now let the worst of the 2-bit models write, and then the best:
 
 # %%
 pair = {
@@ -413,12 +418,12 @@ for name, values in {"NF4": nf4_levels(), "16 uniform levels": uniform(16)}.item
     print(f"{name}: +{at_four[name]:.3f} ± {off:.3f} bits per character; error of one layer's weights {error(nearest(w, values), w):.1%}")
 
 # %% [markdown]
-# NF4 has the smallest error, but here the losses can't tell it from uniform levels. On larger models, [QLoRA's
+# NF4 has the smaller error, but by their losses the two can't be told apart here. On larger models, [QLoRA's
 # authors](https://arxiv.org/abs/2305.14314) found NF4 ahead. ([GPTQ](https://arxiv.org/abs/2210.17323) and [AWQ](https://arxiv.org/abs/2306.00978),
 # which you'll meet in the names of models, choose codes and scales with the help of sample inputs, the *calibration data*.)
 #
-# So far, the rounded weights were still stored as float32. To save memory, store codes and scales instead. Two 4-bit codes fit in a byte, and a layer
-# can dequantize its weights whenever it's called:
+# So far, the rounded weights have still been stored as float32. To save memory, store codes and scales instead. Two 4-bit codes fit in a byte, and a
+# layer can dequantize its weights whenever it's called:
 
 # %%
 class PackedLinear(nn.Module):
@@ -469,10 +474,8 @@ holds(three["absmax scales"] - plain, 0.5, 5, "At 2 bits, the fourth level is wo
 holds(errors["four levels"]["searched"] / errors["four levels"]["absmax"], 0.55, 0.8, "Searched scales take a third off the error in the weights.", fast=FAST)
 holds(searched - plain, 0.02, 1, "Searched scales make the model worse.", fast=FAST)
 holds(four["absmax, rescaled"] / plain, 0.8, 1.1, "Rescaling the rows by itself does little.", fast=FAST)
-near, far = (a / b for a, b in zip(*moved.values()))
-holds(near, 1.3, 5, "One layer's output moves less if the error is random.", fast=FAST)
-holds(far / near, 1.2, 5, "From layer to layer the gap widens.", fast=FAST)
-holds(alone[0] / max(at_random[0], 1e-3), 5, 500, "Shrinking does many times the damage of a random error.", fast=FAST)
+whole_model, rows, single = (more for more, _ in alike.values())
+holds(min(whole_model / max(rows, 1e-3), whole_model / max(single, 1e-3)), 3, 500, "Only errors that all point the same way do real harm.", fast=FAST)
 holds(both_remedies / plain, 0.1, 0.5, "Together, they take away more than half of the damage.", fast=FAST)
 holds(abs(at_four["NF4"] - at_four["16 uniform levels"]), 0, 0.01, "At 4 bits, NF4 and uniform levels do equally well.", fast=FAST)
 
@@ -526,14 +529,15 @@ with torch.no_grad():
 # %%
 # @title Check these claims on your machine { display-mode: "form" }
 holds(packed_takes, 1.5, 100, "The packed model takes longer.", fast=FAST)
-holds(max(bandwidth[1].values()) / min(bandwidth[1].values()), 1, 2, "With one row, all three ways move about as many gigabytes per second.", fast=FAST)
-holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer than 32 bits do.", fast=FAST)
+holds(max(bandwidth[1].values()) / min(bandwidth[1].values()), 1, 2, "With one row, all three move about the same number of gigabytes per second.", fast=FAST)
+holds(slower[1], 1.5, 3.4, "With one row, converting first takes much longer than the 32-bit layer.", fast=FAST)
 
 # %% [markdown]
 # As in lesson 02, the time is set by the slower of two things, moving the bytes or doing the arithmetic. With one row, each weight is used once, for
-# two operations, so the layer is *memory-bound*: all three ways move about as many gigabytes per second. If the weights are converted first, it's 9 bytes per weight instead of 4. (The same weights are read again and again, so a large cache
-# may hold some of them.) At 64 rows, each weight is used 64 times. The layer is *compute-bound*, and fewer bytes no longer explain the gain.
-# Presumably, one vector instruction multiplies more 8-bit integers than 32-bit floats.
+# two operations, so the layer is *memory-bound*: all three move about the same number of gigabytes per second. Converting the weights first means
+# moving 9 bytes per weight instead of 4: read 1, write 4, and read them back. (The same weights are read again and again, so a large cache may hold
+# some of them.) At 64 rows, each weight is used 64 times. Then the layer is *compute-bound*, and fewer bytes no longer explain the gain. Presumably,
+# one vector instruction multiplies more 8-bit integers than 32-bit floats.
 #
 # ### On a T4
 #
@@ -554,10 +558,10 @@ def step(sequences, bits, before=0):  # seconds; before: bytes moved before the 
 
 dequantizing = linear_weights * (4.5 + 16) / 8  # bytes: read 4.5 bits per weight, write 16
 last = multiply / memory  # 2 operations per row and weight, 2 bytes per weight
-fp16, nf4, int8 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4", "int8"))  # tokens/s, by number of sequences
+fp16, nf4 = (published_results.get(f"decode-qwen3b-t4-{kind}").points for kind in ("eager", "nf4"))  # tokens/s, by number of sequences
 for rate, row in {f"{memory / 1e9:.0f} GB/s": "copy-t4", f"{multiply / 1e12:.0f} TFLOP/s in fp16": "matmul-t4-formats"}.items():
     print(f"{rate}: measured on a T4, {published_results.get(row).credit}")
-print(f"one user, by this rule (a roofline): about {1 / step(1, 16):.0f} tokens/s at best in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows on, even fp16 is compute-bound, and weight-only quantization can't help")
+print(f"one user, by this rule (a roofline): about {1 / step(1, 16):.0f} tokens/s at best in fp16, {1 / step(1, 4.5):.0f} in NF4; from {last:.0f} rows up, even fp16 is compute-bound, and weight-only quantization can't help")
 
 # %% [markdown]
 # The authors of bitsandbytes [measured
@@ -571,7 +575,7 @@ nf4_tokens = None  # @param {type:"number"}
 
 # %%
 print(f"one user: {nf4[1]:.0f} tokens/s in NF4{your_prediction(nf4_tokens)}, {fp16[1]:.0f} in fp16")
-for name, speeds in {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items():
+for name, speeds in {"fp16": fp16, "NF4": nf4}.items():
     print(f"{name}, per step: " + ", ".join(f"{1e3 * n / speed:.0f} ms for {n}" for n, speed in speeds.items()) + " sequences")
 extra = 1 / nf4[1] - 1 / fp16[1]
 print(f"For one sequence, NF4 takes {1e3 * extra:.0f} ms longer than fp16, or {1e6 * extra / (36 * 7):.0f} µs more for each of the 36 × 7 linear layers, on average.")
@@ -583,33 +587,27 @@ for chip, sixteen_bits in {"4090": "bf16", "h100": "eager"}.items():
     print(f"{four.chip}, Llama 3.1 8B, one user: {four.points[1] / sixteen.points[1]:.2f} times as fast in NF4 as in bf16")
 many = sorted([2 ** (k / 4) for k in range(41)] + [last])
 lines = {"fp16": [16], "NF4, fused": [4.5], "NF4, dequantized first": [16, dequantizing]}
-with figures.canvas(8.4, 3.8, title=f"For one user, a T4 wrote {nf4[1]:.0f} tokens per second in NF4{your_prediction(nf4_tokens)}, and {fp16[1]:.0f} in fp16") as (figure, axes):
+with figures.canvas(8.4, 3.8, title=f"In 2024, for one user, a T4 wrote {nf4[1]:.0f} tokens per second in NF4{your_prediction(nf4_tokens)}, and {fp16[1]:.0f} in fp16") as (figure, axes):
     for place, (name, how) in enumerate(lines.items()):
         axes.plot(many, [1e3 * step(n, *how) for n in many], color=figures.COLORS[place], lw=1.4, ls="--", label=f"{name}, roofline")
-    for place, (name, speeds) in zip((0, 1, 3), {"fp16": fp16, "NF4": nf4, "8 bits": int8}.items()):
+    for place, (name, speeds) in zip((0, 1), {"fp16": fp16, "NF4": nf4}.items()):
         axes.plot([*speeds], [1e3 * n / speed for n, speed in speeds.items()], color=figures.COLORS[place], marker=figures.MARKERS[place], mfc="white", lw=1, label=f"{name}, published")
     axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="ms per step")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    picture = figures.finish(figure, f"Milliseconds per step against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences above them. NF4 takes {1e3 / nf4[1]:.0f}, {8e3 / nf4[8]:.0f}, and {32e3 / nf4[32]:.0f} ms, more than fp16 each time; 8 bits take about as long for 32 sequences as for one.")
+    picture = figures.finish(figure, f"Milliseconds per step against sequences on a T4: roofline lines for fp16 and NF4, and published measurements at 1, 8, and 32 sequences above them. NF4 takes {1e3 / nf4[1]:.0f}, {8e3 / nf4[8]:.0f}, and {32e3 / nf4[32]:.0f} ms, more than fp16 each time.")
 picture
 
 # %% [markdown]
-# By the roofline, NF4 could be nearly three times as fast as fp16 on the T4, but it was slower at every batch size. The times tell you something
-# about why:
-#
-# - In 8 bits (without the special treatment of outliers), a step takes about as long for 32 sequences as for one, and far longer than reading the weights would.
-#   That points to a cost that's the same in every step, such as launches and Python (lesson 10).
-# - In NF4, a step takes 61 ms for one sequence and 96 ms for eight. At the time, the library had a fused kernel for one row only, and dequantized first
-#   for more.
-# - For one sequence the kernel was fused, so NF4 should have saved time, and yet a layer takes 87 µs longer than in 16 bits, on average. Only a profile
-#   would show whether the kernel or the calls around it are to blame.
+# By the roofline, NF4 could be nearly three times as fast as fp16 on the T4, but it was slower at all three batch sizes. At the time, the library had
+# a fused kernel only for a single row; for more rows, it dequantized first. But even with the fused kernel, for one sequence, a layer took 87 µs
+# longer than in 16 bits, on average. Only a profile would show whether the kernel or the calls around it are to blame.
 #
 # It depends on the chip: with another model and one user, the same version of the library was 1.4 times as fast in NF4 as in bf16 on an RTX 4090, but
-# slower on an H100. And since [version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, it has had new
-# fused kernels, which its authors found up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the
-# limit; the library decides how close you get. If you have an NVIDIA GPU, time yours:
+# slower on an H100. [Version 0.50](https://github.com/bitsandbytes-foundation/bitsandbytes/releases/tag/0.50.0), of 2026, brought new fused kernels.
+# Its authors found them up to four times as fast as the old ones for 2 to 64 rows, and often faster for one. Fewer bytes raise the limit; the library
+# decides how close you get. If you have an NVIDIA GPU, time yours:
 
 # %%
 # @title Time a layer on your GPU, if you have one { display-mode: "form" }
@@ -691,8 +689,8 @@ scoreboard.show("12")
 per_row = curve["per row"]
 takeaways = {
     "An outlier costs the rest of the matrix its precision": f"one large column leaves the function the same, but at 6 bits the model needs {by_row:.2f} bits per character with a scale per row, and {repaired['a scale per column']:.2f} with a scale per column.",
-    "A mistake that every layer repeats does the most harm": f"an error of {shrunk:.0%} in every weight matrix costs {alone[0]:.2f} bits per character if it shrinks the weights, and {max(at_random[0], 0):.2f} if it's random.",
-    "Fewer bytes make a speedup possible; the kernel decides whether you get it": f"for one row on this CPU, 8 bits were {gains[1]:.1f}× as fast as 32 with a fused kernel, and took {slower[1]:.1f}× as long if they were converted first; on a T4, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}.",
+    "Errors that all point the same way do the most harm": f"{shrunk:.0%} off every weight costs {whole_model:.2f} bits per character if all of them shrink, and {single:.3f} if each shrinks or grows at random.",
+    "Fewer bytes make a speedup possible; the kernel decides whether you get it": f"for one row on this CPU, 8 bits were {gains[1]:.1f}× as fast as 32 with a fused kernel, and took {slower[1]:.1f}× as long if they were converted first; on a T4, with the kernels of 2024, NF4 wrote {nf4[1]:.0f} tokens/s where fp16 wrote {fp16[1]:.0f}.",
 }
 print(*(f"{idea}: {number}" for idea, number in takeaways.items()), sep="\n")
 

@@ -89,7 +89,7 @@ for n in (*CONTEXTS, *reversed(CONTEXTS)):  # twice each, of which the faster co
 print(*(f"after {n:>3} characters: {1e3 * took:5.1f} ms for the next, {1 / took:,.0f} per second" for n, took in whole.items()), sep="\n")
 
 # %% [markdown]
-# The longer the text, the longer the next character takes. To add one character, all 256 go through the model, and 255 of them give exactly what
+# The longer the text, the longer the next character takes. To add one character, you run all 256 through the model, and 255 of them give exactly what
 # they gave a step ago, because in a causal model no position sees what comes after it.
 
 # %% [markdown] tags=["minutes-8"]
@@ -227,8 +227,9 @@ per_token = 2 * len(model.blocks) * model.config.n_embd * 4  # bytes of one char
 print(f"the weights are {weights / 1e6:.0f} MB; the cache takes {per_token / 1e3:.1f} kB per character, {last * per_token / 1e6:.1f} MB per user")
 
 # %% [markdown]
-# At the core's matmul speed, prefill's arithmetic would take about half of its time or more (and we haven't counted attention's own), so prefill is
-# *compute-bound*. Decode ought to be *memory-bound*, but it uses only part of the bandwidth.
+# Prefill uses each weight 255 times, far more often than it takes to make arithmetic the limit, so prefill is *compute-bound*, even though it reaches
+# only part of the core's matmul speed. (Attention's own arithmetic isn't counted.) Decode uses each weight once, so it ought to be *memory-bound*,
+# but it uses only part of the bandwidth.
 
 # %% [markdown] tags=["minutes-11", "short-7"]
 # ## Many readers per step
@@ -284,7 +285,7 @@ figures.lines(
 # Batching multiplies *throughput*, the output for all users together, and each user pays for it in *latency*.
 #
 # But no step is as fast as predicted. What takes longer: the matmuls, attention, or something that the formula leaves out? Profile a few steps, and
-# divide the times measured above in the same proportions. To compare batches, divide by the number of users as well.
+# split the times measured above in the proportions that the profile shows. To compare batch sizes, divide by the number of users.
 
 # %%
 # @title Profile steps of three batches { display-mode: "form" }
@@ -333,10 +334,11 @@ holds(weights / parts[1]["matmul"] / bandwidth, 0.3, 0.95, "With one row, the ma
 holds(max(few * flops / speed, weights / bandwidth) / parts[few]["matmul"] / few, 0, 0.6, "With a few rows, the matmuls are far from both limits.", fast=FAST)
 
 # %% [markdown]
-# It depends on the batch. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask, and Python between
-# the calls. The matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows,
-# they stay far from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the
-# formula gives a roofline bound, and how close you come depends on the software.
+# The answer depends on the batch size. For one user, a good part of the step is neither matmul nor attention: it's layer norms, GELU, the mask,
+# writing to the cache, and Python between the calls. (A profiler slows many small calls the most, so the figure may overstate their share.) The
+# matmuls are slow, too. With one row, they read weights at only part of the bandwidth that one large matrix reached; with a few rows, they stay far
+# from either limit. Attention reads the caches at well below the measured bandwidth, which costs most when there are many users. So the formula gives
+# a roofline bound, and how close you come depends on the software.
 #
 # ### On a GPU
 #
@@ -372,7 +374,7 @@ holds(cached[last] / h100["1"], 1.5, 12, "For one user the H100 is only a few ti
 #
 # A *CUDA graph* records a step's launches once and replays them with a single call. With `torch.compile(mode="reduce-overhead")`, which uses CUDA
 # graphs and also fuses kernels, [PyTorch's engineers](https://pytorch.org/blog/accelerating-generative-ai-2/) got four times as many tokens per
-# second out of an A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which is what a *static cache* is for. Our cache is
+# second out of an A100 for one user of Llama 2 7B. A graph needs fixed shapes and addresses, which a *static cache* provides. Our cache is
 # static, but `forward` isn't ready for a graph: it slices the cache, so the shapes change, and `int(positions.max())` makes Python wait for the GPU
 # in every step.
 
@@ -469,11 +471,11 @@ holds(same / REQUESTS, 0.9, 1, "The answers are identical.", fast=FAST)
 
 # %% [markdown]
 # In the top half of the figure, the wide white gaps are idle slots, each waiting for the longest answer in its batch. Meanwhile, every request in the
-# queue waits, too. Continuous batching fills the gaps until the queue is empty. Both servers need the same 40 prefills, so the time can't shrink by
-# more than the number of steps does, unless the steps themselves get shorter. With equally long answers, all queued from the start, continuous
-# batching would gain nothing.
+# queue waits, too. Continuous batching fills the gaps until the queue is empty. Both servers need the same 40 prefills, so unless the steps
+# themselves get shorter, the time can't shrink by a larger factor than the number of steps does. With equally long answers, all queued from the
+# start, continuous batching would gain nothing.
 #
-# What users notice is the gap between one character and the next, the *inter-token latency*.
+# Once an answer has begun, what users notice is the gap between one character and the next, the *inter-token latency*.
 
 # %%
 answers = served["continuous"][0]
@@ -489,11 +491,11 @@ holds(slow / middle, 1.4, 20, "The slowest gaps are much longer than the median.
 # When a request is admitted, its prompt goes through the model, and no other slot gets a character until that's done. Hence the long gaps, which real
 # servers shorten by splitting a prompt into pieces (*chunked prefill*).
 
-# %% [markdown] tags=["minutes-7", "short-4"]
+# %% [markdown] tags=["minutes-8", "short-4"]
 # ## Readers who come and go
 #
 # Only a benchmark starts with a full queue. Real readers come one by one, at random. How long does a reader then wait for the first character? First
-# measure the *capacity*: give a server with twice as many slots a full queue, and count how many requests it admits per second.
+# measure the *capacity*: give a server with twice as many slots as before a full queue, and count how many requests it admits per second.
 
 # %%
 def admitted_per_second():
@@ -505,10 +507,10 @@ capacity = statistics.median(admitted_per_second() for _ in range(3))
 print(f"{2 * SLOTS} slots admit {capacity:.1f} requests per second")
 
 # %% [markdown]
-# Now let the same readers come at half the capacity, at nine tenths of it, and at one and a half times the capacity.
+# Now have the same readers arrive at half that rate, at nine tenths of it, and at one and a half times it.
 #
-# **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (When the last one comes,
-# how many have come, how many have been admitted, and how long does the server take for the rest?)
+# **Predict.** At one and a half times the capacity, how many seconds does the last of them wait for the first character? (By the time the last one
+# arrives, how many can have been admitted, and how long will the server need for the rest?)
 
 # %%
 last_waits = None  # @param {type:"number"}
@@ -545,10 +547,13 @@ holds(max(stalls.values()), -1, 0.5, "Once a text has begun, nobody waits long."
 
 # %% [markdown]
 # At half its capacity, the server nearly always has a free slot, so a reader waits only for the step in progress and the prefill. At nine tenths,
-# some wait many times as long: random arrivals sometimes come in bunches, and then every slot is taken. Above the capacity the queue grows for as
-# long as readers come too fast. The rates alone predict that wait only roughly: it's the difference of two larger times, so a server that is a little
-# slower than when you measured its capacity makes readers wait much longer. And the longer the test, the longer the wait, so an overloaded server has
-# no latency that you could quote. Real servers refuse requests when the queue gets long, or start another machine.
+# some wait many times as long: random arrivals sometimes come in bunches, and then every slot is taken. Above the capacity, the queue keeps growing
+# for as long as readers arrive faster than they can be admitted. So an overloaded server has no latency that you could quote: the longer the test,
+# the longer the wait. Real services turn requests away when the queue gets long, or bring up another machine.
+#
+# The rates alone predict the last reader's wait only roughly. They assume that all 16 slots are busy from the start, but the first readers find them
+# empty. And the wait is the difference of two larger times, so if the server is even a little slower than when you measured its capacity, the wait
+# gets much longer.
 #
 # How many people can share this server? Multiply the rate by the time that each of them stays (*Little's law*).
 
@@ -558,8 +563,8 @@ people = {pause: 0.9 * capacity * (reading + pause) for pause in (0, 30)}  # sec
 print(f"at nine tenths of the capacity, {people[0]:.0f} people are reading at any time; if each thinks for 30 s before asking again, the server can serve {people[30]:,.0f} people")
 
 # %% [markdown]
-# Where the pauses are longer than the answers, as here, a chip can have many more users than slots. (Here each request is new. In a chat, the server
-# has to keep the cache during the pause, or prefill the whole conversation again.)
+# Where the pauses are longer than the answers, as here, a chip can serve many more users than it has slots. (Here each request is new. In a chat, the
+# server has to keep the cache during the pause, or prefill the whole conversation again.)
 
 # %% [markdown] tags=["minutes-8", "short-4"]
 # ## Real models, real chips
@@ -601,12 +606,13 @@ figures.stacked_bars(
 )
 
 # %% [markdown]
-# At best, a T4 runs out of memory while it could still give each of its users three times a reader's pace. And at this length, more users never make
-# a decode step compute-bound: each of them adds more time for cache reads than for arithmetic. Here, each conversation gets room for all of its 4,096
-# tokens. Real servers allocate the cache in pages as a text grows ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
+# By this estimate, memory is the first thing a T4 runs out of: at best, it could still give each user three times a reader's pace. And at this
+# length, more users never make a decode step compute-bound: each of them adds more time for cache reads than for arithmetic. Here, each conversation
+# gets room for all of its 4,096 tokens. Real servers allocate the cache in pages as a text grows
+# ([PagedAttention](https://arxiv.org/abs/2309.06180)), and so they can admit more.
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
-# measured on the chip (for an L4 and a v5e: estimated from the data sheet). Its lower end uses the lowest measured rates, assumes that nothing
+# measured on the chip (estimated from the data sheet for the L4 and the v5e). Its lower end uses the lowest measured rates, assumes that nothing
 # overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends include
 # the launches.)
 
@@ -622,9 +628,9 @@ for chip in ("T4", "L4", "A100-40", "H100", "v5e"):
         cells.append(f"{users} at {low / users:.0f} to {high / users:.0f}")
     print(f"{chip:>8} " + "".join(f"{cell:>22}" for cell in cells) + f"   {chip_throughput.rates(chip)['memory'].high / 1e9:7,.0f} GB/s")
 # %% [markdown]
-# Read along a chip's row: the speeds hardly change. Once memory is full, a step reads most of it. So it takes about the chip's capacity divided by
-# its bandwidth, whatever the model. A smaller model leaves room for more users, but not for many more: Qwen3-0.6B has a fraction of the weights, and
-# yet a token's keys and values take more than three quarters as much memory as in Qwen3-8B.
+# Read along a chip's row: the speeds hardly change. Once memory is full, a step reads most of it, so whatever the model, a step takes about the
+# chip's memory divided by its bandwidth. A smaller model leaves room for more users, but not in proportion to its size, since a token's keys and
+# values take more than three quarters as much memory in Qwen3-0.6B as in Qwen3-8B.
 #
 # No measured decode speeds went into these estimates, so published ones are a fair test. (LLM.int8() is left out, because the planner doesn't model
 # it.)
@@ -642,8 +648,8 @@ slowest = checked[0].error_ratio * full  # tokens/s
 print(f"at the worst ratio, {checked[0].error_ratio:.0%} of the lower end, the T4's {t4.max_users} users would get {slowest:.0f} tokens/s each; a reader takes in {token_pace:.0f}")
 
 # %% [markdown]
-# In every miss the estimate is too high. Most of them are 4-bit models, which ran far below the roofline (lesson 12). Two had up to 128 or 512
-# sequences: we don't know how full those slots were, and the estimate leaves out the prefills. The last is a very small model, where launches
+# In every miss the estimate is too high. Most of the misses are 4-bit models, which ran far below the roofline (lesson 12). Two allowed up to 128 and
+# 512 sequences: we don't know how many were running, and the estimate leaves out the prefills. The last is a very small model, where launches
 # probably dominate. Our T4 resembles the worst of them: 4 bits, several users. So plan on less than half of the table's lower end, and measure.
 
 # %% [markdown] tags=["minutes-7", "short-6"]

@@ -28,8 +28,10 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(items):
-    """Run notebooks first: at the end, one worker would run the last of them while the others wait."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/notebooks/"))
+    """Run what takes long first: at the end, one worker would finish it while the others wait."""
+    items.sort(
+        key=lambda item: not item.nodeid.startswith(("tests/notebooks/", "tests/course/site/"))
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,9 +10,7 @@ from colab_helpers import benchmark
 from colab_lessons.exercises.judging import Wrong, close, exercise, field, filled, number
 
 
-@exercise(
-    "10.pairs", hint="Put targets and guesses side by side in one tensor, then call tolist()."
-)
+@exercise("10.pairs", hint="Which one call turns a whole tensor into a list?")
 def pairs(answer: Callable, slow: Callable) -> str:
     """Whether the answer returns what `slow` does, from (rows, length, characters), without `.item()`."""
     import torch
@@ -50,7 +48,7 @@ def waits(answer: Mapping[str, Any]) -> str:
     return "A GPU that waits for launches, one that never waits, and one with a full queue and nothing to do."
 
 
-@exercise("10.exposed", hint="How long is the GPU busy, and how long would it be without NCCL?")
+@exercise("10.exposed", hint="How long is the GPU busy with NCCL's kernels, and without them?")
 def exposed(answer: Callable) -> str:
     """The microseconds in which only NCCL's kernels run, among three streams that overlap."""
     spans = [  # name, start, duration
