@@ -68,7 +68,7 @@ def read(line: str) -> BrowserGpu | None:
 
 def parse(line: str) -> BrowserGpu:
     """Return what a line holds. Raises `LineError` for one that is foreign, old, broken or impossible."""
-    line = re.sub(r"^\s*mine\s*=\s*", "", line).strip(" \t\n\"'`")
+    line = re.sub(r"^\s*mine\s*=\s*", "", line).strip().strip("\"'`").strip()
     if not line.startswith("my-gpu"):
         raise LineError(
             'it doesn\'t come from the page "The GPU in front of you". Paste all that it gave you.'

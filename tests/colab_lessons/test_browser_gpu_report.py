@@ -16,7 +16,7 @@ def line(body=BODY):
     return f"{body}; {zlib.crc32(body.encode()):08x}"
 
 
-@pytest.mark.parametrize("text", [line(), f'mine = "{line()}"', f"  {line()}\n", f"`{line()}`"])
+@pytest.mark.parametrize("text", [line(), f'mine = "{line()}"', f"  {line()}\n", f"`{line()}`\r\n"])
 def test_a_line_is_read_however_it_was_pasted(text):
     gpu = browser_gpu_report.read(text)
     assert (gpu.name, gpu.copy, gpu.matmuls) == ("apple metal-3", 89e9, {16: 0.00021, 2048: 0.011})
