@@ -327,7 +327,7 @@ holds(saves[without], 25, 40, "A kernel that doesn't need the message runs soone
 holds(saves[with_message], -5, 5, "A kernel that needs the message can't run sooner.", fast=FAST)
 
 # %% [markdown]
-# The first picture can't tell A from B. Moving the read could: it saves a third of B's step and nothing of A's, because A's second kernel needs the message. In the second picture, A's stream 2 waits for it. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
+# The first picture can't tell A from B. Moving the read could: it saves a third of B's step and almost nothing of A's, because A's second kernel needs the message. In the second picture, A's stream 2 waits for it. A real trace may list such a wait (`cudaStreamWaitEvent`), but not whether the program needs it.
 
 # %% [markdown] tags=["minutes-6"]
 # ## The job on an H100

@@ -613,8 +613,8 @@ figures.stacked_bars(
 #
 # `plan.serve` does this arithmetic for any chip and most models, and gives the speed as a range. Its upper end is the roofline, at a bandwidth
 # measured on the chip (estimated from the data sheet for the L4 and the v5e). Its lower end uses the lowest measured rates, assumes that nothing
-# overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends include
-# the launches.)
+# overlaps, and adds 6 µs per kernel launch. (For programs that launch every kernel from Python, both ends include the
+# launches.)
 
 # %%
 MODELS = {"qwen3-0-6b": 16, "qwen3-4b": 4, "qwen3-8b": 4}  # bits per weight
